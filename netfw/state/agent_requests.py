@@ -12,14 +12,13 @@ from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpP
 from netfw.errors import Conflict, NotFound
 from netfw.model.address import IpAddress, Mac, eui64, link_local_mac
 from netfw.model.binding import Binding
+from netfw.model.device_owner import DeviceOwner, is_dhcp, is_router_port
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Resource
 from netfw.model.subnet import Subnet
-from netfw.state.dependencies import ROUTER_OWNERS
 
-DHCP_OWNER = "network:dhcp"
 RESERVED_DHCP_DEVICE = "reserved_dhcp_port"
 
 
@@ -29,7 +28,7 @@ def find_ports(request: FindPorts, resources: Iterable[Resource]) -> tuple[Port,
     networks = {
         port.network_id
         for port in ports
-        if port.device_owner.startswith(ROUTER_OWNERS) and port.device_id == str(request.router)
+        if is_router_port(port.device_owner) and port.device_id == str(request.router)
     }
     if request.network is not None:
         networks = {request.network}
@@ -79,7 +78,7 @@ def released_dhcp_port(request: ReleaseDhcpPort, resources: Iterable[Resource]) 
 
 def _serves(port: Port, device: str) -> bool:
     """Whether it is a port of DHCP, and not one that somebody calls *device*."""
-    return port.device_owner == DHCP_OWNER and port.device_id == device
+    return is_dhcp(port.device_owner) and port.device_id == device
 
 
 def _own(request: EnsureDhcpPort, ports: Iterable[Port]) -> Port | None:
@@ -98,7 +97,7 @@ def _new(request: EnsureDhcpPort) -> Port:
         id=PortId(id),
         network_id=request.network,
         mac=Mac(f"fa:16:3e:{tail}"),
-        device_owner=DHCP_OWNER,
+        device_owner=DeviceOwner.DHCP.value,
         port_security=False,
         binding=Binding(host=request.host),
     )

@@ -30,6 +30,7 @@ from attrs import frozen
 
 from netfw.drivers.subscription import Service, Subscription
 from netfw.model.agent import Agent
+from netfw.model.device_owner import is_distributed, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -43,8 +44,6 @@ from netfw.model.trunk import Trunk
 
 EVERYWHERE: Final = ""
 """The host of roots that every agent of a service shares."""
-ROUTER_OWNERS: Final = ("network:router_", "network:ha_router_")
-DISTRIBUTED_OWNER: Final = "network:router_interface_distributed"
 
 
 class Role(enum.StrEnum):
@@ -184,7 +183,7 @@ def _port_edges(port: Port) -> Iterator[Edge]:
     yield ResourceRole(network, Role.SERVED), ResourceRole(itself, Role.SERVED)
     for subnet in _subnets(port):
         yield ResourceRole(subnet, Role.AROUND), seen
-    if port.device_owner.startswith(ROUTER_OWNERS):
+    if is_router_port(port.device_owner):
         yield from _leg_edges(port)
     if port.binding.host:
         yield AgentRoot(Service.L2, port.binding.host), home
@@ -195,7 +194,7 @@ def _bound_edges(port: Port, peers: ResourceRole, seen: ResourceRole) -> Iterato
     host = port.binding.host
     yield AgentRoot(Service.POPULATION, host), peers
     yield peers, seen
-    if not port.device_owner.startswith(ROUTER_OWNERS):
+    if not is_router_port(port.device_owner):
         for subnet in _subnets(port):
             yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)
 
@@ -209,7 +208,7 @@ def _leg_edges(port: Port) -> Iterator[Edge]:
     leg = ResourceRole(ref(port), Role.LEG)
     yield router, leg
     yield leg, network
-    if port.device_owner == DISTRIBUTED_OWNER:
+    if is_distributed(port.device_owner):
         yield network, ResourceRole(ref(port), Role.SEEN)
         for subnet in _subnets(port):
             yield ResourceRole(subnet, Role.ROUTED), router

@@ -18,13 +18,13 @@ from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_compute
 from netfw.model.port import Port
 from netfw_drivers.notifiers.http_client import HttpPoster
 
 LOG = logging.getLogger(__name__)
 
 PLACE: Final = "/os-server-external-events"
-OWNER: Final = "compute:"
 UNKNOWN: Final = "itemNotFound"
 """In the answer of a compute service that knows none of the instances."""
 AUTHENTICATION: Final = ("none", "token", "password")
@@ -141,11 +141,7 @@ def _by_status(was: Port | None, now: Port) -> list[dict[str, str]]:
 
 def _attached(resource: object) -> Port | None:
     """The port, if it is an instance's."""
-    if (
-        isinstance(resource, Port)
-        and resource.device_id
-        and resource.device_owner.startswith(OWNER)
-    ):
+    if isinstance(resource, Port) and resource.device_id and is_compute(resource.device_owner):
         return resource
     return None
 

@@ -14,11 +14,12 @@ from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
+from netfw.model.device_owner import is_dhcp
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
-from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 
 
 @frozen(kw_only=True)
@@ -158,7 +159,7 @@ def _is_special(resource: Resource | None) -> bool:
 
 def dhcp_port(port: Port) -> DhcpPort | None:
     """What is served to *port*; ``None``: it has no address, or is a DHCP server's own."""
-    if not port.fixed_ips or port.device_owner == DHCP_OWNER:
+    if not port.fixed_ips or is_dhcp(port.device_owner):
         return None
     hostname, domain = _name(port)
     return DhcpPort(
@@ -204,4 +205,4 @@ def _peers(ports: Iterable[Port], host: str, subnets: Iterable[Subnet]) -> tuple
 
 
 def _serves(port: Port) -> bool:
-    return port.device_owner == DHCP_OWNER and port.device_id != RESERVED_DHCP_DEVICE
+    return is_dhcp(port.device_owner) and port.device_id != RESERVED_DHCP_DEVICE

@@ -12,18 +12,12 @@ from attrs import frozen
 from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpLocation
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.model.device_owner import is_router_interface
 from netfw.model.ids import NetworkId, RouterId, SubnetId
 from netfw.model.port import Port
 from netfw.model.subnet import Subnet
 
 METADATA_NETWORK: Final = IPv4Network("169.254.0.0/16")
-INTERFACE_OWNERS: Final = frozenset(
-    {
-        "network:router_interface",
-        "network:router_interface_distributed",
-        "network:ha_router_replicated_interface",
-    }
-)
 
 
 @frozen(kw_only=True)
@@ -60,7 +54,7 @@ def proxying(
 ) -> ProxySpec | None:
     """What *rules* want on a network with these subnets and router ports; ``None``: nothing."""
     served = [subnet for subnet in subnets if subnet.enable_dhcp]
-    legs = [port for port in ports if port.device_owner in INTERFACE_OWNERS]
+    legs = [port for port in ports if is_router_interface(port.device_owner)]
     reached = {fixed.address for leg in legs for fixed in leg.fixed_ips}
     isolated = {subnet.id for subnet in served if subnet.gateway not in reached}
     link_local = {subnet.id for subnet in served if _is_metadata_subnet(subnet)}

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
+from netfw.model.device_owner import is_dhcp, is_router_port
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.subnet import Subnet
-from netfw.state.agent_requests import DHCP_OWNER
-from netfw.state.dependencies import ROUTER_OWNERS
 
 I = TypeVar("I")  # noqa: E741 - an id
 R = TypeVar("R")
-_SPECIAL: Final = (DHCP_OWNER, *ROUTER_OWNERS)
 
 
 def is_special(port: Port) -> bool:
     """Whether the service of its network depends on a port: DHCP servers and routers."""
-    return port.device_owner.startswith(_SPECIAL)
+    return is_dhcp(port.device_owner) or is_router_port(port.device_owner)
 
 
 class DhcpResourceIndex:

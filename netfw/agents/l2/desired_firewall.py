@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from netfw.agents.l2.port_wiring import host_prefix, is_trusted, sources
+from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallEntry,
@@ -150,7 +150,7 @@ def filtered(port: Port, device: SwitchDevice) -> FilteredPort:
         mac=port.mac,
         sources=sources(port),
         groups=port.security_groups,
-        trusted=is_trusted(port),
+        trusted=is_unfiltered(port),
     )
 
 

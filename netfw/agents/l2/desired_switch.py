@@ -12,7 +12,7 @@ from typing import cast
 
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.overlay import OverlayPeers, reachable_port
-from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_trusted
+from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.l2_extension import ExtendedPort
@@ -182,7 +182,7 @@ class DesiredSwitch:
         stray = verdict is None and device is not None and not device.ancillary
         (self._strays.add if stray else self._strays.discard)(id)
         port = None if verdict is None else self.port(id)
-        distrusted = port is not None and not is_trusted(port)
+        distrusted = port is not None and not is_unfiltered(port)
         (self._distrusted.add if distrusted else self._distrusted.discard)(id)
         self._redo_uses(id)
         before, after = _network(former), _network(verdict)

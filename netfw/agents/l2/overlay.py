@@ -23,13 +23,10 @@ from netfw.drivers.switch_values import (
 )
 from netfw.model.address import IpAddress, as_address
 from netfw.model.agent import Agent
+from netfw.model.device_owner import DeviceOwner, is_distributed
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.port import Port
 from netfw.model.segment import NetworkType
-
-DISTRIBUTED_LEG = "network:router_interface_distributed"
-MOVING_LEG = "network:ha_router_replicated_interface"
-"""Its MAC is wherever the active router is: peers flood to it, and learn nothing fixed."""
 
 _BROADCAST = IPv4Address("255.255.255.255")
 
@@ -122,7 +119,8 @@ class OverlayPeers:
             host, network = port.binding.host, port.network_id
             self._there.setdefault(network, {}).setdefault(host, set()).add(id)
             self._networks_on.setdefault(host, set()).add(network)
-            if port.device_owner != MOVING_LEG:
+            # a replicated interface is wherever the active router is: peers flood to its MAC
+            if port.device_owner != DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE:
                 self._macs.setdefault(_key(port), set()).add(id)
         for each in (former, port):
             if each is not None:
@@ -215,7 +213,7 @@ class OverlayPeers:
 def reachable_port(port: Port, view: L2HostContext) -> Port | None:
     """*port*, if it is on another host and can be sent to."""
     host = port.binding.host
-    if not host or host == view.host or not port.admin_up or port.device_owner == DISTRIBUTED_LEG:
+    if not host or host == view.host or not port.admin_up or is_distributed(port.device_owner):
         return None
     return port
 

@@ -12,14 +12,12 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.switch_values import Admission, Wiring
 from netfw.model.address import IpAddress, IpNetwork, link_local
 from netfw.model.binding import VifType
+from netfw.model.device_owner import is_trusted
 from netfw.model.ids import SegmentId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
-
-SERVICE_OWNER = "network:"
-"""What the owners of ports begin with that netfw itself made; they are trusted."""
 
 
 @frozen
@@ -57,8 +55,8 @@ def decide_wiring(
         addresses=frozenset(fixed.address for fixed in port.fixed_ips),
         admission=Admission.DEAD if reason else Admission.LIVE,
         segment=_segment(port, reachable, subnets),
-        guard=sources(port) if view.guard and not is_trusted(port) else None,
-        filtered=view.filtered and not is_trusted(port),
+        guard=sources(port) if view.guard and not is_unfiltered(port) else None,
+        filtered=view.filtered and not is_unfiltered(port),
         open=has_other_macs(port),
     )
     return WiringDecision(wiring, reason, fault)
@@ -91,14 +89,14 @@ def _segment(
     return reachable[0].id
 
 
-def is_trusted(port: Port) -> bool:
-    """Whether nobody guards or filters the port."""
-    return not port.port_security or port.device_owner.startswith(SERVICE_OWNER)
+def is_unfiltered(port: Port) -> bool:
+    """Return whether anti-spoofing and security groups are off for *port*."""
+    return not port.port_security or is_trusted(port.device_owner)
 
 
 def has_other_macs(port: Port) -> bool:
     """Whether other MAC addresses than its own may be behind the port."""
-    if port.device_owner.startswith(SERVICE_OWNER):
+    if is_trusted(port.device_owner):
         return False
     pairs = port.allowed_address_pairs
     return not port.port_security or any(pair.mac not in (None, port.mac) for pair in pairs)

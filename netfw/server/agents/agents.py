@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
@@ -11,10 +12,15 @@ from attrs import evolve
 
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.subscription import Service
-from netfw.errors import InvalidInput, NotSupported
+from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import (
+    Moment,
+    ResourceHandler,
+    StoredResourceHandler,
+    apply_query,
+)
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
@@ -138,3 +144,37 @@ def _with_pulse(agent: Agent, pulse: AgentHeartbeat | None, settings: Settings) 
 def _told(moment: datetime | None) -> str | None:
     """A time as clients know it of agents."""
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+SCHEDULED: Final[Mapping[str, str]] = MappingProxyType({DHCP_AGENT: "network", L3_AGENT: "router"})
+"""What is scheduled to agents of a type."""
+
+
+class ZoneHandler(ResourceHandler):
+    """The zones of DHCP agents, for networks, and of L3 agents, for routers.
+
+    One is available while an agent there is alive and switched on.
+    """
+
+    name: ClassVar[str] = "availability_zone"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        useful: dict[tuple[str, str], bool] = {}
+        for agent in agents(moment, self._settings):
+            what = SCHEDULED.get(agent.agent_type)
+            if what is not None and agent.availability_zone:
+                key = agent.availability_zone, what
+                useful[key] = useful.get(key, False) or (agent.alive and agent.admin_up)
+        zones: list[Body] = [
+            {"name": name, "resource": what, "state": "available" if useful else "unavailable"}
+            for (name, what), useful in sorted(useful.items())
+        ]
+        return apply_query(zones, query, "name")
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        for zone in self.find(moment, requester, Query(filters={"name": (id,)})):
+            return zone
+        raise NotFound(f"there is no availability zone {id[:80]!r}")

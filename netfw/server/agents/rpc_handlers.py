@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
@@ -24,6 +24,7 @@ from netfw.drivers.query import Body, Query
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac
+from netfw.model.device_owner import DeviceOwner, is_router_port
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -33,10 +34,7 @@ from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.host_macs import HostMacs
 from netfw.server.db.database import Transaction
-from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
-from netfw.state.dependencies import ROUTER_OWNERS
-
-GATEWAY_OWNER: Final = "network:floatingip_agent_gateway"
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 Answer = Callable[[Any], Any]
 
@@ -72,7 +70,7 @@ class AgentRpcHandlers:
         device = dhcp_device_id(request.host, request.network)
 
         def present(moment: Moment) -> Port | None:
-            port = _first(_ports(moment, request.network, DHCP_OWNER, device))
+            port = _first(_ports(moment, request.network, DeviceOwner.DHCP.value, device))
             return port if port is not None and _complete(port, request) else None
 
         return self._ensured(present, lambda unit: _make_dhcp_port(unit, request, device))
@@ -82,10 +80,12 @@ class AgentRpcHandlers:
         device = dhcp_device_id(request.host, request.network)
 
         def release(unit: UnitOfWork) -> None:
-            for port in _ports(unit.tx, request.network, DHCP_OWNER, device):
+            for port in _ports(unit.tx, request.network, DeviceOwner.DHCP.value, device):
                 unit.backbone.keeper("port").delete(unit, str(port.id))
 
-        if self.backbone.read(lambda view: _ports(view, request.network, DHCP_OWNER, device)):
+        if self.backbone.read(
+            lambda view: _ports(view, request.network, DeviceOwner.DHCP.value, device)
+        ):
             self.backbone.run(SERVER, release)
 
     def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
@@ -119,7 +119,9 @@ class AgentRpcHandlers:
         """
         device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
         return self._ensured(
-            lambda moment: _first(_ports(moment, request.network, GATEWAY_OWNER, device)),
+            lambda moment: _first(
+                _ports(moment, request.network, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device)
+            ),
             lambda unit: _make_gateway_port(unit, request, device),
         )
 
@@ -155,12 +157,17 @@ def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> P
     network = unit.network(request.network, lock=True)
     _check_server(unit, request)
     _check_subnets(unit, request)
-    own = _first(_ports(unit.tx, network.id, DHCP_OWNER, device))
-    port = own or _first(_ports(unit.tx, network.id, DHCP_OWNER, RESERVED_DHCP_DEVICE))
+    own = _first(_ports(unit.tx, network.id, DeviceOwner.DHCP.value, device))
+    port = own or _first(_ports(unit.tx, network.id, DeviceOwner.DHCP.value, RESERVED_DHCP_DEVICE))
     if port is None:
         subnets: list[Any] = [{"subnet_id": str(id)} for id in sorted(request.subnets)]
         return _make_port(
-            unit, network, device=device, owner=DHCP_OWNER, host=request.host, fixed_ips=subnets
+            unit,
+            network,
+            device=device,
+            owner=DeviceOwner.DHCP.value,
+            host=request.host,
+            fixed_ips=subnets,
         )
     if not _complete(port, request):
         fixed: list[Any] = [
@@ -179,10 +186,16 @@ def _make_gateway_port(unit: UnitOfWork, request: EnsureGatewayPort, device: str
     network = unit.network(request.network, lock=True)
     if not network.external:
         raise Conflict(f"network {network.id} is not external: no gateway port can be there")
-    own = _first(_ports(unit.tx, network.id, GATEWAY_OWNER, device))
+    own = _first(_ports(unit.tx, network.id, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device))
     if own is not None:
         return own.id
-    return _make_port(unit, network, device=device, owner=GATEWAY_OWNER, host=request.host)
+    return _make_port(
+        unit,
+        network,
+        device=device,
+        owner=DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value,
+        host=request.host,
+    )
 
 
 def _make_port(
@@ -247,9 +260,7 @@ def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
     if request.network is not None:
         return (str(request.network),)
     legs = _found(moment, device_id=(str(request.router),))
-    return tuple(
-        sorted({str(leg.network_id) for leg in legs if leg.device_owner.startswith(ROUTER_OWNERS)})
-    )
+    return tuple(sorted({str(leg.network_id) for leg in legs if is_router_port(leg.device_owner)}))
 
 
 def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:

@@ -16,6 +16,7 @@ from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_distributed
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -26,7 +27,6 @@ from netfw.server.binding.algorithm import bind
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.by_host import AgentWithAge, agents_on
-from netfw.state.dependencies import DISTRIBUTED_OWNER
 
 
 class Mechanisms:
@@ -82,7 +82,7 @@ class PortBinder:
         """
         wish = port.binding
         levels: list[dict[str, Any]] = []
-        if port.device_owner == DISTRIBUTED_OWNER:
+        if is_distributed(port.device_owner):
             answer = _plain(wish, VifType.DISTRIBUTED)
         elif not wish.host:
             answer = _plain(wish, VifType.UNBOUND)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import define, field
 
@@ -21,6 +21,7 @@ from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Database, ReadSnapshot, Transaction
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PrecommitHook = Callable[[UnitOfWork, Change], None]
@@ -89,26 +90,34 @@ class ServerContext:
             if each.quota is not None:
                 self.quotas.setdefault(each.name, each.quota)
 
-    def run(self, requester: RequestContext, work: Callable[[UnitOfWork], T]) -> T:
-        """Do *work* in one transaction, with everybody who has a say; then tell of it.
+    def run(
+        self,
+        requester: RequestContext,
+        work: Callable[Concatenate[UnitOfWork, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run *work* in one transaction with all pre-commit hooks, then its post-commit callbacks.
 
-        :raises RequestError: it cannot be, and nothing of it is done.
+        :raises RequestError: *work* or a hook refuses; nothing is stored.
         """
 
-        def once(tx: Transaction) -> tuple[T, UnitOfWork]:
+        def attempt(tx: Transaction) -> tuple[T, UnitOfWork]:
             unit = UnitOfWork(tx, requester, self)
-            result = work(unit)
+            result = work(unit, *args, **kwargs)
             unit.finish()
             return result, unit
 
-        result, unit = self.database.transaction(once)
-        for then in unit.after_commit:
-            then()
+        result, unit = self.database.transaction(attempt)
+        for callback in unit.after_commit:
+            callback()
         return result
 
-    def read(self, work: Callable[[ReadSnapshot], T]) -> T:
-        """Do *work*, which sees one moment."""
-        return self.database.read(work)
+    def read(
+        self, work: Callable[Concatenate[ReadSnapshot, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run *work* on one snapshot of the database."""
+        return self.database.read(work, *args, **kwargs)
 
 
 def backbone_of(host: HostResources) -> ServerContext:

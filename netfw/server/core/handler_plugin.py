@@ -26,34 +26,28 @@ class HandlerPlugin(ResourcePlugin):
     def create(
         self, requester: RequestContext, name: str, bodies: Sequence[Body]
     ) -> tuple[Body, ...]:
-        keeper = self._keeper(name)
-        return self.backbone.run(requester, lambda unit: keeper.create(unit, bodies))
+        return self.backbone.run(requester, self._keeper(name).create, bodies)
 
     def update(
         self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
-        keeper = self._keeper(name)
-        return self.backbone.run(requester, lambda unit: keeper.update(unit, id, body, revision))
+        return self.backbone.run(requester, self._keeper(name).update, id, body, revision)
 
     def delete(
         self, requester: RequestContext, name: str, id: str, revision: int | None = None
     ) -> None:
-        keeper = self._keeper(name)
-        self.backbone.run(requester, lambda unit: keeper.delete(unit, id, revision))
+        self.backbone.run(requester, self._keeper(name).delete, id, revision)
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        keeper = self._keeper(name)
-        return self.backbone.read(lambda view: keeper.find(view, requester, query))
+        return self.backbone.read(self._keeper(name).find, requester, query)
 
     def show(self, requester: RequestContext, name: str, id: str) -> Body:
-        keeper = self._keeper(name)
-        return self.backbone.read(lambda view: keeper.show(view, requester, id))
+        return self.backbone.read(self._keeper(name).show, requester, id)
 
     def member_action(
         self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
-        keeper = self._keeper(name)
-        return self.backbone.run(requester, lambda unit: keeper.act(unit, id, action, body))
+        return self.backbone.run(requester, self._keeper(name).act, id, action, body)
 
     def _keeper(self, name: str) -> ResourceHandler:
         try:

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, nearest
-from netfw.server.core.memory_query import apply_query
-from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.resource_handler import Moment, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 

@@ -8,14 +8,13 @@ each other and all of it is one change.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
 from netfw.drivers.query import Body, Query, RequestContext
-from netfw.errors import NotFound, NotSupported, Outdated
+from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
 from netfw.model.resource import Kind, Resource
-from netfw.server.core.tags import TAG_ACTIONS, retagged
 from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.rows import Row
 
@@ -172,3 +171,85 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         bodies = [row.shown for row in rows]
         self.decorate(moment, requester, bodies)
         return tuple(bodies)
+
+
+MOST_TAGS = 50
+Tags = frozenset[str]
+
+
+def _without(had: Tags, named: Tags) -> Tags:
+    if missing := named - had:
+        raise TagNotFound(f"there is no tag {sorted(missing)[0]!r} on it")
+    return had - named
+
+
+TAG_ACTIONS: Mapping[str, Callable[[Tags, Tags], Tags]] = {
+    "replace_tags": lambda had, named: named,
+    "add_tags": lambda had, named: had | named,
+    "remove_tags": _without,
+}
+"""What can be done to the tags of everything that is stored; a body names them in ``tags``."""
+
+
+def retagged(action: str, had: Collection[str], body: Body) -> Tags:
+    """The tags after *action*.
+
+    :raises TagNotFound: what is to be removed is not there.
+    :raises InvalidInput: there would be too many.
+    """
+    named = frozenset(cast(list[str], body["tags"]))
+    tags = TAG_ACTIONS[action](frozenset(had), named)
+    if len(tags) > MOST_TAGS:
+        raise InvalidInput({"tags": f"{len(tags)}, more than the {MOST_TAGS} that a resource has"})
+    return tags
+
+
+TAG_FILTERS: Mapping[str, Callable[[Tags, Tags], bool]] = {
+    "tags": lambda has, named: named <= has,
+    "tags-any": lambda has, named: bool(named & has),
+    "not-tags": lambda has, named: not named <= has,
+    "not-tags-any": lambda has, named: not named & has,
+}
+"""By the name of the filter, whether a resource passes: all the named tags, or any of them."""
+
+
+def passes_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
+    """Whether what *has* these tags passes the filter *name*; each value may name several."""
+    named = frozenset(tag for value in values for tag in str(value).split(","))
+    return TAG_FILTERS[name](frozenset(has), named)
+
+
+def apply_query(bodies: Iterable[Body], query: Query, identity: str = "id") -> tuple[Body, ...]:
+    """Those of *bodies* that *query* asks for, in its order.
+
+    :raises NotFound: none of them has the id of the marker.
+    """
+    found = [body for body in bodies if _passes(body, query.filters)]
+    for name, up in reversed((*query.sort, (identity, True))):
+        found.sort(key=lambda body, by=name: _key(body.get(by)), reverse=not up)  # type: ignore[misc]
+    if query.marker is not None:
+        ids = [body.get(identity) for body in found]
+        if str(query.marker) not in ids:
+            raise NotFound(f"there is no {query.marker} to go on from")
+        at = ids.index(str(query.marker))
+        found = found[:at] if query.backwards else found[at + 1 :]
+    if query.limit is None:
+        return tuple(found)
+    return tuple(found[-query.limit :] if query.backwards else found[: query.limit])
+
+
+def _passes(body: Body, filters: Mapping[str, Iterable[Any]]) -> bool:
+    return all(
+        any(_text(body.get(name)) == _text(value) for value in values)
+        for name, values in filters.items()
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _key(value: object) -> tuple[bool, bool, Any]:
+    """Nothing comes first, then numbers, then text."""
+    number = isinstance(value, int)
+    return value is not None, not number, value if number else str(value)

@@ -14,8 +14,14 @@ from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.resource_handler import Moment, ResourceHandler
-from netfw.server.core.tags import TAG_ACTIONS, TAG_FILTERS, passes_tags, retagged
+from netfw.server.core.resource_handler import (
+    TAG_ACTIONS,
+    TAG_FILTERS,
+    Moment,
+    ResourceHandler,
+    passes_tags,
+    retagged,
+)
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from attrs import field, frozen
 from sqlalchemy import Connection, Engine
@@ -21,7 +21,14 @@ from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.quotas import Quotas
 from netfw.server.db.allocation.segments import SegmentIdStore
 from netfw.server.db.engine.engines import Limits, reading_engine, writing_engine
-from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, translated, trouble
+from netfw.server.db.engine.errors import (
+    FAILURES,
+    ErrorKind,
+    Failure,
+    RetryTransaction,
+    translated,
+    trouble,
+)
 from netfw.server.db.engine.url import database_url
 from netfw.server.db.journal.head_poller import JournalHeadPoller
 from netfw.server.db.journal.journal import Journal, JournalReader
@@ -32,7 +39,11 @@ from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
+
+RETRIED = (RetryTransaction, *FAILURES)
+"""Exceptions after which a transaction may run again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 LONGEST_QUEUE = 1.0
@@ -155,33 +166,48 @@ class Database:
         return self._reading
 
     def transaction(self, work: Callable[[Transaction], T]) -> T:
-        """Do *work* and commit it, or nothing of it.
+        """Run *work* in a transaction and commit it, or roll back.
 
-        *work* is done again when the database refused it because of another transaction: it
-        decides by what it reads within, and has no effect elsewhere.
+        *work* runs again when the database refused it because of another transaction: it decides
+        by what it reads inside, and has no effect elsewhere.
 
-        :raises Conflict: others were faster again and again, or *work* says so.
-        :raises BackendUnavailable: the database does not answer; where that was at the end, it is
-            perhaps done.  Or too many wait for it already; nothing was done.
+        :raises Conflict: conflicts with other transactions lasted, or *work* raises it.
+        :raises BackendUnavailable: the database does not answer; when that was during the commit,
+            the commit is perhaps done.  Or too many transactions wait already; nothing was done.
         """
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
         try:
-            return self._repeated(lambda: self._once(work))
+            retries = _Retries(self._attempts, self._patience)
+            while True:
+                try:
+                    with self._writing.connect() as connection:
+                        transaction = Transaction.on(connection)
+                        result = work(transaction)
+                        announced = _commit(connection, transaction)
+                    break
+                except RETRIED as exc:
+                    retries.pause(exc)
         finally:
             self._writers.release()
+        for callback in self._rung if announced else ():
+            callback()
+        return result
 
-    def read(self, work: Callable[[ReadSnapshot], T]) -> T:
-        """Do *work*, which sees one moment and waits for nobody.
+    def read(
+        self, work: Callable[Concatenate[ReadSnapshot, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run *work* on one snapshot of the database, without waiting for a lock.
 
         :raises BackendUnavailable: the database does not answer.
         """
-
-        def once() -> T:
-            with self._reading.connect() as connection:
-                return work(ReadSnapshot.on(connection))
-
-        return self._repeated(once)
+        retries = _Retries(self._attempts, self._patience)
+        while True:
+            try:
+                with self._reading.connect() as connection:
+                    return work(ReadSnapshot.on(connection), *args, **kwargs)
+            except RETRIED as exc:
+                retries.pause(exc)
 
     def pulse(self) -> JournalHeadPoller:
         """For whoever wants to know again and again what the newest commit is."""
@@ -199,43 +225,48 @@ class Database:
         self._writing.dispose()
         self._reading.dispose()
 
-    def _once(self, work: Callable[[Transaction], T]) -> T:
-        with self._writing.connect() as connection:
-            transaction = Transaction.on(connection)
-            result = work(transaction)
-            told = transaction.prepare_commit()
-            try:
-                connection.commit()
-            except FAILURES as exc:
-                if trouble(exc) is ErrorKind.AWAY:
-                    text = "the database went away during a commit, which is perhaps done"
-                    raise BackendUnavailable(text) from exc
-                raise
-        for bell in self._rung if told else ():
-            bell()
-        return result
 
-    def _repeated(self, once: Callable[[], T]) -> T:
-        unanswered, began = 0, time.monotonic()
-        for attempt in range(1, self._attempts + 1):
-            try:
-                return once()
-            except RetryTransaction as exc:
-                if attempt == self._attempts:
-                    raise Conflict(f"others were faster {attempt} times: {exc}") from exc
-            except FAILURES as exc:
-                found = trouble(exc)
-                unanswered += found is ErrorKind.AWAY
-                late = time.monotonic() - began > self._patience
-                last = attempt == self._attempts or unanswered == ATTEMPTS_WITHOUT_ANSWER
-                if late or last or found not in (ErrorKind.AGAIN, ErrorKind.AWAY):
-                    raise translated(exc) from exc
-                LOG.debug("transaction is tried again: %s", found.value)
-            time.sleep(_pause(attempt))
-        raise AssertionError("a database is tried at least once")
+class _Retries:
+    """The attempts at one transaction: how many there were, and since when."""
+
+    def __init__(self, attempts: int, patience: float) -> None:
+        self._attempts, self._patience = attempts, patience
+        self._attempt, self._unanswered, self._began = 0, 0, time.monotonic()
+
+    def pause(self, exc: RetryTransaction | Failure) -> None:
+        """Wait before the next attempt, longer each time.
+
+        :raises Conflict: conflicts with other transactions lasted too long.
+        :raises NetfwError: *exc*, translated, when another attempt would not help.
+        """
+        self._attempt += 1
+        last = self._attempt == self._attempts
+        if isinstance(exc, RetryTransaction):
+            if last:
+                raise Conflict(f"others were faster {self._attempt} times: {exc}") from exc
+        else:
+            kind = trouble(exc)
+            self._unanswered += kind is ErrorKind.AWAY
+            late = time.monotonic() - self._began > self._patience
+            last = last or self._unanswered == ATTEMPTS_WITHOUT_ANSWER
+            if late or last or kind not in (ErrorKind.AGAIN, ErrorKind.AWAY):
+                raise translated(exc) from exc
+            LOG.debug("transaction is tried again: %s", kind.value)
+        longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._attempt)
+        time.sleep(random.uniform(longest / 4, longest))
 
 
-def _pause(attempt: int) -> float:
-    """Longer each time, and not the same for all who got into each other's way."""
-    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
-    return random.uniform(longest / 4, longest)
+def _commit(connection: Connection, transaction: Transaction) -> bool:
+    """Commit *transaction*; return whether the journal announces it.
+
+    :raises BackendUnavailable: the database went away meanwhile.
+    """
+    announced = transaction.prepare_commit()
+    try:
+        connection.commit()
+    except FAILURES as exc:
+        if trouble(exc) is ErrorKind.AWAY:
+            text = "the database went away during a commit, which is perhaps done"
+            raise BackendUnavailable(text) from exc
+        raise
+    return announced

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.network import Network
 from netfw.model.resource import Kind
@@ -25,8 +26,6 @@ from netfw.server.db.resources.rows import Row
 from netfw.server.l2.port_validation import check_dhcp_options
 from netfw.server.scheduling.assignments import add_zones
 
-DHCP_OWNER = "network:dhcp"
-"""Ports of this owner are the server's own, and go with their network or subnet."""
 LEAST_MTU = {4: 68, 6: 1280}
 """What hosts of that version of IP have to take at least."""
 MOST_MTU = 65535
@@ -163,7 +162,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     if network.external and "floatingip" in unit.backbone.keepers:
         unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
         _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
-    own = Query(filters={"network_id": id, "device_owner": (DHCP_OWNER,)})
+    own = Query(filters={"network_id": id, "device_owner": (DeviceOwner.DHCP.value,)})
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:

@@ -27,14 +27,11 @@ from netfw.errors import (
     IpAddressGenerationFailure,
 )
 from netfw.model.address import IpAddress, Mac, as_address, eui64
+from netfw.model.device_owner import is_l3_agent_port, is_trusted
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
 from netfw.server.db.allocation.addresses import Addresses
-
-ROUTER_OWNERS = ("network:router_", "network:ha_router_", "network:floatingip_agent_gateway")
-TRUSTED = "network:"
-"""Owners that are the network's own: nothing filters them."""
 
 Entry = Mapping[str, Any]
 """One of ``fixed_ips``: a subnet, an address, or both."""
@@ -50,7 +47,7 @@ class AddressOwner:
     @property
     def routes(self) -> bool:
         """Whether it is a router's, which may have any address."""
-        return self.owner.startswith(ROUTER_OWNERS)
+        return is_l3_agent_port(self.owner)
 
 
 def requests(
@@ -189,7 +186,7 @@ def _entry(subnets: Sequence[Subnet], applicant: AddressOwner, entry: Entry) -> 
         if subnet.automatic and not applicant.routes:
             return DerivedAddress(subnet=subnet, mac=applicant.mac)
         return AnyAddress(subnets=(subnet,))
-    if address == subnet.gateway and applicant.owner and not applicant.owner.startswith(TRUSTED):
+    if address == subnet.gateway and applicant.owner and not is_trusted(applicant.owner):
         raise InvalidInput(
             {"ip_address": f"{address} is the gateway of {subnet.cidr}; only a router can have it"}
         )

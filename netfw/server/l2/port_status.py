@@ -18,6 +18,7 @@ from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_distributed, is_trusted
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
@@ -26,8 +27,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.by_host import agents_on
 from netfw.server.db.resources.rows import Row
-from netfw.server.l2.port_validation import is_trusted
-from netfw.state.dependencies import DISTRIBUTED_OWNER, Assignment
+from netfw.state.dependencies import Assignment
 
 Gate = Callable[[UnitOfWork, Collection[PortId]], Collection[PortId]]
 """Those of some ports, wired and served, that are not to be ACTIVE yet."""
@@ -212,4 +212,4 @@ def _network(row: Row) -> Ref:
 
 
 def _is_distributed(body: Mapping[str, Any]) -> bool:
-    return bool(body["device_owner"] == DISTRIBUTED_OWNER)
+    return is_distributed(body["device_owner"])

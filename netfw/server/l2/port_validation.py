@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
+from uuid import UUID
 
 from attrs import evolve
 
+from netfw.drivers.query import Body, Query
 from netfw.drivers.support.dhcp_options import check_option
-from netfw.errors import Conflict, Forbidden, InvalidInput
+from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
+from netfw.model.device_owner import DeviceOwner, is_l3_reserved
 from netfw.model.dhcp_option import DhcpOption
+from netfw.model.ids import SecurityGroupId
 from netfw.model.port import AddressPair, Port
+from netfw.model.resource import Kind
 from netfw.model.wire.codec import Faulty, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR
-from netfw.server.l2.port_addresses import ROUTER_OWNERS, TRUSTED
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.security_groups.groups import default_group
 
 _PAIRS: Final = Listed(ADDRESS_PAIR)
 _OPTIONS: Final = Listed(DHCP_OPTION)
 
 ROUTER = "router"
 FLOATING_IP = "floatingip"
-SERVED: Final[Mapping[str, str]] = {
-    "network:router_interface": ROUTER,
-    "network:router_interface_distributed": ROUTER,
-    "network:ha_router_replicated_interface": ROUTER,
-    "network:router_ha_interface": ROUTER,
-    "network:router_gateway": ROUTER,
-    "network:router_centralized_snat": ROUTER,
-    "network:floatingip": FLOATING_IP,
+MANAGED_BY: Final[Mapping[str, str]] = {
+    DeviceOwner.ROUTER_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED: ROUTER,
+    DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_HA_INTERFACE: ROUTER,
+    DeviceOwner.ROUTER_GATEWAY: ROUTER,
+    DeviceOwner.ROUTER_CENTRALIZED_SNAT: ROUTER,
+    DeviceOwner.FLOATING_IP: FLOATING_IP,
 }
-"""Owners whose ports come and go with something else, and what that is."""
-RESERVED: Final = (*ROUTER_OWNERS, "network:floatingip")
-"""How owners begin by which routers and floating IPs, and the agents that have them, know ports."""
-
-
-def is_trusted(owner: str) -> bool:
-    """Whether a port of *owner* is the network's own."""
-    return owner.startswith(TRUSTED)
+"""Owners whose ports come and go with another resource, and the kind of that resource."""
 
 
 def is_bound(port: Port) -> bool:
@@ -150,14 +149,14 @@ def check_owner(before: Port | None, owner: str, device: str) -> None:
     :raises Conflict: it is one, and would be somebody else's.
     """
     had = ("", "") if before is None else (before.device_owner, before.device_id)
-    if before is not None and before.device_owner in SERVED:
+    if before is not None and before.device_owner in MANAGED_BY:
         for name, old, new in zip(("device_owner", "device_id"), had, (owner, device), strict=True):
             if new != old:
                 raise Conflict(
                     f"{name} of port {before.id} cannot be changed: it is {had[0]} of "
-                    f"{SERVED[had[0]]} {had[1]}"
+                    f"{MANAGED_BY[had[0]]} {had[1]}"
                 )
-    elif owner.startswith(RESERVED) and (owner, device) != had:
+    elif is_l3_reserved(owner) and (owner, device) != had:
         raise Forbidden(
             f"only administrators make ports of {owner}; connect a router by its "
             "add_router_interface or external_gateway_info, and make a floating IP as such"
@@ -184,3 +183,42 @@ def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) 
         raise InvalidInput({f"{place}{path}": text for path, text in exc.faults.items()}) from exc
     except ValueError as exc:
         raise InvalidInput({place: str(exc)}) from exc
+
+
+class Groups:
+    """The groups that the bodies of one request name, and those of who names none.
+
+    :raises NotFound: one does not exist, or is none that the requester may see.
+    """
+
+    def __init__(self, unit: UnitOfWork, bodies: Iterable[Body]) -> None:
+        self._unit = unit
+        self._defaults: dict[str, frozenset[SecurityGroupId]] = {}
+        wanted = {each for body in bodies for each in _named(body) or ()}
+        if not wanted:
+            return
+        query = Query(filters={"id": tuple(sorted(map(str, wanted)))})
+        found = unit.tx.resources.find(Kind.SECURITY_GROUP, query, project=unit.requester.sees)
+        missing = wanted - {SecurityGroupId(row.ref.id) for row in found}
+        if missing:
+            raise NotFound(f"there is no security_group {min(missing)}")
+
+    def of(self, body: Body) -> frozenset[SecurityGroupId] | None:
+        """Those that *body* names; ``None``: it leaves them to others."""
+        return _named(body)
+
+    def default(self, project: str) -> frozenset[SecurityGroupId]:
+        """Those of a project's ports that name none."""
+        if project not in self._defaults:
+            self._defaults[project] = frozenset({default_group(self._unit, project)})
+        return self._defaults[project]
+
+
+def _named(body: Body) -> frozenset[SecurityGroupId] | None:
+    named = cast("Sequence[str] | None", body.get("security_groups"))
+    if named is None:
+        return None
+    try:
+        return frozenset(SecurityGroupId(UUID(str(each))) for each in named)
+    except ValueError as exc:
+        raise InvalidInput({"security_groups": str(exc)}) from exc

@@ -14,6 +14,7 @@ from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_trusted
 from netfw.model.ids import NetworkId
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
@@ -33,15 +34,14 @@ from netfw.server.l2.port_addresses import (
     requests_for_update,
 )
 from netfw.server.l2.port_macs import macs
-from netfw.server.l2.port_security_groups import Groups
 from netfw.server.l2.port_validation import (
-    SERVED,
+    MANAGED_BY,
+    Groups,
     address_pairs,
     check_mac_change,
     check_owner,
     check_security,
     dhcp_options,
-    is_trusted,
     with_new_mac,
 )
 
@@ -276,7 +276,7 @@ def _refuse_served(unit: UnitOfWork, port: Port) -> None:
 
     :raises Conflict: this is one, of something that exists.
     """
-    what = SERVED.get(port.device_owner)
+    what = MANAGED_BY.get(port.device_owner)
     if what is None or not port.fixed_ips:
         return
     try:

@@ -19,7 +19,7 @@ from netfw.server.db.agents.status_reports import waiting_ports
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.l2.port_status import PortStatuses
 from netfw.server.scheduling.dhcp import DhcpScheduler
-from netfw.server.scheduling.orphaned_assignments import run_as_server
+from netfw.server.scheduling.rescheduler import run_as_server
 
 
 @frozen

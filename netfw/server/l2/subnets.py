@@ -11,6 +11,7 @@ from attrs import evolve
 from netfw.drivers.ipam import DerivedAddress
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
+from netfw.model.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, IpAllocation, Port
@@ -22,8 +23,7 @@ from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
-from netfw.server.l2.networks import DHCP_OWNER, LEAST_MTU
-from netfw.server.l2.port_addresses import ROUTER_OWNERS
+from netfw.server.l2.networks import LEAST_MTU
 from netfw.server.l2.subnet_validation import check_gateway, check_overlap, check_subnet, completed
 
 
@@ -114,7 +114,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         of = Query(filters={"network_id": (str(subnet.network_id),)})
         for row in unit.tx.resources.find(Kind.PORT, of):
             port = cast(Port, row.resource())
-            if port.device_owner.startswith(ROUTER_OWNERS):
+            if is_l3_agent_port(port.device_owner):
                 continue
             if port.ip_allocation is IpAllocation.NONE:
                 continue
@@ -125,7 +125,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     def _take_address(self, unit: UnitOfWork, row: Row, subnet: Subnet) -> None:
         port = cast(Port, row.resource())
         left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
-        if port.device_owner == DHCP_OWNER and not left:
+        if is_dhcp(port.device_owner) and not left:
             unit.backbone.keeper("port").delete(unit, str(port.id))
         else:
             self._readdress(unit, row, port, left)
@@ -181,9 +181,9 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
     if subnet.automatic:
         rows = unit.tx.resources.find(Kind.PORT, Query(filters=held))
         owners = [row.body["device_owner"] for row in rows]
-        others = sum(owner.startswith(ROUTER_OWNERS) for owner in owners)
+        others = sum(map(is_l3_agent_port, owners))
     else:
-        own = Query(filters={**held, "device_owner": (DHCP_OWNER,)})
+        own = Query(filters={**held, "device_owner": (DeviceOwner.DHCP.value,)})
         rows = unit.tx.resources.find(Kind.PORT, own)
         others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
     if others:
@@ -199,7 +199,7 @@ def _check_gateway_unused(unit: UnitOfWork, subnet: Subnet) -> None:
         return
     held = (f"subnet_id={subnet.id}", f"ip_address={subnet.gateway}")
     for row in unit.tx.resources.find(Kind.PORT, Query(filters={"fixed_ips": held})):
-        if row.body["device_owner"].startswith(ROUTER_OWNERS):
+        if is_l3_agent_port(row.body["device_owner"]):
             raise Conflict(
                 f"gateway {subnet.gateway} of subnet {subnet.id} is in use by port "
                 f"{row.body['id']} of router {row.body['device_id']}"

@@ -16,6 +16,7 @@ from netfw.drivers.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.address import as_address
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import ROUTER_INTERFACES, DeviceOwner
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.port import FixedIp, Port
@@ -26,9 +27,8 @@ from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.port_hooks import disassociated, floating_ips
-from netfw.server.l3.router_ports import INTERFACES, drop_port, legs_of, make_port, router_of
+from netfw.server.l3.router_ports import drop_port, legs_of, make_port, router_of
 
-OWNER: Final = "network:floatingip"
 TARGET: Final = ("port_id", "fixed_ip_address")
 ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
 """Attributes that say what is to happen, and not simply what the floating IP has afterwards."""
@@ -64,7 +64,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: FloatingIp) -> None:
-        filters = {"device_id": (str(before.id),), "device_owner": (OWNER,)}
+        filters = {"device_id": (str(before.id),), "device_owner": (DeviceOwner.FLOATING_IP.value,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
         unit.tx.statuses.forget([ref(before)])
@@ -112,7 +112,7 @@ def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body)
                     "project_id": "",
                     "network_id": str(network_id),
                     "device_id": str(id),
-                    "device_owner": OWNER,
+                    "device_owner": DeviceOwner.FLOATING_IP.value,
                     "fixed_ips": [wanted],
                 },
             )
@@ -148,7 +148,7 @@ def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
     if wanted:
         return [wanted]
     fitting = [each for each in subnets if each.ip_version == 4]
-    meant = [each for each in fitting if OWNER in each.service_types]
+    meant = [each for each in fitting if DeviceOwner.FLOATING_IP in each.service_types]
     plain = [each for each in fitting if not each.service_types]
     return [{"subnet_id": str(each.id)} for each in (*meant, *plain)]
 
@@ -231,7 +231,7 @@ def _routers_on(unit: UnitOfWork, subnet_id: SubnetId) -> list[UUID]:
     An administrator can make a port that only says that it is of a router.
     """
     filters: Mapping[str, tuple[Any, ...]] = {
-        "device_owner": INTERFACES,
+        "device_owner": ROUTER_INTERFACES,
         "fixed_ips": (f"subnet_id={subnet_id}",),
     }
     rows = unit.tx.resources.find(Kind.PORT, Query(filters=filters))

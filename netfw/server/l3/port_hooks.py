@@ -16,6 +16,7 @@ from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import SubnetId
 from netfw.model.port import Port
@@ -23,15 +24,13 @@ from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.router_interfaces import reaches
 from netfw.server.l3.router_ports import (
-    GATEWAY,
-    INTERFACES,
     RouterInterfaces,
     legs_of,
     named,
     subnets_of,
 )
-from netfw.server.l3.router_routes import reaches
 
 
 def check_port_change(unit: UnitOfWork, change: Change) -> None:
@@ -40,9 +39,9 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
     if not isinstance(before, Port):
         return
     now = cast("Port | None", after)
-    if before.device_owner in (*INTERFACES, GATEWAY):
+    if is_router_attachment(before.device_owner):
         _watch_leg(unit, before, now)
-    elif not before.device_owner.startswith("network:"):
+    elif not is_trusted(before.device_owner):
         _watch_target(unit, before, now)
 
 
@@ -73,11 +72,15 @@ def _watch_leg(unit: UnitOfWork, before: Port, after: Port | None) -> None:
         gone = [fixed for fixed in before.fixed_ips if fixed.subnet_id in lost]
         known = subnets_of(unit.tx, gone)
         _refuse_routes(router, legs)
-        if before.device_owner == GATEWAY:
+        if before.device_owner == DeviceOwner.ROUTER_GATEWAY:
             _refuse_gateway(unit, router, still)
         else:
             _refuse_interface(unit, router, list(known.values()))
-    if before.device_owner == GATEWAY and still is not None and router.gateway is not None:
+    if (
+        before.device_owner == DeviceOwner.ROUTER_GATEWAY
+        and still is not None
+        and router.gateway is not None
+    ):
         unit.update(
             router, evolve(router, gateway=evolve(router.gateway, fixed_ips=still.fixed_ips))
         )

@@ -12,11 +12,12 @@ from uuid import UUID
 
 from netfw.drivers.change import Change
 from netfw.drivers.subscription import Service
+from netfw.model.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.router_ports import GATEWAY, INTERFACES, change_port, legs_of
+from netfw.server.l3.router_ports import change_port, legs_of
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -28,7 +29,7 @@ def follow_agents(unit: UnitOfWork, target: Ref) -> None:
 def follow_ports(unit: UnitOfWork, change: Change) -> None:
     """Bind the ports that a router gets; a :data:`~netfw.server.core.context.PrecommitHook`."""
     before, after = change.before, change.after
-    if not isinstance(after, Port) or after.device_owner not in (*INTERFACES, GATEWAY):
+    if not isinstance(after, Port) or not is_router_attachment(after.device_owner):
         return
     known = isinstance(before, Port) and before.device_id == after.device_id
     if known or after.binding.host:
@@ -49,6 +50,6 @@ def _bind(unit: UnitOfWork, target: Ref) -> None:
         return
     legs = legs_of(unit.tx, router.id)
     for port in legs.ports:
-        somewhere = port.device_owner == GATEWAY or not router.distributed
+        somewhere = port.device_owner == DeviceOwner.ROUTER_GATEWAY or not router.distributed
         if somewhere and port.binding.host != hosts[0]:
             change_port(unit, port.id, {"binding:host_id": hosts[0]})

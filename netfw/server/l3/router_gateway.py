@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from netfw.errors import InvalidInput
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId
 from netfw.model.port import Port
 from netfw.model.router import ExternalGateway, Router
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import check_apart
 from netfw.server.l3.router_ports import (
-    GATEWAY,
     RouterInterfaces,
     change_port,
     drop_port,
@@ -82,7 +82,7 @@ def _new_port(
         "project_id": "",
         "network_id": str(network_id),
         "device_id": str(router.id),
-        "device_owner": GATEWAY,
+        "device_owner": DeviceOwner.ROUTER_GATEWAY.value,
     }
     if asked:
         body["fixed_ips"] = list(asked)

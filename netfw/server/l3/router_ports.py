@@ -10,6 +10,7 @@ from attrs import frozen
 
 from netfw.drivers.query import Body, Query
 from netfw.model.address import IpAddress
+from netfw.model.device_owner import ROUTER_ATTACHMENTS, DeviceOwner
 from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
@@ -19,20 +20,16 @@ from netfw.server.core.resource_handler import Moment
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.ports import PortHandler
 
-PLAIN: Final = "network:router_interface"
-DISTRIBUTED: Final = "network:router_interface_distributed"
-REPLICATED: Final = "network:ha_router_replicated_interface"
-INTERFACES: Final = (PLAIN, DISTRIBUTED, REPLICATED)
-"""Owners of ports through which routers reach the networks of projects."""
-GATEWAY: Final = "network:router_gateway"
 NAMED_IN_TEXTS: Final = 3
 
 
 def interface_owner(router: Router) -> str:
     """The owner of a router's interfaces, by which agents know what kind of router it is."""
     if router.distributed:
-        return DISTRIBUTED
-    return REPLICATED if router.ha else PLAIN
+        return DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
+    if router.ha:
+        return DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE.value
+    return DeviceOwner.ROUTER_INTERFACE.value
 
 
 @frozen(kw_only=True)
@@ -62,13 +59,13 @@ class RouterInterfaces:
 
 def legs_of(moment: Moment, router: UUID) -> RouterInterfaces:
     """The ports of a router: two statements."""
-    filters = {"device_id": (str(router),), "device_owner": (*INTERFACES, GATEWAY)}
+    filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
     rows = moment.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
-    gateways = [port for port in ports if port.device_owner == GATEWAY]
+    gateways = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_GATEWAY]
     return RouterInterfaces(
         gateway=gateways[0] if gateways else None,
-        interfaces=tuple(port for port in ports if port.device_owner != GATEWAY),
+        interfaces=tuple(port for port in ports if port.device_owner != DeviceOwner.ROUTER_GATEWAY),
         subnets=subnets_of(moment, (fixed for port in ports for fixed in port.fixed_ips)),
     )
 

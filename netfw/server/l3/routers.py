@@ -26,9 +26,14 @@ from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import follow_agents, follow_ports
 from netfw.server.l3.router_gateway import PLACE, Info, changed_gateway
-from netfw.server.l3.router_interfaces import add_interface, remove_interface
+from netfw.server.l3.router_interfaces import (
+    add_interface,
+    added,
+    check_routes,
+    remove_interface,
+    removed,
+)
 from netfw.server.l3.router_ports import change_port, drop_port, interface_owner, legs_of, named
-from netfw.server.l3.router_routes import added, check_routes, removed
 from netfw.server.scheduling.assignments import add_zones
 
 APART = frozenset({PLACE, "routes"})

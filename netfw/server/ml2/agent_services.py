@@ -9,8 +9,7 @@ from attrs import frozen
 
 from netfw.drivers.agent_requests import Request
 from netfw.model.agent import Agent
-from netfw.server.agents.agents import AgentHandler
-from netfw.server.agents.availability_zones import ZoneHandler
+from netfw.server.agents.agents import AgentHandler, ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers, Answer
 from netfw.server.binding.binder import PortBinder

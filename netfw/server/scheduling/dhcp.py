@@ -12,6 +12,7 @@ from attrs import field, frozen
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.model.agent import Agent
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
@@ -22,8 +23,8 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
-from netfw.server.scheduling.orphaned_assignments import OrphanedAssignments, run_as_server
-from netfw.state.agent_requests import DHCP_OWNER, RESERVED_DHCP_DEVICE, dhcp_device_id
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
+from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class DhcpScheduler:
 
     @staticmethod
     def _reserve(unit: UnitOfWork, chosen: Mapping[str, tuple[str, ...]]) -> None:
-        query = Query(filters={**chosen, "device_owner": (DHCP_OWNER,)})
+        query = Query(filters={**chosen, "device_owner": (DeviceOwner.DHCP.value,)})
         for row in unit.tx.resources.find(Kind.PORT, query):
             body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
             unit.backbone.keeper("port").update(unit, str(row.ref.id), body)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
+from uuid import UUID
 
 from netfw.drivers.change import Change
-from netfw.errors import NetfwError
+from netfw.errors import NetfwError, NotFound
 from netfw.model.agent import Agent
 from netfw.server.agents.agents import SERVICES
+from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.scheduling.assignments import AgentAssignments
 
 LOG = logging.getLogger(__name__)
 
@@ -76,3 +81,66 @@ class Rescheduler:
             self._wake.clear()
             if not self._stopped.is_set():
                 self.mend()
+
+
+class OrphanedAssignments:
+    """Finds what agents of one sort left behind, as far as this process is sure that they died."""
+
+    def __init__(self, backbone: ServerContext, serving: AgentAssignments) -> None:
+        settings = backbone.settings
+        self._backbone, self._serving = backbone, serving
+        self._suspicion = FailureDetector(
+            settings.failover_grace, settings.reschedule_interval * 2 + 10
+        )
+
+    def found(self) -> tuple[UUID, ...]:
+        """The ids of what they served."""
+        dead = self._suspicion.confirmed(self._backbone.read(self._serving.dead))
+        if not dead:
+            return ()
+
+        def served(view: ReadSnapshot) -> set[UUID]:
+            return {id for host in dead for id in self._serving.at(view, host)}
+
+        return tuple(sorted(self._backbone.read(served)))
+
+
+def run_as_server(backbone: ServerContext, work: Callable[[UnitOfWork], object]) -> bool:
+    """Whether *work*, done by the server itself in one transaction, says that it changed something.
+
+    What was deleted meanwhile needs no change.
+    """
+    try:
+        return bool(backbone.run(SERVER, work))
+    except NotFound:
+        return False
+
+
+class FailureDetector:
+    """Remembers since when this process has seen hosts be dead.
+
+    After the servers or the database were away, every agent has been silent for long.  Only who is
+    still silent after *grace* seconds of looking on is dead.  Who looks seldom begins anew: nobody
+    may have been able to report in between.
+    """
+
+    def __init__(
+        self, grace: float, attention: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """*attention*: seconds between two looks at most."""
+        self._grace, self._attention, self._clock = grace, attention, clock
+        self._since: dict[str, float] = {}
+        self._looked = clock()
+        self._lock = threading.Lock()
+
+    def confirmed(self, silent: Collection[str]) -> frozenset[str]:
+        """Those of the hosts that are *silent* now that have been so for long enough."""
+        with self._lock:
+            now = self._clock()
+            if now - self._looked > self._attention:
+                self._since.clear()
+            self._looked = now
+            self._since = {host: self._since.get(host, now) for host in silent}
+            return frozenset(
+                host for host, since in self._since.items() if now - since >= self._grace
+            )

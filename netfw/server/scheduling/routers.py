@@ -12,6 +12,7 @@ from attrs import field, frozen
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.drivers.subscription import Service
+from netfw.model.device_owner import is_router_port
 from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
@@ -23,8 +24,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.choice import obstacle, wanted_agents
-from netfw.server.scheduling.orphaned_assignments import OrphanedAssignments, run_as_server
-from netfw.state.dependencies import ROUTER_OWNERS
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 
 LOG = logging.getLogger(__name__)
 
@@ -59,10 +59,10 @@ class RouterScheduler:
             case before, Router() as router:
                 if router.gateway is not None and not _had_gateway(before):
                     self._schedule(unit, router.id)
-            case None, Port() as port if port.device_owner.startswith(ROUTER_OWNERS):
+            case None, Port() as port if is_router_port(port.device_owner):
                 self._schedule_owner(unit, port)
             case Port(device_id=former), Port() as port if former != port.device_id:
-                if port.device_owner.startswith(ROUTER_OWNERS):
+                if is_router_port(port.device_owner):
                     self._schedule_owner(unit, port)
             case _:
                 pass
@@ -130,7 +130,7 @@ class RouterScheduler:
             return found
         legs = Query(filters={"device_id": tuple(map(str, ids))})
         for row in view.resources.find(Kind.PORT, legs):
-            if row.body["device_owner"].startswith(ROUTER_OWNERS):
+            if is_router_port(row.body["device_owner"]):
                 found.add(UUID(row.body["device_id"]))
         return found
 

@@ -18,9 +18,9 @@ from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
+from netfw.model.device_owner import DeviceOwner, is_dhcp
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
-from netfw.state.agent_requests import DHCP_OWNER
 from netfw.state.dependencies import AgentRoot, Assignment, Item
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.status_files import StatusFiles, now
@@ -331,13 +331,13 @@ class FileSource(StateSource):
             if (
                 isinstance(port, Port)
                 and (port.network_id, port.binding.host) == (request.network, request.host)
-                and port.device_owner == DHCP_OWNER
+                and is_dhcp(port.device_owner)
                 and request.subnets <= {fixed.subnet_id for fixed in port.fixed_ips}
             ):
                 return port
         raise NotSupported(
             f"a file states addresses itself: give network {request.network} a port on "
-            f"{request.host} with device_owner {DHCP_OWNER} and an address on each subnet"
+            f"{request.host} with device_owner {DeviceOwner.DHCP} and an address on each subnet"
         )
 
 

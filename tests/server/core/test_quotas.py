@@ -10,11 +10,11 @@ import pytest
 from netfw.conf.quota import LIMITS, limits
 from netfw.drivers.query import Query, RequestContext
 from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
-from netfw.server.agents.availability_zones import ZoneHandler
+from netfw.server.agents.agents import ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
-from netfw.server.core.memory_query import apply_query
 from netfw.server.core.quotas import QuotaHandler
+from netfw.server.core.resource_handler import apply_query
 from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
 
 MEMBER = RequestContext(project_id="p")

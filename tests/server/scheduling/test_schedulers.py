@@ -13,7 +13,7 @@ from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
-from netfw.server.scheduling.failure_detector import FailureDetector
+from netfw.server.scheduling.rescheduler import FailureDetector
 from netfw.server.state_source.commit_watcher import CommitWatch
 from netfw.server.state_source.database_source import DatabaseSource
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE

@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.subscription import Service, Subscription
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, ref
 from netfw.model.trunk import SubPort, Trunk
 from netfw.state.dependencies import (
-    DISTRIBUTED_OWNER,
     AgentRoot,
     Assignment,
     ResourceRole,
@@ -61,7 +61,11 @@ def test_a_trunk_comes_with_its_parent_and_shows_its_children():
 
 @pytest.mark.spec("RPC-02")
 def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnets():
-    leg = evolve(scene.LEG, device_owner=DISTRIBUTED_OWNER, binding=scene.port(0, "").binding)
+    leg = evolve(
+        scene.LEG,
+        device_owner=DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
+        binding=scene.port(0, "").binding,
+    )
     world = (*scene.BACKGROUND, leg, scene.WEB_HERE)
     for host in (scene.HERE, scene.THERE):
         found = reachable(world, Subscription(host, {Service.L3}))

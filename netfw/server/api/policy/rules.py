@@ -10,6 +10,7 @@ from oslo_policy.policy import RuleCheck, RuleDefault
 from netfw.drivers.api_extension import PolicyRule
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, nearest
+from netfw.model.device_owner import NETWORK_PREFIX
 from netfw.server.api.policy.evaluation import Decisions, Tree, parse, walk
 from netfw.server.api.schema.resource_schema import ApiResource, Verb
 
@@ -50,7 +51,7 @@ STANDARD = (
     ),
     PolicyRule(
         name="network_device",
-        check="field:port:device_owner=~^network:",
+        check=f"field:port:device_owner=~^{NETWORK_PREFIX}",
         description="The target is a port of the network's own: of a router, of DHCP.",
     ),
     PolicyRule(name="admin_only", check="rule:admin", description="As in older files."),

@@ -15,13 +15,14 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from netfw.drivers.query import Query
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.topics import TopicEdge, TopicLinks, is_root, source, topic_links
 from netfw.server.db.resources.rows import AT_ONCE, Rows
 from netfw.server.db.schema.tables import INTERESTS
-from netfw.state.dependencies import DISTRIBUTED_OWNER, ResourceRole, Role
+from netfw.state.dependencies import ResourceRole, Role
 
 Key = tuple[str, str]
 """A reader and a topic."""
@@ -148,7 +149,10 @@ class Subscriptions:
                 yield from find(Kind.PORT, device_id=id)
                 yield from find(Kind.FLOATING_IP, router_id=id)
             case Kind.SUBNET, Role.ROUTED:
-                wanted = {"fixed_ips": (f"subnet_id={id}",), "device_owner": (DISTRIBUTED_OWNER,)}
+                wanted = {
+                    "fixed_ips": (f"subnet_id={id}",),
+                    "device_owner": (DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,),
+                }
                 for row in self._rows.find(Kind.PORT, Query(filters=wanted)):
                     yield row.resource()
 

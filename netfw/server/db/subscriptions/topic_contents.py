@@ -13,15 +13,14 @@ from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
 from netfw.drivers.subscription import Service
+from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
 from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
 from netfw.server.db.schema.tables import INTERESTS
 from netfw.state.dependencies import (
-    DISTRIBUTED_OWNER,
     EVERYWHERE,
-    ROUTER_OWNERS,
     ResourceRole,
     Role,
 )
@@ -37,10 +36,10 @@ class TopicSubscription:
 
 
 PORTS: Final = STORED[Kind.PORT].table.c
-DISTRIBUTED: Final = PORTS.device_owner == DISTRIBUTED_OWNER
+DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
 BOUND: Final = PORTS.binding_host_id != ""
 OF_ROUTERS: Final = or_(
-    *(PORTS.device_owner.startswith(owner, autoescape=True) for owner in ROUTER_OWNERS)
+    *(PORTS.device_owner.startswith(prefix, autoescape=True) for prefix in ROUTER_PORT_PREFIXES)
 )
 
 

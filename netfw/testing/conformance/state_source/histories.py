@@ -21,6 +21,7 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
+from netfw.model.device_owner import COMPUTE_PREFIX, DeviceOwner
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
@@ -53,12 +54,17 @@ from netfw.model.security_group import (
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import SubPort, Trunk
-from netfw.state.dependencies import DISTRIBUTED_OWNER, Assignment, Item
+from netfw.state.dependencies import Assignment, Item
 
 T = TypeVar("T")
 
 HOSTS = ("a", "b")
-OWNERS = ("compute:x", "network:dhcp", "network:router_interface", DISTRIBUTED_OWNER)
+OWNERS = (
+    f"{COMPUTE_PREFIX}x",
+    DeviceOwner.DHCP.value,
+    DeviceOwner.ROUTER_INTERFACE.value,
+    DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
+)
 PORTS = 120
 
 

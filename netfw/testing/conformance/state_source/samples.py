@@ -11,6 +11,7 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import (
     AddressGroupId,
@@ -102,7 +103,9 @@ DB_THERE = port(2, THERE, OTHER_NET, DB)
 STRANGER = port(3, THERE, OTHER_NET)
 NEIGHBOUR = port(4, THERE, NET)
 ROUTER = Router(id=RouterId(_id(60)), name="router")
-LEG = evolve(port(5, HERE), device_owner="network:router_interface", device_id=str(ROUTER.id))
+LEG = evolve(
+    port(5, HERE), device_owner=DeviceOwner.ROUTER_INTERFACE.value, device_id=str(ROUTER.id)
+)
 FLOATING = FloatingIp(
     id=FloatingIpId(_id(70)),
     network_id=OTHER_NET.id,
