@@ -1,4 +1,4 @@
-"""A fabric that exists in the mind only, and a mechanism driver that keeps its promises there."""
+"""A fake fabric, a mechanism driver for it that keeps every promise, and the suite on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Ref, Resource
 from netfw.model.segment import NetworkType
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.mechanism import (
     MechanismDriverConformance,
     MechanismEnvironment,
@@ -32,8 +32,8 @@ FORBIDDEN, TOO_MUCH = "forbidden", "too much"
 
 
 @define
-class Fabric:
-    """What it holds, and whether it answers."""
+class FakeFabric:
+    """The resources of the fabric, and whether it is online."""
 
     present: dict[Ref, Resource] = field(factory=dict)
     online: bool = True
@@ -56,16 +56,16 @@ class Fabric:
 
 
 class FabricDriver(MechanismDriver):
-    """Carries everything to the fabric, and binds ports to VLANs."""
+    """Delivers all changes to the fabric, and binds ports to VLANs."""
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: FakeFabric) -> None:
         self.fabric = fabric
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(host.share(Fabric, Fabric))
+        return cls(host.share(FakeFabric, FakeFabric))
 
     def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("fabric", {MechanismCapability.DELIVERS})
@@ -81,32 +81,32 @@ class FabricDriver(MechanismDriver):
         return Refused("the fabric carries VLANs only")
 
     def deliver(self, change: Change) -> None:
-        held = self.fabric.answer()
+        present = self.fabric.answer()
         if change.after is None:
-            held.pop(change.ref, None)
+            present.pop(change.ref, None)
         elif isinstance(change.after, Network) and change.after.name == TOO_MUCH:
             raise BackendBroken("the fabric is full")
         else:
-            held[change.ref] = change.after
+            present[change.ref] = change.after
 
 
-class OnFabric(MechanismDriverConformance):
-    """Hooks of the suite."""
+class FakeMechanismConformance(MechanismDriverConformance):
+    """The suite on the fake fabric; ``DRIVER`` is the class of the drivers under test."""
 
     DRIVER: ClassVar[type[FabricDriver]] = FabricDriver
 
     @contextmanager
     def setting(self) -> Iterator[MechanismEnvironment]:
-        fabric = Fabric()
+        fabric = FakeFabric()
         yield MechanismEnvironment(
             make=lambda: self.DRIVER(fabric), picture=fabric.picture, outage=fabric.outage
         )
 
     def bindable(self) -> BindingRequest | None:
-        return scene.request(scene.PORT, segments=scene.SEGMENTS)
+        return samples.request(samples.PORT, segments=samples.SEGMENTS)
 
     def unacceptable(self) -> Change | None:
-        return scene.change(None, evolve(scene.NETWORK, name=FORBIDDEN))
+        return samples.change(None, evolve(samples.NETWORK, name=FORBIDDEN))
 
     def undeliverable(self) -> Change | None:
-        return scene.change(None, evolve(scene.NETWORK, name=TOO_MUCH))
+        return samples.change(None, evolve(samples.NETWORK, name=TOO_MUCH))

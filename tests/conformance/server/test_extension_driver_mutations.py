@@ -1,13 +1,12 @@
-"""The suite refuses extension drivers that are wrong, each by the tests of what is wrong."""
+"""The suite of extension drivers refuses every mutation of the fake extension driver."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
 from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.testing.conformance.common.promises import unproven
 from netfw.testing.conformance.server.extension_driver import (
     CONTRACTS,
     NETWORK,
@@ -15,12 +14,13 @@ from netfw.testing.conformance.server.extension_driver import (
     Example,
     ExtensionDriverConformance,
 )
-from tests.conformance.common.refusal import refusals
-from tests.conformance.server.broken_extension_driver import (
-    BROKEN,
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import Refusal, run_tests
+from tests.conformance.server.extension_driver_mutations import (
     COLOUR,
+    MUTATIONS,
     OFF,
-    BrokenExtension,
+    FakeExtensionDriver,
     Painter,
     PlainPainter,
 )
@@ -28,8 +28,8 @@ from tests.conformance.server.broken_extension_driver import (
 pytestmark = pytest.mark.fakes
 
 
-class PainterSuite(ExtensionDriverConformance):
-    """What is said of painters, good and bad."""
+class FakeExtensionConformance(ExtensionDriverConformance):
+    """The suite on painters; ``driver`` is their class."""
 
     driver: type[ExtensionDriver] = Painter
 
@@ -53,24 +53,24 @@ class PainterSuite(ExtensionDriverConformance):
         return Example(made=PORT, asked={COLOUR: "black"})
 
 
-class TestPainter(PainterSuite):
-    """The good one passes."""
+class TestPainter(FakeExtensionConformance):
+    """The painter passes."""
 
 
-class TestPlainPainter(PainterSuite):
-    """And the one that leaves keeping to the contract."""
+class TestPlainPainter(FakeExtensionConformance):
+    """A painter that leaves storing to the contract passes too."""
 
     driver = PlainPainter
 
 
-@pytest.mark.parametrize("driver", BROKEN, ids=lambda driver: driver.__name__)
-def test_a_broken_extension_driver_is_refused_by_the_right_tests(
-    driver: type[BrokenExtension],
-) -> None:
-    suite = PainterSuite()
-    suite.driver = driver
-    assert refusals(suite) == driver.refused_by
+class TestExtensionDriverMutations(MutationChecks):
+    SUITE = ExtensionDriverConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = FakeExtensionDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 17
 
-
-def test_every_promise_and_every_error_of_an_extension_driver_has_a_test() -> None:
-    assert unproven(ExtensionDriverConformance, *CONTRACTS) == frozenset()
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeExtensionConformance()
+        suite.driver = driver
+        return run_tests(suite, tests)
