@@ -175,15 +175,15 @@ class ServerComponents:
         if self.conf.server.upgrade_database and self.database.is_file:
             migration.upgrade(self.database)
         migration.require_newest(self.database)
-        self.core.backbone.start()
+        self.core.context.start()
 
     def begin(self) -> None:
         """Begin what goes on beside requests, on a database that is prepared."""
         self.commits.start()
-        self.core.attendance.rescheduling.start()
-        self._stack.callback(self.core.attendance.rescheduling.close)
-        self.core.delivery.start()
-        self._stack.callback(self.core.delivery.close)
+        self.core.agent_services.rescheduler.start()
+        self._stack.callback(self.core.agent_services.rescheduler.close)
+        self.core.outbox.start()
+        self._stack.callback(self.core.outbox.close)
 
     def why_not_ready(self) -> str:
         """What keeps the database from answering; empty: nothing."""
@@ -205,7 +205,7 @@ class ServerComponents:
             return silences, view.journal.cursor().seq, backlogs
 
         silences, seq, backlogs = self.database.read(look)
-        dead = sum(silence > self.core.backbone.settings.agent_down_time for silence in silences)
+        dead = sum(silence > self.core.context.settings.agent_down_time for silence in silences)
         return {
             "netfw_agents_alive": len(silences) - dead,
             "netfw_agents_dead": dead,
@@ -240,9 +240,9 @@ class ServerComponents:
     def _documents(self) -> dict[str, ResourcePlugin]:
         """Vendors' resources that no plugin stores, which the server stores itself."""
         declared = [each for extension in self.extensions for each in extension.resources()]
-        self.core.backbone.count(declared)
+        self.core.context.add_default_quotas(declared)
         left = [each for each in declared if each.name not in self.plugins]
-        stored = DocumentsPlugin(self.core.backbone, left)
+        stored = DocumentsPlugin(self.core.context, left)
         return dict.fromkeys(stored.resource_names, stored)
 
     def _core(self, stack: ExitStack) -> Core:

@@ -227,8 +227,8 @@ class Controller:
 
     def _find_parent(self, served: ResourceEndpoint, call: ApiRequest) -> None:
         parent = served.resource.parent or ""
-        keeper = self._served[parent].plugin
-        keeper.show(call.requester, parent, call.route.parent_id or "")
+        handler = self._served[parent].plugin
+        handler.show(call.requester, parent, call.route.parent_id or "")
 
     @staticmethod
     def _of_parent(served: ResourceEndpoint, call: ApiRequest, query: Query) -> Query:

@@ -1,4 +1,4 @@
-"""What a driver is to be told, of all that happened since it was last told.  Pure."""
+"""Coalescing of outbox entries: one change per resource since the last delivery. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from netfw.server.db.outbox import Entry
 
 @frozen(kw_only=True)
 class MergedChange:
-    """One resource, and the entries that telling of it settles."""
+    """Change of one resource, and the entries that its delivery finishes."""
 
     ref: Ref
     entries: tuple[Entry, ...]
     change: Change | None
-    """From what was last delivered to what is newest; ``None``: there is nothing to tell."""
+    """Change from what was last delivered to the newest state; ``None``: nothing to deliver."""
 
 
-def works(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
-    """What is to be delivered of *entries* of one lane, which are in order, and in which order.
+def coalesce(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
+    """Return the changes to deliver for the ordered *entries* of one lane, in delivery order.
 
-    A resource is told of once, as it is newest: where it first changed, or, if it is gone, where
-    it went, so that what is made comes after what it needs, and what goes after what needed it.
+    A resource is delivered once, in its newest state: at its first change, or, if it is deleted, at
+    its deletion. So a resource follows what it needs, and its deletion follows that of what needed
+    it.
     """
     by_ref: dict[Ref, list[Entry]] = {}
     for entry in entries:

@@ -65,8 +65,8 @@ def core_plugin(
         extensions=extensions,
     )
     core = build_core(database, drivers, settings(*types, **other), quotas)
-    plugin = Ml2Plugin(core.backbone, core.keepers())
-    core.backbone.start()
+    plugin = Ml2Plugin(core.context, core.handlers())
+    core.context.start()
     return plugin
 
 
