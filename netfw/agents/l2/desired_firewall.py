@@ -1,7 +1,7 @@
-"""Filters: what the firewall of this host should hold.  Pure: values in, values out.
+"""The desired state of the firewall of this host.  Pure: values in, values out.
 
-Of the ports of this host, the groups they are in, and the members of whatever those groups refer
-to.  Each change costs what it concerns: a member of a large group costs one member.
+It holds the ports of this host, the groups they are in, and the members of the groups that those
+refer to.  It is updated incrementally: a member of a large group costs one member.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from netfw.agents.common.changed_values import ChangedValues
+from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallEntry,
@@ -21,9 +24,9 @@ from netfw.drivers.firewall import (
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.address import IpNetwork, Mac
-from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 
 K = TypeVar("K", bound=Hashable)
@@ -32,46 +35,45 @@ Remote = GroupKey | AddressGroupKey
 
 
 class DesiredFirewall:
-    """The wanted state of one firewall."""
+    """The desired state of one firewall, computed from the resources in *index*."""
 
-    def __init__(self) -> None:
-        self._resources: dict[Ref, Resource] = {}
-        self._rules: dict[SecurityGroupId, dict[SecurityGroupRuleId, SecurityGroupRule]] = {}
+    def __init__(self, index: L2ResourceIndex) -> None:
+        self._index = index
         self._users: dict[SecurityGroupId, set[PortId]] = {}
         self._referrers: dict[Remote, set[SecurityGroupId]] = {}
         self._refers: dict[SecurityGroupId, frozenset[Remote]] = {}
         self._members: dict[Remote, dict[Member, set[Ref]]] = {}
-        self._values: dict[FirewallKey, FirewallValue] = {}
-        self._changed: set[FirewallKey] = set()
+        self._values: ChangedValues[FirewallKey, FirewallValue] = ChangedValues()
 
     @property
     def values(self) -> Mapping[FirewallKey, FirewallValue]:
-        """Everything the firewall should hold."""
+        """Every desired value of the firewall."""
         return self._values
 
     def take_changed(self) -> frozenset[FirewallKey]:
-        """The keys whose values changed since this was last asked."""
-        changed, self._changed = frozenset(self._changed), set()
-        return changed
+        """Return the keys whose values changed since the last call."""
+        return self._values.take_changed()
 
-    def learn(self, put: Iterable[Resource] = (), drop: Iterable[Ref] = ()) -> None:
-        """Take over what the source says."""
-        for key, resource in [*((key, None) for key in drop), *((ref(r), r) for r in put)]:
-            former = self._resources.pop(key, None)
-            if resource is not None:
-                self._resources[key] = resource
-            if key.kind in (Kind.PORT, Kind.ADDRESS_GROUP):
-                self._redo_members(key, _members(former), _members(resource))
-            elif key.kind is Kind.SECURITY_GROUP_RULE:
-                self._redo_rule(former, resource)
-            elif key.kind is Kind.SECURITY_GROUP:
-                self._redo_group(SecurityGroupId(key.id))
+    def apply(self, changes: Iterable[ResourceChange]) -> None:
+        """Update the values after *changes*, which the index already holds."""
+        groups: set[SecurityGroupId] = set()
+        for change in changes:
+            if change.key.kind in (Kind.PORT, Kind.ADDRESS_GROUP):
+                before, after = _members(change.before), _members(change.after)
+                self._update_members(change.key, before, after)
+            elif change.key.kind is Kind.SECURITY_GROUP:
+                groups.add(SecurityGroupId(change.key.id))
+            for resource in (change.before, change.after):
+                if isinstance(resource, SecurityGroupRule):
+                    groups.add(resource.security_group_id)
+        for group in groups:
+            self._update_group(group)
 
     def filter(self, id: PortId, port: Port | None, device: SwitchDevice | None) -> None:
-        """A port of this host is to be let live on *device*; or is dead, or gone."""
+        """Filter a port of this host that goes live on *device*; ``None``: it is dead or gone."""
         key = PortKey(id)
         former = self._values.get(key)
-        value = None if port is None or device is None else filtered(port, device)
+        value = None if port is None or device is None else make_filtered_port(port, device)
         if value is None:
             self._drop(key)
         else:
@@ -83,26 +85,19 @@ class DesiredFirewall:
         for group in after - before:
             self._users.setdefault(group, set()).add(id)
         for group in before ^ after:
-            self._redo_group(group)
+            self._update_group(group)
 
-    def _redo_rule(self, former: Resource | None, rule: Resource | None) -> None:
-        if isinstance(former, SecurityGroupRule):
-            del self._rules[former.security_group_id][former.id]
-        if isinstance(rule, SecurityGroupRule):
-            self._rules.setdefault(rule.security_group_id, {})[rule.id] = rule
-        for each in (former, rule):
-            if isinstance(each, SecurityGroupRule):
-                self._redo_group(each.security_group_id)
-
-    def _redo_group(self, id: SecurityGroupId) -> None:
-        group = self._resources.get(Ref(Kind.SECURITY_GROUP, id))
-        refers = frozenset[Remote]()
+    def _update_group(self, id: SecurityGroupId) -> None:
+        group = self._index.get(Ref(Kind.SECURITY_GROUP, id))
+        value, refers = None, frozenset[Remote]()
         if id in self._users and isinstance(group, SecurityGroup):
-            rules = frozenset(self._rules.get(id, {}).values())
-            self._put((GroupKey(id), Rules(rules, group.stateful)))
+            rules = frozenset(self._index.rules(id))
+            value = Rules(rules, group.stateful)
             refers = frozenset(remote for rule in rules for remote in _remotes(rule))
-        else:
+        if value is None:
             self._drop(GroupKey(id))
+        else:
+            self._put((GroupKey(id), value))
         former = self._refers.pop(id, frozenset())
         if refers:
             self._refers[id] = refers
@@ -112,9 +107,9 @@ class DesiredFirewall:
             self._referrers.setdefault(remote, set()).add(id)
         for remote in former ^ refers:
             for member in self._members.get(remote, {}):
-                self._redo_member(member)
+                self._update_member(member)
 
-    def _redo_members(
+    def _update_members(
         self, owner: Ref, before: frozenset[Member], after: frozenset[Member]
     ) -> None:
         for member in before - after:
@@ -122,9 +117,9 @@ class DesiredFirewall:
         for member in after - before:
             self._members.setdefault(member.group, {}).setdefault(member, set()).add(owner)
         for member in before ^ after:
-            self._redo_member(member)
+            self._update_member(member)
 
-    def _redo_member(self, member: Member) -> None:
+    def _update_member(self, member: Member) -> None:
         wanted = member.group in self._referrers and member in self._members.get(member.group, {})
         if wanted:
             self._put((member, member))
@@ -133,17 +128,14 @@ class DesiredFirewall:
 
     def _put(self, entry: FirewallEntry) -> None:
         key, value = entry
-        if self._values.get(key) != value:
-            self._values[key] = value
-            self._changed.add(key)
+        self._values.set(key, value)
 
     def _drop(self, key: FirewallKey) -> None:
-        if self._values.pop(key, None) is not None:
-            self._changed.add(key)
+        self._values.set(key, None)
 
 
-def filtered(port: Port, device: SwitchDevice) -> FilteredPort:
-    """What may pass *port*."""
+def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:
+    """Return the filter of *port* on *device*."""
     return FilteredPort(
         network=port.network_id,
         device=device.name,
@@ -155,7 +147,7 @@ def filtered(port: Port, device: SwitchDevice) -> FilteredPort:
 
 
 def _members(resource: Resource | None) -> frozenset[Member]:
-    """What a port or an address group is, in the eyes of those who refer to it."""
+    """Return the members that a port or an address group contributes to groups."""
     match resource:
         case Port():
             prefixes: set[tuple[IpNetwork, Mac | None]]

@@ -296,10 +296,10 @@ class FileSource(StateSource):
             said = "".join(f"\n  {each}" for each in found)
             LOG.log(level, "the topology %s %s:%s", self._watched.path, so, said)
 
-    def _note(self, interest: Subscription) -> None:
+    def _note(self, subscription: Subscription) -> None:
         with self._board_lock:
-            for service in interest.services:
-                self._board.open(AgentRoot(service, interest.host))
+            for service in subscription.services:
+                self._board.open(AgentRoot(service, subscription.host))
 
     def _heard(self, report: Report) -> None:
         resource = None if isinstance(report, Heartbeat) else self._memory.resource(report.ref)

@@ -29,7 +29,7 @@ class TestIptablesFirewall(FirewallDriverConformance):
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestIptablesFirewallByChance(FirewallPropertyConformance):
+class TestIptablesFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[IptablesGround]:

@@ -33,7 +33,7 @@ class TestOvsFirewall(FirewallDriverConformance):
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestOvsFirewallByChance(FirewallPropertyConformance):
+class TestOvsFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_ground(cls) -> Iterator[OvsGround]:

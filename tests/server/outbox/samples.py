@@ -25,7 +25,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.outbox.recorder import OutboxRecorder
+from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget
 from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkers
 
@@ -110,7 +110,7 @@ class Scene:
         pace: DeliveryConfig = QUICK,
     ) -> None:
         self.context = context
-        targets = [DriverTarget(each) for each in drivers if each.delivers]
+        targets = [DriverTarget(each) for each in drivers if delivers(each)]
         targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
         self.delivery = OutboxWorkers(context, targets, delivered, pace)
         self.outbox = OutboxRecorder(drivers, notifiers, self.delivery.wake)

@@ -37,7 +37,7 @@ def test_it_forgets_the_oldest_first(retention):
 def test_what_it_forgot_is_gone_at_once():
     journal = ChangeLog(10)
     journal.append({A: {NET}})
-    journal.forget()
+    journal.clear()
     assert (journal.oldest, journal.seq) == (1, 1)
     journal.append({A: {QOS}})
     assert list(journal.since(1, (A,))) == [(2, {QOS})]

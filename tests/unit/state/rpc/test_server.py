@@ -37,8 +37,8 @@ from netfw.model.resource import ref
 from netfw.state.dependencies import AgentRoot, reachable
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.state.rpc.codecs import DIALOGUES
-from netfw.state.rpc.notifications import hint_for, hint_topic
+from netfw.state.rpc.codecs import REQUEST_CODECS
+from netfw.state.rpc.notifications import make_notification, notification_topic
 from netfw.testing.conformance.state_source import samples as scene
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.recording import up
@@ -74,7 +74,7 @@ def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
     whole, calls = wire.bytes, sum(wire.calls.values())
     assert whole > 100_000
     memory.put(evolve(ports[0], name="renamed"))  # while it is away
-    assert agent.pull().put
+    assert agent.pull().changes
     assert sum(wire.calls.values()) - calls == 1
     assert wire.bytes - whole < 2_500
     spent = wire.bytes
@@ -233,25 +233,25 @@ def test_of_the_hints_of_several_servers_one_is_passed_on(wire: FakeNetwork) -> 
     hints.clear()
     root, everywhere = AgentRoot(Service.L2, scene.HERE), AgentRoot(Service.L2, "")
     for cursor in (Cursor("e", 5), Cursor("e", 5), Cursor("e", 4), Cursor("e", 6)):
-        wire.publish(hint_for(root, cursor))
-        wire.publish(hint_for(everywhere, cursor))
+        wire.publish(make_notification(root, cursor))
+        wire.publish(make_notification(everywhere, cursor))
     _settled(wire)
     assert len(hints) == 2
-    wire.publish(hint_for(root, Cursor("restored", 1)))
-    wire.publish(hint_for(root, None))
+    wire.publish(make_notification(root, Cursor("restored", 1)))
+    wire.publish(make_notification(root, None))
     _settled(wire)
     assert len(hints) == 4
     source.close()
-    wire.publish(hint_for(root, Cursor("e", 9)))
+    wire.publish(make_notification(root, Cursor("e", 9)))
     _settled(wire)
     assert len(hints) == 4
 
 
 def test_topics_of_hints_are_short_and_those_of_two_hosts_differ() -> None:
-    assert hint_topic(AgentRoot(Service.L2, "compute-7")) == "l2.compute-7"
+    assert notification_topic(AgentRoot(Service.L2, "compute-7")) == "l2.compute-7"
     long = [AgentRoot(Service.POPULATION, "h" * 200 + end) for end in "ab"]
-    assert len({hint_topic(each) for each in long}) == 2
-    assert max(len(hint_topic(each)) for each in long) <= 100
+    assert len({notification_topic(each) for each in long}) == 2
+    assert max(len(notification_topic(each)) for each in long) <= 100
 
 
 class Announcer(MemorySource):
@@ -364,7 +364,7 @@ def test_every_kind_of_request_is_asked_here() -> None:
         if isinstance(each, type) and issubclass(each, Request) and each is not Request
     }
     assert {type(each) for each, _ in QUESTIONS} == kinds
-    assert {each.request.cls for each in DIALOGUES} == kinds
+    assert {each.request.cls for each in REQUEST_CODECS} == kinds
 
 
 @pytest.mark.spec("RPC-03")
