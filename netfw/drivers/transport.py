@@ -36,8 +36,8 @@ class Caller:
 
 
 @frozen(kw_only=True)
-class Shared:
-    """Options and descriptors with which further processes serve at the same address."""
+class SharedAddress:
+    """What further processes need in order to serve beside the one that has the address."""
 
     options: Mapping[str, str] = field(factory=dict)
     """Options of their transports that differ from those of the first, as in a file."""
@@ -120,8 +120,8 @@ class Transport(Driver):
         nothing.
         """
 
-    def share(self) -> Shared:
-        """Acquire the address of ``serve`` for several processes of one server.
+    def share_address(self) -> SharedAddress:
+        """Take the address of ``serve`` for several processes of one server.
 
         Each process makes a transport of its own from the same options, overridden by those of the
         result, and serves beside the others.  This object stays open while they run, and may serve
@@ -129,4 +129,4 @@ class Transport(Driver):
 
         :raises Conflict: the address is taken by a process that does not share it.
         """
-        return Shared()
+        return SharedAddress()

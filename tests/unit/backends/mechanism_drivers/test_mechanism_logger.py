@@ -8,21 +8,22 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.mechanism import Refused
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver, render_change
 
-RENAMED = evolve(scene.NETWORK, name="green", mtu=1400, revision=2)
+RENAMED = evolve(samples.NETWORK, name="green", mtu=1400, revision=2)
 
 
 def test_change_is_rendered_in_one_line_without_text_of_users() -> None:
-    about = f"network {scene.NETWORK.id}"
+    network = samples.NETWORK
+    about = f"network {network.id}"
     lines = {
-        render_change(scene.change(None, scene.NETWORK)): "is new, revision 1",
-        render_change(scene.change(scene.NETWORK, RENAMED)): "has another name, mtu, revision 2",
-        render_change(scene.change(scene.NETWORK, scene.NETWORK)): "is as it was, revision 1",
-        render_change(scene.change(RENAMED, None)): "is gone, revision 2",
-        render_change(evolve(scene.change(RENAMED, None), request_id="req-1")): (
+        render_change(samples.change(None, network)): "is new, revision 1",
+        render_change(samples.change(network, RENAMED)): "has another name, mtu, revision 2",
+        render_change(samples.change(network, network)): "is as it was, revision 1",
+        render_change(samples.change(RENAMED, None)): "is gone, revision 2",
+        render_change(evolve(samples.change(RENAMED, None), request_id="req-1")): (
             "is gone, revision 2 (request req-1)"
         ),
     }
@@ -33,10 +34,10 @@ def test_change_is_rendered_in_one_line_without_text_of_users() -> None:
 def test_validation_is_logged_at_debug_and_delivery_at_info(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    driver, change = LoggerMechanismDriver(), scene.change(None, scene.PORT)
+    driver, change = LoggerMechanismDriver(), samples.change(None, samples.PORT)
     with caplog.at_level(logging.DEBUG):
         driver.validate(change)
-        driver.bind(scene.request(scene.PORT, segments=scene.SEGMENTS))
+        driver.bind(samples.request(samples.PORT, segments=samples.SEGMENTS))
         driver.deliver(change)
     assert [record.levelno for record in caplog.records] == [
         logging.DEBUG, logging.DEBUG, logging.INFO,
@@ -47,6 +48,6 @@ def test_validation_is_logged_at_debug_and_delivery_at_info(
 def test_binding_is_refused_with_a_reason(
     kind: type[LoggerMechanismDriver] | type[L2PopulationMechanismDriver],
 ) -> None:
-    answer = kind().bind(scene.request(scene.PORT, scene.AGENT, segments=scene.SEGMENTS))
+    answer = kind().bind(samples.request(samples.PORT, samples.AGENT, segments=samples.SEGMENTS))
     assert isinstance(answer, Refused)
     assert "binds no ports" in answer.reason
