@@ -116,7 +116,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             bridge=self._bridge,
             ports=self._ovsdb.snapshot().ports,
             state=self._state,
-            book=FlowCache() if flows is None else flows.mirror,
+            flows=FlowCache() if flows is None else flows.mirror,
             drifted=self._drifts.now(),
             revision=self._revision,
             absent=absent,
@@ -175,7 +175,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     def _has_unknown_flows(self, drift: Drift) -> bool:
         """Return whether unknown flows with our cookie came; a complete update removes them."""
         assert self._flows is not None
-        cookies = map(self._flows.mirror.cookie, drift.strays)
+        cookies = map(self._flows.mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _on_state(self, up: bool) -> None:

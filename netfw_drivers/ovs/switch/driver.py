@@ -179,7 +179,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             admission=self._admission,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
-            book=self._state,
+            state=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
             flows=flows,
@@ -243,7 +243,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _has_unknown_flows(self, bridge: str, drift: Drift) -> bool:
         """Return whether unknown flows with our cookie came; a complete update removes them."""
         mirror = self._mirrors.mirror(bridge)
-        cookies = map(mirror.cookie, drift.strays)
+        cookies = map(mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
