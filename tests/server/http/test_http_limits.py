@@ -210,7 +210,7 @@ def test_what_is_no_request_is_refused_in_the_form_of_all_errors(
         (b"GET /a%2Fb HTTP/1.0\r\n\r\n", ["GET /a%2Fb 0"]),
     ],
 )
-def test_requests_are_told_from_what_follows_them(
+def test_pipelined_requests_are_separated(
     door: Path, data: bytes, answers: list[str], no_faults: None
 ) -> None:
     got = say(door, data).decode().split(";")
@@ -270,7 +270,7 @@ def test_large_bodies_that_come_slowly_leave_threads_for_others(serve: Any) -> N
 
 
 @pytest.mark.spec("API-13")
-def test_who_says_nothing_makes_room_for_who_does(serve: Any) -> None:
+def test_idle_connection_is_closed_for_a_new_one(serve: Any) -> None:
     path = serve(connections=20, idle=30)
     silent = [dial(path) for _ in range(60)]
     assert say(path, AGAIN).endswith(b"GET /again 0;")
