@@ -63,6 +63,7 @@ def contract_page(kind: type[Driver]) -> str:
         "",
         f"Module `{kind.__module__}`, entry-point group `{kind.GROUP}`, version {kind.VERSION}.",
         "",
+        *([f"*{contract_values.DRAFT}*", ""] if kind.DRAFT else []),
         markdown(kind.__doc__),
     ]
     for name, member in methods(kind):
@@ -130,7 +131,8 @@ def page_name(kind: type[Driver]) -> str:
 
 
 def summary(kind: type[Driver]) -> str:
-    return markdown(kind.__doc__).partition("\n")[0]
+    draft = f"*{contract_values.DRAFT}* " if kind.DRAFT else ""
+    return draft + markdown(kind.__doc__).partition("\n")[0]
 
 
 def sample(namespaces: Iterable[str]) -> str:
@@ -178,7 +180,7 @@ def wanted() -> dict[Path, str]:
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
-    policy = rules.sample(rules.declared_rules(RESOURCES))
+    policy = rules.render_sample(rules.declared_rules(RESOURCES))
     return {**pages, **samples, POLICY: policy, API: api_page()}
 
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 from attrs import define, field
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostCapability
 from netfw.plan import Outcome, Update
 
 
 @define
-class ImaginaryFirewall:
+class NullFirewallState:
     """What a null driver has instead of a firewall; drivers of one host share it."""
 
     policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
@@ -24,21 +25,21 @@ class ImaginaryFirewall:
 class NullFirewallDriver(FirewallDriver):
     """Lets everything pass, for hosts whose ports need no filters, or where others filter them.
 
-    It does not declare ``Capability.FILTERING``: security groups of its ports are not in force,
-    and nobody guards their sources but the switch.  What it holds lives as long as the host object
+    It does not declare ``FirewallCapability.FILTERING``: security groups of its ports are not in
+    force, and only the switch guards their sources.  What it holds lives as long as the host object
     that it was made with.
     """
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, firewall: ImaginaryFirewall | None = None) -> None:
-        self._firewall = firewall if firewall is not None else ImaginaryFirewall()
+    def __init__(self, firewall: NullFirewallState | None = None) -> None:
+        self._firewall = firewall if firewall is not None else NullFirewallState()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(host.share(ImaginaryFirewall, ImaginaryFirewall))
+        return cls(host.share(NullFirewallState, NullFirewallState))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("noop")
 
     def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from attrs import evolve, frozen
 
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.reports import Heartbeat, Report, ReportResult
 from netfw.errors import Conflict
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
@@ -40,13 +40,13 @@ class HeartbeatHandler:
 
     context: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> bool:
-        """Handle the heartbeats among *reports*; return whether one is of an agent considered dead.
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
+        """Handle the heartbeats among *reports*; ``resync`` if an agent was considered dead.
 
         An agent that has just started needs no such answer.
         """
         revived = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
-        return any(revived)
+        return ReportResult(resync=any(revived))
 
     def _handle(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         digest = _digest(heartbeat)
@@ -62,15 +62,15 @@ class HeartbeatHandler:
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, digest: str) -> bool:
         """Record the heartbeat, if nothing else changed."""
-        return not heartbeat.start and tx.heartbeats.as_before(
+        return not heartbeat.start and tx.heartbeats.refresh(
             heartbeat.agent.id,
-            said=digest,
+            state_digest=digest,
             counts=heartbeat.counts,
             within=self.context.settings.agent_down_time,
         )
 
     def _is_new_state(self, last: AgentHeartbeat | None, heartbeat: Heartbeat, digest: str) -> bool:
-        return heartbeat.start or last is None or last.said != digest or self._silent(last)
+        return heartbeat.start or last is None or last.state_digest != digest or self._silent(last)
 
     def _silent(self, last: AgentHeartbeat) -> bool:
         return last.silence > self.context.settings.agent_down_time
@@ -79,10 +79,10 @@ class HeartbeatHandler:
         """Store the new state of an agent and run the agent-up hooks; return whether it was
         dead."""
         known = _stored_agent(unit, heartbeat.agent)
-        last = None if known is None else unit.tx.heartbeats.pulses([known.id]).get(known.id)
+        last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _store_agent(unit, known, heartbeat)
-        unit.tx.heartbeats.heard(
-            agent.id, said=digest, counts=heartbeat.counts, start=heartbeat.start
+        unit.tx.heartbeats.record(
+            agent.id, state_digest=digest, counts=heartbeat.counts, start=heartbeat.start
         )
         if not self._is_new_state(last, heartbeat, digest):
             return False

@@ -14,7 +14,7 @@ from uuid import UUID
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
@@ -25,7 +25,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import agents_on
+from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.resources.rows import Row
 from netfw.state.dependencies import Assignment
 
@@ -57,7 +57,7 @@ class PortStatuses:
     """Callbacks that delay ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
 
-    def __call__(self, reports: Sequence[Report]) -> None:
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the reports of ports among *reports*."""
         mine = [
             report
@@ -66,16 +66,17 @@ class PortStatuses:
         ]
         if mine:
             self.context.run(SERVER, lambda unit: self.handle_reports(unit, mine))
+        return ReportResult()
 
     def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Store the valid reports, and set the statuses that follow from them."""
-        rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, (report.ref.id for report in reports))
         counted = _valid_reports(unit, rows, reports)
         if not counted:
             return
         refs = {report.ref for report in counted}
         known = unit.tx.statuses.of(refs)
-        unit.tx.statuses.keep(counted, known)
+        unit.tx.statuses.record(counted, known)
         self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
@@ -83,7 +84,7 @@ class PortStatuses:
 
         Return how many changed.
         """
-        rows = unit.tx.statuses.locked(Kind.PORT, ports)
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, ports)
         return self._set_statuses(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
     def _set_statuses(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:

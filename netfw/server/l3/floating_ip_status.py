@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
@@ -29,7 +29,7 @@ class FloatingIpStatuses:
 
     context: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> None:
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the reports of floating IPs among *reports*."""
         mine = [
             report
@@ -40,15 +40,16 @@ class FloatingIpStatuses:
         ]
         if mine:
             self.context.run(SERVER, lambda unit: _handle_reports(unit, mine))
+        return ReportResult()
 
 
 def _handle_reports(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
-    rows = unit.tx.statuses.locked(Kind.FLOATING_IP, (report.ref.id for report in reports))
+    rows = unit.tx.statuses.get_for_update(Kind.FLOATING_IP, (report.ref.id for report in reports))
     counted = _counting(unit, rows, reports)
     if not counted:
         return
     known = unit.tx.statuses.of({report.ref for report in counted})
-    unit.tx.statuses.keep(counted, known)
+    unit.tx.statuses.record(counted, known)
     statuses: dict[UUID, dict[str, Status]] = {}
     for report in (*(each for some in known.values() for each in some), *counted):
         statuses.setdefault(report.ref.id, {})[report.host] = report.status

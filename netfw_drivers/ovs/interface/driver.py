@@ -9,10 +9,11 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.events import Sink as EventSink
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -36,10 +37,10 @@ from netfw_drivers.ovs.interface.observed import (
 from netfw_drivers.ovs.interface.plan import OVSDB, LinkStep, plan_interfaces
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.NAMESPACES,
-    Capability.MTU_CHANGE,
-    Capability.WATCH,
+    HostCapability.PLAN,
+    InterfaceCapability.NAMESPACES,
+    InterfaceCapability.MTU_CHANGE,
+    HostCapability.WATCH,
 )
 
 
@@ -87,7 +88,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         ovsdb = share_ovsdb(host, remote, timeout)
         return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("openvswitch", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
     def device_name(self, port: PortId) -> str:
-        """A veth pair has its ``tap`` end on the bridge."""
+        """Return the device name of a port; a veth pair has its ``tap`` end on the bridge."""
         return device_name("ns-" if self._settings.use_veth else "tap", port)
 
     def present(self) -> frozenset[PortId]:
@@ -149,7 +150,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
 
     def _observe_slice(self, scope: Update[PortId, Attachment]) -> Observed:
-        """The ports of the keys in *scope*, and whoever has the names it wants."""
+        """Observe the ports of the keys in *scope*, and what has the names that they want."""
         named: dict[str, Port] = {}
         for port_id in scope:
             for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
@@ -167,7 +168,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         )
 
     def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
-        """The ports that this driver made, by whom they are for."""
+        """Return the ports that this driver made, by key."""
         found: dict[PortId, tuple[Port, ...]] = {}
         for port in ports:
             owner = _owner(port) if port.bridge == self._settings.bridge else None
@@ -186,7 +187,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             networks.carry_out(stage)
 
     def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
-        """Remove what was made for *owners*: who cannot have what he wants has nothing."""
+        """Remove what was made for *owners*: a key that is refused has nothing."""
         if not owners:
             return
         drop: Update[PortId, Attachment] = Update(drop=owners)
@@ -217,7 +218,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def _ignored(
         self, operations: Iterable[object], networks: _Networks
     ) -> Iterator[tuple[object, str]]:
-        """What the database took and the switch then could not do, and why.
+        """Return what the database accepted and the switch then could not do, and why.
 
         A device whose name is taken it does not make, and a size that is too large it does not set.
         """
@@ -238,7 +239,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
 
 class _Watcher:
-    """Turns what the switch announces into the keys it is about."""
+    """Maps events of the switch to the keys that they concern."""
 
     def __init__(self, bridge: str, sink: EventSink) -> None:
         self._bridge = bridge
@@ -295,7 +296,7 @@ class _Networks:
 
     @property
     def home(self) -> NetlinkClient:
-        """The switch's own."""
+        """The switch's own namespace."""
         return self._network(None)
 
     def _network(self, place: Place) -> NetlinkClient:
@@ -307,7 +308,7 @@ class _Networks:
 
 
 def _owner(port: Port) -> PortId | None:
-    """The port that netfw made this for; a mark that is no id is somebody's joke."""
+    """Return the port id of netfw's mark, or ``None`` unless it is a UUID."""
     try:
         return PortId(UUID(port.external_ids.get(OWNER, "")))
     except ValueError:
@@ -315,7 +316,7 @@ def _owner(port: Port) -> PortId | None:
 
 
 def _made(plan: Plan) -> frozenset[PortId]:
-    """Whom the plan makes a new port for."""
+    """Return the keys that the plan makes a new port for."""
     return _owners(operation for operation in plan if isinstance(operation.payload, AddPort))
 
 
@@ -333,12 +334,12 @@ def _set_size(change: SetColumns, size: int | None) -> SetColumns:
 
 
 def _namespaces() -> frozenset[str]:
-    """Those that a port can be in; a name that no attachment can have is somebody else's."""
+    """Return the namespaces that a port can be in; others have names that are not allowed."""
     return frozenset(name for name in netns.names() if is_namespace_name(name))
 
 
 def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
-    """The devices of those *places* that exist."""
+    """Return the devices of those *places* that exist."""
     found: dict[Place, dict[str, Link]] = {}
     for place in places:
         try:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
 from netfw.model.ids import PortId, SegmentId
@@ -32,7 +39,7 @@ class OvsMechanismDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("openvswitch")
 
     def bind(self, request: BindingRequest) -> Binding:
@@ -115,9 +122,9 @@ def _bound_to(request: BindingRequest, report: AgentReport, segment: SegmentId) 
 
 
 def _vhost_user(report: AgentReport) -> VhostUserMode | None:
-    """How instances are plugged by shared memory; ``None``: not at all.
+    """Return how instances are plugged by vhost-user, or ``None`` if they are not.
 
-    Where a firewall filters on Linux bridges they are not: it would not see their packets.
+    A firewall on Linux bridges excludes it, since it would not see the packets.
     """
     if report.datapath_type != "netdev" or not report.socket_dir or report.hybrid_plug:
         return None

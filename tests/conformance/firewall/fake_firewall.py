@@ -14,11 +14,13 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import (
     FilteredPort,
+    FirewallCapability,
     FirewallDriver,
     FirewallKey,
     FirewallValue,
     Rules,
 )
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
@@ -66,11 +68,11 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     VERSION: ClassVar[int] = 1
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
         {
-            Capability.PLAN,
-            Capability.FILTERING,
-            Capability.SPOOF_GUARD,
-            Capability.STATELESS_GROUPS,
-            Capability.ADDRESS_GROUPS,
+            HostCapability.PLAN,
+            FirewallCapability.FILTERING,
+            FirewallCapability.SPOOF_GUARD,
+            FirewallCapability.STATELESS_GROUPS,
+            FirewallCapability.ADDRESS_GROUPS,
         }
     )
 
@@ -81,7 +83,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def from_conf(cls, options: Mapping[str, Any], host: object) -> FakeFirewallDriver:
         raise NotImplementedError
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def present(self) -> frozenset[FirewallKey]:
@@ -201,7 +203,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def connection(cls, way: Delivery, packet: Packet) -> Connection:
         """Return the key of the connection of *packet*."""
         ends = packet.source, packet.target, packet.source_port, packet.target_port
-        return way.sender.seat.network, packet.protocol, packet.identifier, *ends
+        return way.sender.plug_point.network, packet.protocol, packet.identifier, *ends
 
     @classmethod
     def is_invalid(
@@ -254,7 +256,7 @@ class FakeFirewallEnvironment(FirewallEnvironment):
 
     def __init__(self, kind: type[FakeFirewallDriver]) -> None:
         self.kind, self.backend = kind, FakeFirewallBackend()
-        self.seats = tuple(
+        self.plug_points = tuple(
             PlugPoint(
                 number=number,
                 port=PortId(UUID(int=number + 1)),
@@ -275,7 +277,7 @@ class FakeFirewallEnvironment(FirewallEnvironment):
     def wire(self, ports: Mapping[FirewallTestPort, Any]) -> None:
         """Do nothing: there is no switch."""
 
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         held = {f"{key} {value}" for key, value in self.backend.policy.items()}
         return frozenset(held | self.backend.marks)
 

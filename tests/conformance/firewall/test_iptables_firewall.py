@@ -22,7 +22,7 @@ class TestIptablesFirewall(FirewallDriverConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
             yield IptablesGround(host, cls.backend)
@@ -32,7 +32,7 @@ class TestIptablesFirewall(FirewallDriverConformance):
 class TestIptablesFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
             yield IptablesGround(host, Backend.NFT)
@@ -47,9 +47,9 @@ class TestLegacyIptablesFirewall(TestIptablesFirewall):
 class TestIptablesHybridFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[HybridGround]:
+    def shared_environment(cls) -> Iterator[HybridGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            ground = HybridGround(host)
-            yield ground
-            ground.end()
+            environment = HybridGround(host)
+            yield environment
+            environment.end()

@@ -11,8 +11,9 @@ from itertools import count
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.events import ProcessDied
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
@@ -157,8 +158,8 @@ class FakeMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, 
     def from_conf(cls, options, host):
         return cls(host.share(FakeMetadataBackend, FakeMetadataBackend))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("fake", {Capability.PLAN, Capability.WATCH})
+    def describe(self) -> DriverInfo[HostCapability]:
+        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH})
 
     def watch(self, sink) -> None:
         self.sinks.append(sink)
@@ -285,17 +286,17 @@ class FakeMetadataConformance(MetadataDriverConformance):
     def make_namespace(self, name: str) -> None:
         self.backend.namespaces.add(name)
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         return [*(proxy.addresses or (OWN,)), *([LINK_LOCAL] if proxy.device else [])]
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
-        return CLIENT[door.version]
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
+        return CLIENT[address.version]
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         running = [key for key, each in self.backend.processes.items() if each.proxy == proxy]
-        if not running or (door == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
+        if not running or (address == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
             return b""
-        sent, answer = self.DRIVER.PROXY.serve(running[0], self.source(proxy, door), request)
+        sent, answer = self.DRIVER.PROXY.serve(running[0], self.source(proxy, address), request)
         self.backend.arrived += requests_in(BytesIO(sent).read)
         return answer
 

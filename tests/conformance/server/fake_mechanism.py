@@ -10,7 +10,14 @@ from attrs import define, evolve, field
 
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Ref, Resource
@@ -36,7 +43,7 @@ class FakeFabric:
             raise BackendUnavailable("the fabric does not answer")
         return self.present
 
-    def picture(self) -> Hashable:
+    def dump_state(self) -> Hashable:
         return frozenset(self.present.items())
 
     @contextmanager
@@ -60,8 +67,8 @@ class FabricDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(FakeFabric, FakeFabric))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("fabric")
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo("fabric", {MechanismCapability.DELIVERS})
 
     def validate(self, change: Change) -> None:
         if isinstance(change.after, Network) and change.after.name == FORBIDDEN:
@@ -92,7 +99,7 @@ class FakeMechanismConformance(MechanismDriverConformance):
     def setting(self) -> Iterator[MechanismEnvironment]:
         fabric = FakeFabric()
         yield MechanismEnvironment(
-            make=lambda: self.DRIVER(fabric), picture=fabric.picture, outage=fabric.outage
+            make=lambda: self.DRIVER(fabric), dump_state=fabric.dump_state, outage=fabric.outage
         )
 
     def bindable(self) -> BindingRequest | None:

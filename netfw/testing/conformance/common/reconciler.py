@@ -7,8 +7,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.plan import Plan, Stage, Update
@@ -42,14 +41,14 @@ def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> 
 
 
 class ReconcilerConformance(HostDriverConformance[K, V]):
-    """The promises of :class:`Reconciler`, for drivers that declare ``Capability.PLAN``."""
+    """The promises of :class:`Reconciler`, for drivers that declare ``HostCapability.PLAN``."""
 
     def drifts(self) -> Mapping[str, Drift]:
         """Ways to spoil what the driver made, by name: each takes the key and its value."""
         raise NotImplementedError("override `drifts`: what can go wrong on your machine?")
 
     def reconciler(self, driver: HostDriver[K, V]) -> Reconciler[K, V, Any]:
-        self.require(driver, Capability.PLAN)
+        self.require(driver, HostCapability.PLAN)
         assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
         return cast(Reconciler[K, V, Any], driver)
 
@@ -88,9 +87,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         self.assert_held(reconciler, frozenset())
 
     @proves(Reconciler, 2)
-    def test_nothing_is_left_to_do_for_an_awkward_value_either(
-        self, driver: HostDriver[K, V]
-    ) -> None:
+    def test_nothing_is_left_to_do_for_an_edge_case_either(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         ((key, value),) = self.examples(1).items()
         for what, awkward in self.edge_cases(value).items():
@@ -191,14 +188,14 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         assert self.foreign_is_intact(things[one])
 
     @proves_raise(Reconciler, "apply", BackendUnavailable)
-    def test_apply_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_apply_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         plan = self.plan(reconciler, Update(put=self.examples(1)))
         with self.outage(), pytest.raises(BackendUnavailable):
             reconciler.apply(plan, no_checkpoint)
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_observe_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         reconciler.observe(None)
         with self.outage():

@@ -7,8 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FilteredPort, FirewallDriver
+from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver
 from netfw.model.address import Mac
 from netfw.model.protocol import ICMPV6, UDP
 from netfw.testing.conformance.common.promises import proves
@@ -52,7 +51,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self, driver: FirewallDriver, *pairs: AllowedSource
     ) -> tuple[FirewallTestPort, FirewallTestPort]:
         """One that may send and take everything, but only as itself; and one outside."""
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         self.apply(driver, self.open_state(one, outside, *pairs))
         return one, outside
 
@@ -74,18 +73,20 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_another_mac_is_no_source(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         for version in FAMILIES:
             sent = one.udp(outside, 9, version=version)
             self.assert_blocked(one, outside, evolve(sent, source_mac=_OTHER_MAC))
 
     @proves(FirewallDriver, 2)
-    def test_who_sends_as_another_takes_nothing_away_from_him(self, driver: FirewallDriver) -> None:
+    def test_a_spoofed_sender_takes_nothing_away_from_the_real_one(
+        self, driver: FirewallDriver
+    ) -> None:
         """No switch on the way learns from what is dropped."""
-        self.require(driver, Capability.FILTERING)
-        self.require(driver, Capability.SPOOF_GUARD)
-        one, other, outside = self.stations(3)
+        self.require(driver, FirewallCapability.FILTERING)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
+        one, other, outside = self.make_ports(3)
         self.apply(driver, {**self.open_state(one, outside), **trusted(other)})
         self.assert_passes(outside, other, outside.arp(other))
         self.assert_passes(other, outside, other.arp(outside))
@@ -97,7 +98,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_arp_is_about_oneself(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         other = IPv4Address("10.99.0.1")
         for asks in (one.arp(outside), one.arp(outside, answer=True, target_mac=outside.mac)):
@@ -118,7 +119,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_neighbour_advertisements_are_about_oneself(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         for own in (one.address6, one.link_local):
             self.assert_passes(one, outside, one.advertisement(outside, own, source=own))
@@ -148,7 +149,7 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 2)
     def test_an_allowed_pair_is_a_source(self, driver: FirewallDriver) -> None:
         """An address or a prefix, of either family; in ARP and neighbour discovery too."""
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         pairs = [
             pair(one, prefix)
             for prefix in ("10.99.0.1/32", "10.98.0.0/24", "fd00:99::1/128", "fd00:98::/64")
@@ -159,18 +160,18 @@ class FirewallSourcesConformance(FirewallSuite):
         for addresses, check in ((inside4, self.assert_passes), (beyond4, self.assert_blocked)):
             for address in map(IPv4Address, addresses):
                 check(one, outside, one.udp(outside, 9, source=address))
-                if Capability.SPOOF_GUARD in driver.describe().capabilities:
+                if FirewallCapability.SPOOF_GUARD in driver.describe().capabilities:
                     check(one, outside, one.arp(outside, sender=address))
         for addresses6, check in ((inside6, self.assert_passes), (beyond6, self.assert_blocked)):
             for address6 in map(IPv6Address, addresses6):
                 check(one, outside, one.udp(outside, 9, version=6, source=address6))
-                if Capability.SPOOF_GUARD in driver.describe().capabilities:
+                if FirewallCapability.SPOOF_GUARD in driver.describe().capabilities:
                     check(one, outside, one.advertisement(outside, address6))
 
     @proves(FirewallDriver, 2)
     def test_a_pair_is_of_its_own_mac(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
-        one, outside = self.stations(2)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
+        one, outside = self.make_ports(2)
         pairs = [pair(one, "10.99.0.0/24", _OTHER_MAC), pair(one, "fd00:99::/64", _OTHER_MAC)]
         self.apply(driver, self.open_state(one, outside, *pairs))
         for version, address in ((4, IPv4Address("10.99.0.1")), (6, IPv6Address("fd00:99::1"))):
@@ -188,7 +189,7 @@ class FirewallSourcesConformance(FirewallSuite):
     def test_a_pair_of_everything_and_a_pair_that_is_taken_away(
         self, driver: FirewallDriver
     ) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         state = self.open_state(one, outside)
         (own,) = (v for v in state.values() if isinstance(v, FilteredPort) and not v.trusted)
         wide = evolve(own, sources=own.sources | {pair(one, "0.0.0.0/0"), pair(one, "::/0")})
@@ -204,7 +205,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_dhcp_clients_need_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         ask = one.to_group("255.255.255.255", UDP, 67, source_port=68)
@@ -229,14 +230,14 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_an_instance_cannot_be_a_router(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
-        said = one.to_group(_ALL_NODES, ICMPV6, icmp=ROUTER_ADVERTISEMENT)
-        self.assert_blocked(one, outside, said)
+        frame = one.to_group(_ALL_NODES, ICMPV6, icmp=ROUTER_ADVERTISEMENT)
+        self.assert_blocked(one, outside, frame)
         direct = one.icmp(outside, ROUTER_ADVERTISEMENT, version=6, source=one.link_local)
         self.assert_blocked(one, outside, direct)
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_says_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_what_an_instance_sends_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         asks = one.to_group(
@@ -253,8 +254,8 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_passes(one, outside, one.arp(outside))
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_must_hear_needs_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_what_an_instance_must_receive_needs_no_rule(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         for kind in (ROUTER_ADVERTISEMENT, MLD_QUERY, MLD_REPORT, MLD_DONE, MLD2_REPORT):
@@ -268,7 +269,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 8)
     def test_a_trusted_port_passes_everything(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         self.apply(driver, trusted(one, outside))
         for a, b in ((one, outside), (outside, one)):
             self.assert_passes(a, b, *of_all_kinds(a, b))
@@ -279,7 +280,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4, 8)
     def test_to_be_trusted_or_not_is_a_change_like_any_other(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         state = {**trusted(outside), **group(id, rule(id, OUT, UDP))}
         for _ in range(2):
@@ -294,7 +295,7 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 7)
     def test_equal_addresses_on_two_networks_are_two(self, driver: FirewallDriver) -> None:
         """A connection of one network opens nothing on the other, and ends alone."""
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         one_twin, two_twin = self.twin(one), self.twin(two)
         id, closed = a_group(), a_group()
         state = {
@@ -312,7 +313,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 7)
     def test_a_connection_ends_on_its_own_network_alone(self, driver: FirewallDriver) -> None:
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         one_twin, two_twin = self.twin(one), self.twin(two)
         id, other = a_group(), a_group()
         state = {

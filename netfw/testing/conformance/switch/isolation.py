@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.keys import PortKey
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     Flood,
@@ -56,7 +55,7 @@ class SwitchNetworksConformance(SwitchSuite):
     """Promises 3 and 4."""
 
     @proves(SwitchDriver, 3)
-    def test_ports_of_a_network_hear_each_other_and_nobody_else(self, driver: SwitchDriver) -> None:
+    def test_ports_of_a_network_receive_from_each_other_only(self, driver: SwitchDriver) -> None:
         red, blue = a_network(), a_network()
         reds, blues = self.make_ports(red, 2), self.make_ports(blue, 2)
         self.wire(driver, red, blue, *reds, *blues)
@@ -144,7 +143,7 @@ class SwitchNetworksConformance(SwitchSuite):
         assert driver.present() == {heir.key}
 
     @proves(SwitchDriver, 3)
-    def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
+    def test_a_refused_port_of_the_next_driver_keeps_no_other_live(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         """Not even while it stays as it was: what is gone would meet whoever comes after it."""
@@ -200,10 +199,10 @@ class SwitchNetworksConformance(SwitchSuite):
         if not kind.is_tunnel:
             physical = None if kind is NetworkType.LOCAL else self.environment.physical[0]
             return a_network(kind, 77 if kind is NetworkType.VLAN else None, physical), {}
-        self.require(driver, Capability.TUNNELS)
+        self.require(driver, SwitchCapability.TUNNELS)
         net, peer = a_network(kind, 77), self.environment.endpoint(kind, 1)
         entries: State = {peer: Tunnel("host2")}
-        if Capability.POPULATION in driver.describe().capabilities:
+        if SwitchCapability.POPULATION in driver.describe().capabilities:
             away = SwitchTestPort(number=800, net=net, host=1)
             entries[FloodKey(net.id, peer)] = Flood()
             entries[ForwardingKey(net.id, away.mac)] = Forwarding(peer, away.addresses)

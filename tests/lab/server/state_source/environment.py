@@ -17,7 +17,7 @@ from sqlalchemy import delete, event, select
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
@@ -85,7 +85,7 @@ class DatabaseWorld:
             keys = [item if isinstance(item, Assignment) else ref(item) for item in self_items(tx)]
             self._change(tx, (), keys)
             self._change(tx, items, ())
-            tx.journal.begin_epoch()
+            tx.journal.start_epoch()
 
         def self_items(tx: Transaction) -> list[Item]:
             return [*_resources(tx), *_assignments(tx)]
@@ -96,7 +96,7 @@ class DatabaseWorld:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
-    def heard(self, reports: Sequence[Report]) -> None:
+    def heard(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
             if isinstance(report, StatusReport):
@@ -105,6 +105,7 @@ class DatabaseWorld:
                 )
                 if any(_counts(report, port) for port in found):
                     self._statuses[report.ref, report.service] = report.status
+        return ReportResult()
 
     def answer(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
@@ -179,7 +180,7 @@ def _assignments(tx: Transaction) -> frozenset[Assignment]:
 
 
 def _forget(tx: Transaction) -> None:
-    while tx.journal.forget(Retention(commits=0, age=-10.0)):
+    while tx.journal.prune(Retention(commits=0, age=-10.0)):
         pass
 
 

@@ -10,13 +10,14 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
+from netfw.drivers.reports import ReportResult
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.server.db import Database
-from netfw.server.db.journal.journal import Head, Journal, Retention
+from netfw.server.db.journal.journal import Journal, JournalHead, Retention
 from netfw.server.db.journal.topics import readers
 from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
@@ -36,7 +37,7 @@ def watch(database: Database) -> Iterator[CommitWatch]:
 
 @pytest.fixture
 def source(database: Database, watch: CommitWatch) -> Iterator[DatabaseSource]:
-    made = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    made = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     yield made
     made.close()
 
@@ -103,7 +104,7 @@ def test_a_commit_costs_two_statements_however_many_watch(
 def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
     database = Database(places.filled("sqlite"))
     watch = CommitWatch(database)
-    source = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     time.sleep(0.2)
@@ -131,7 +132,7 @@ def test_whoever_is_told_something_else_than_before_is_hinted(database: Database
                 assert names & readers(interest), interest
 
 
-def _head(database: Database) -> Head:
+def _head(database: Database) -> JournalHead:
     return database.read(lambda view: view.journal.head())
 
 
@@ -145,7 +146,7 @@ def test_a_restored_database_concerns_everybody(database: Database, watch: Commi
         noticed.set()
 
     watch.listen(hear)
-    database.transaction(lambda tx: tx.journal.begin_epoch())
+    database.transaction(lambda tx: tx.journal.start_epoch())
     assert noticed.wait(DEADLINE)
     assert told == [None]
 
@@ -247,7 +248,9 @@ def test_what_is_too_old_is_forgotten_and_its_cursors_are_lost(
     for each in both:
         each.start()
     _wait(lambda: _head(database).oldest == _head(database).seq - 3)
-    source = DatabaseSource(database, both[0], heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(
+        database, both[0], heard=lambda _: ReportResult(), answer=lambda _: None
+    )
     with pytest.raises(CursorLost):
         source.changes(on("h1"), first)
     oldest = Cursor(first.epoch, _head(database).oldest)
@@ -260,13 +263,13 @@ def test_a_process_that_forgets_less_takes_nothing_back(database: Database) -> N
     class Late(Journal):
         """It looked before others forgot."""
 
-        def head(self) -> Head:
+        def head(self) -> JournalHead:
             return evolve(super().head(), seq=6, oldest=0)
 
     database.transaction(lambda tx: tx.resources.insert(network()))
     for number in range(5, 14):
         put(database, number, "h1")
     every = Retention(commits=1, age=-10.0)
-    database.transaction(lambda tx: tx.journal.forget(every))
-    assert database.transaction(lambda tx: Late(tx.connection).forget(every)) == 0
+    database.transaction(lambda tx: tx.journal.prune(every))
+    assert database.transaction(lambda tx: Late(tx.connection).prune(every)) == 0
     assert _head(database).oldest == 9

@@ -24,11 +24,10 @@ from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import Vlans
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.observed import Observed, port_id_of
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 SPACE = UUID(int=0xABC)
 SETTINGS = Settings(
@@ -153,7 +152,9 @@ class Database:
         changed_row = evolve(row, interfaces=(inner,)) if wanted.table is Table.INTERFACE else inner
         rows[wanted.record] = changed_row
 
-    def observed(self, book: SwitchState | None = None, members: Members | None = None) -> Observed:
+    def observed(
+        self, state: SwitchState | None = None, members: Members | None = None
+    ) -> Observed:
         bridge = self.bridges.get("br-int")
         plugged: dict[PortId, tuple[Port, ...]] = {}
         for port in self.ports.values():
@@ -168,7 +169,7 @@ class Database:
             admission=self.admissions.get,
             vlans=Vlans.recorded(bridge.external_ids if bridge else {}),
             layout=ExtensionLayout(),
-            book=book or SwitchState(),
+            state=state or SwitchState(),
             members=members or Members(),
         )
 
