@@ -4,6 +4,7 @@ docs/contracts/*.md        a page per contract, from its docstrings
 docs/contracts/index.md    the list of them
 docs/pipeline.md           the way of a packet through the bridges of the Open vSwitch driver
 docs/api-resources.md      the resources of the API and their attributes
+docs/port-path.svg         the folders that a port passes, from docs/port-path.json
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 samples/conf/dhcp-agent.conf  those that netfw-dhcp-agent reads
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import contract_values
+import port_picture
 from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
@@ -181,7 +183,8 @@ def wanted() -> dict[Path, str]:
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
-    return {**pages, **samples, POLICY: policy, API: api_page()}
+    pages |= {API: api_page(), port_picture.PICTURE: port_picture.draw()}
+    return {**pages, **samples, POLICY: policy}
 
 
 def main(arguments: list[str]) -> int:
