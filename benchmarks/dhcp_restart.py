@@ -34,7 +34,7 @@ from netfw.drivers.subscription import Interest, Service
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.state.rpc import RemoteSource
-transport = create(Transport, "local", {{"connect": sys.argv[2]}}, LocalHostResources())
+transport = create(Transport, "socket", {{"connect": sys.argv[2]}}, LocalHostResources())
 source = RemoteSource(transport)
 assert sum(len(page.put) for page in source.snapshot(Interest(sys.argv[3], {{Service.DHCP}})))
 source.close()

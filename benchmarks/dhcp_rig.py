@@ -51,14 +51,14 @@ class Rig:
     def __init__(self, host: Host, server: PrivateNetfw, directory: Path) -> None:
         self.host, self.api = host, server
         self.client = Client(f"unix://{server.socket}")
-        local = {"connect": f"unix:{server.messages}"}
+        transport = {"connect": f"unix:{server.messages}"}
         switch = {"ovsdb_connection": host.ovs.remote, "ovsdb_timeout": 60}
         tunnels = {
             "datapath_type": "netdev",
             "local_ip": host.address.ip,
             "tunnel_types": "vxlan",
         }
-        asking = {"agent": {"state_source": "server"}, "local": local}
+        asking = {"agent": {"state_source": "server"}, "socket": transport}
         self.l2 = PrivateAgent(
             host,
             directory / "l2",

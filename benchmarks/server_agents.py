@@ -116,7 +116,7 @@ class Fleet:
 
     def __init__(self, address: str) -> None:
         self._transports = [
-            create(Transport, "local", {"connect": address}, LocalHostResources())
+            create(Transport, "socket", {"connect": address}, LocalHostResources())
             for _ in range(CONNECTIONS)
         ]
         self._sources = [RemoteSource(self._transports[n % CONNECTIONS]) for n in range(AGENTS)]

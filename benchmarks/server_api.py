@@ -85,7 +85,7 @@ class Site:
     def __init__(self, server: PrivateNetfw) -> None:
         self.server, self.url = server, f"unix://{server.socket}"
         transport = create(
-            Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHostResources()
+            Transport, "socket", {"connect": f"unix:{server.messages}"}, LocalHostResources()
         )
         source = RemoteSource(transport)
         source.report([Heartbeat(agent=AGENT, start=True)])

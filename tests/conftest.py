@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from configparser import ConfigParser
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,20 @@ MARKED_FOLDERS = {
     "lab/server": "server",
 }
 _HERE = Path(__file__).parent
+_REINSTALL = "pip install --no-deps --no-build-isolation -e ."
+
+
+def pytest_sessionstart() -> None:
+    """Stop if the installed entry points are stale: an editable installation keeps the old ones."""
+    stated = _entry_points((_HERE.parent / "entry_points.txt").read_text())
+    if stated != _entry_points(distribution("netfw").read_text("entry_points.txt") or ""):
+        pytest.exit(f"entry_points.txt has changed since netfw was installed: {_REINSTALL}", 4)
+
+
+def _entry_points(text: str) -> dict[str, dict[str, str]]:
+    parser = ConfigParser(delimiters=("=",), interpolation=None)
+    parser.read_string(text)
+    return {section: dict(parser[section]) for section in parser.sections()}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

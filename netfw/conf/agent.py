@@ -15,7 +15,7 @@ COMMON = (
     ),
     cfg.StrOpt(
         "transport",
-        default="local",
+        default="socket",
         help="What carries messages between agent and server, where state_source is server, by "
         "the name of the transport; its own options are in the group of that name.",
     ),

@@ -124,6 +124,15 @@ def unknown_options(conf: cfg.ConfigOpts) -> Iterator[Unknown]:
     Groups that nothing here registered are passed over, as several programs may share a file,
     unless their name is nearly that of one that is.
     """
+    for path, section, names in file_sections(conf):
+        yield from _unknown(conf, path, section, names)
+
+
+def file_sections(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the sections of the configuration files: path, section, names of its options.
+
+    Files that cannot be read or parsed are skipped.
+    """
     for path in _files(conf):
         sections: dict[str, dict[str, list[str]]] = {}
         try:
@@ -131,7 +140,7 @@ def unknown_options(conf: cfg.ConfigOpts) -> Iterator[Unknown]:
         except (OSError, cfg.ParseError):
             continue
         for section, values in sections.items():
-            yield from _unknown(conf, path, section, values)
+            yield path, section, tuple(values)
 
 
 def _unknown(

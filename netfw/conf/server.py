@@ -25,7 +25,7 @@ SERVER = (
     ),
     cfg.StrOpt(
         "transport",
-        default="local",
+        default="socket",
         help="What carries messages between server and agents, by the name of the transport; its "
         "own options are in the group of that name.",
     ),

@@ -67,8 +67,9 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
     def converge(self, update: Update[K, V]) -> Outcome[K]:
         """Observe, plan and apply until nothing is refused any more.
 
-        A refusal may only mean that the plan was made on a stale picture, so it is planned once
-        more on a new one; whoever is refused twice is left out, as the machine has it, and fails.
+        A refusal may only mean that the mirror was stale, so the plan is made once more on a full
+        observation; a key that is refused twice is left as the machine has it, and fails.  A plan
+        that needs a full observation is made on one before anything is applied.
         """
         failed: dict[K, NetfwError] = {}
         suspects: set[K] = set()
@@ -77,6 +78,9 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
         while True:
             observed = self.observe_anew(rest) if anew else self.observe(rest)
             plan = self.plan(rest, observed)
+            if plan.needs_full_observation and not anew:
+                anew = True
+                continue
             try:
                 self.apply(plan, no_checkpoint)
             except OperationRefused as refusal:

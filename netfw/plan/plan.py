@@ -83,6 +83,9 @@ class Plan:
     """Keys that cannot go further yet, and what they wait for; an event wakes the loop."""
     refused: Mapping[Any, NetfwError] = field(factory=dict)
     """Keys that cannot be had, found out by planning alone."""
+    needs_full_observation: bool = field(default=False, eq=False, repr=False)
+    """The observation left out something that matters because of a refusal: safe to carry out, but
+    garbage may stay.  ``converge`` observes everything and plans again."""
 
     def __bool__(self) -> bool:
         return bool(self.stages)

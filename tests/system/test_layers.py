@@ -110,6 +110,16 @@ VIOLATIONS = {
         "netfw_drivers/ovs/interface/driver.py",
         "import netfw_drivers.null.interface",
     ),
+    "a firewall that knows the switch driver": Violation(
+        "Drivers for Open vSwitch know each other's contracts only",
+        "netfw_drivers/ovs/firewall/driver.py",
+        "import netfw_drivers.ovs.switch.options",
+    ),
+    "a pipeline that knows the switch driver": Violation(
+        "The pipeline does not know the drivers that use it",
+        "netfw_drivers/ovs/pipeline/br_int.py",
+        "import netfw_drivers.ovs.switch.plan.state",
+    ),
     "a driver that speaks netlink": Violation(
         "Only the linux toolbox, and the lab, speak to the kernel",
         "netfw_drivers/null/interface.py",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oslo_config.cfg import Opt
 
 
-STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "local"}
+STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "socket"}
 """Drivers that need nothing themselves, by the contract of which others need a driver."""
 
 

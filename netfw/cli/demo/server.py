@@ -43,7 +43,7 @@ class ServedHost(AgentHost):
     def __init__(self, host: Host, directory: Path, messages: Path) -> None:
         asking: Groups = {
             "agent": {"state_source": "server"},
-            "local": {"connect": f"unix:{messages}"},
+            "socket": {"connect": f"unix:{messages}"},
         }
         agent = {**asking["agent"], "firewall_driver": "openflow"}
         super().__init__(host, directory / "l2", {**asking, "agent": agent})
@@ -54,7 +54,7 @@ class ServedHost(AgentHost):
             "netfw.cli.agents.dhcp",
             {
                 "agent": {**asking["agent"], "enable_isolated_metadata": True},
-                "local": asking["local"],
+                "socket": asking["socket"],
                 "openvswitch": {"ovsdb_connection": host.ovs.remote},
                 "haproxy": {"metadata_proxy_socket": door},
             },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oslo_config.cfg import Locations
 
+from netfw.cli.runtime.renamed_drivers import check_driver_name, check_option_groups
 from netfw.conf.loader import Groups, load_config
 from netfw.drivers.base import Contract, Driver, HostResources
 from netfw.drivers.registry.loader import catalogue, create, load
@@ -27,9 +28,11 @@ def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> G
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
     conf = load_config(program, argv, own).conf
+    check_option_groups(conf, kinds.values())
     groups: dict[str | None, Sequence[Opt]] = dict(own)
     for (group, option), kind in kinds.items():
         for name in names(conf, group, option):
+            check_driver_name(kind, group, option, name)
             new = [each for each in load(kind, name).OPTIONS if each not in groups.get(name, ())]
             if new:
                 groups[name] = (*groups.get(name, ()), *new)

@@ -130,7 +130,7 @@ class PrivateNetfw:
             "DEFAULT": {"state_path": self.directory},
             "api": {"socket": self.socket, "bind": bind},
             "identity": {"noauth_on_loopback": self.port is not None},
-            "local": {"listen": f"unix:{self.messages}"},
+            "socket": {"listen": f"unix:{self.messages}"},
         }
         for group, values in self._options.items():
             groups.setdefault(group, {}).update(values)

@@ -17,6 +17,8 @@ from netfw.ovs.openflow import Drift, FlowCache
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.plan import Plan
 from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
+from netfw_drivers.ovs.common.flow_operations import refused_operations
+from netfw_drivers.ovs.common.options import SHARED_OPTIONS, openflow_directory
 from netfw_drivers.ovs.firewall.monitor import DriftedOwners, OfportTracker
 from netfw_drivers.ovs.firewall.plan.changes import parts_of
 from netfw_drivers.ovs.firewall.plan.ct_zones import Zones
@@ -29,9 +31,6 @@ from netfw_drivers.ovs.firewall.plan.plan import (
 )
 from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
 from netfw_drivers.ovs.firewall.plan.state import State
-from netfw_drivers.ovs.switch.options import OPTIONS as SWITCH_OPTIONS
-from netfw_drivers.ovs.switch.options import openflow_directory
-from netfw_drivers.ovs.switch.plan.stages import FlowStep
 
 _CAPABILITIES = (
     Capability.PLAN,
@@ -42,14 +41,6 @@ _CAPABILITIES = (
     Capability.ADDRESS_GROUPS,
     Capability.IN_SWITCH,
 )
-_SHARED = (
-    "integration_bridge",
-    "ovsdb_connection",
-    "ovsdb_timeout",
-    "ovsdb_monitor_respawn_interval",
-    "openflow_directory",
-)
-"""Options that must be as those of the switch driver."""
 _OVERTAKEN = "planned before another plan was carried out; plan again"
 
 
@@ -62,9 +53,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     """
 
     VERSION: ClassVar[int] = 1
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = tuple(
-        option for option in SWITCH_OPTIONS if option.name in _SHARED
-    )
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = SHARED_OPTIONS
 
     def __init__(
         self, ovsdb: Ovsdb, connect: Callable[[str], BridgeFlows], bridge: str = "br-int"
@@ -148,7 +137,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         try:
             flows.mirror.apply(plan.flows)
         except OperationRefused as refusal:
-            raise OperationRefused(_blamed(refusal, plan)) from refusal
+            raise refused_operations(refusal, plan) from refusal
         except BackendUnavailable:
             self._recollected = False  # nobody knows what was done
             raise
@@ -214,12 +203,3 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             self._flows.mirror.wait_current()
             self._flows.wait_answer()  # by then we were told what has drifted
         return self._flows
-
-
-def _blamed(refusal: OperationRefused, plan: Plan) -> dict[object, str]:
-    steps = {
-        str(operation.payload.subject): operation
-        for operation in plan
-        if isinstance(operation.payload, FlowStep)
-    }
-    return {steps.get(str(flow), flow): why for flow, why in refusal.reasons.items()}

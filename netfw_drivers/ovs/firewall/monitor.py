@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import PortKey
 from netfw.ovs.ovsdb.values import Changed, SwitchEvent
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage
 from netfw_drivers.ovs.firewall.plan.changes import FlowOwner
-from netfw_drivers.ovs.switch.plan.observed import ofport_of
 
 Tell = Callable[[Event], None]
 

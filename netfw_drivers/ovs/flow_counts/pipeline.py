@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
+from uuid import UUID
 
 from netfw import flows as of
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.model.address import Mac
+from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider
+from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.flow_counts import firewall
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
-from netfw_drivers.ovs.pipeline.br_int import WiredPort
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort, Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
-from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 
 _MAC = Mac("fa:16:3e:00:00:01")
 _LAYOUT = ExtensionLayout()
+_DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
 _VLAN = Provider(network_type=NetworkType.VLAN, physical_network="physnet1", segmentation_id=9)
 _GUARD = frozenset(
     {AllowedSource(_MAC, ip_network("192.0.2.1")), AllowedSource(_MAC, ip_network("2001:db8::1"))}
@@ -37,9 +40,9 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "the ground", inside, br_int.base_flows(1, _LAYOUT)
     yield "the ground, with responder", tunnels, br_tun.base_flows(1, responder=True)
     yield "the ground", physical, br_phys.base_flows(1)
-    yield "a port", inside, br_int.port_flows(_port(None))
-    yield "a guarded port with two addresses", inside, br_int.port_flows(_port(_GUARD))
-    yield "a filtered port, besides its firewall", inside, br_int.port_flows(_port(None, True))
+    yield "a port", inside, _port_flows(None)
+    yield "a guarded port with two addresses", inside, _port_flows(_GUARD)
+    yield "a filtered port, besides its firewall", inside, _port_flows(None, True)
     yield "a network with ports", inside, br_int.domain_flows(1, (0,), (), 1, _LAYOUT)
     chunk = f"up to {1 << CHUNK_BITS} ports of one network, for broadcast"
     yield chunk, inside, br_int.chunk_flows(1, 0, (Receiver(1),), _LAYOUT)
@@ -56,5 +59,8 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "a port elsewhere, answered for with two addresses", tunnels, entry
 
 
-def _port(guard: frozenset[AllowedSource] | None, filtered: bool = False) -> WiredPort:
-    return WiredPort(number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered, layout=_LAYOUT)
+def _port_flows(
+    guard: frozenset[AllowedSource] | None, filtered: bool = False
+) -> Iterator[of.Flow]:
+    port = PlannedPort(domain=_DOMAIN, number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered)
+    return br_int.port_flows(port, _LAYOUT)

@@ -24,7 +24,7 @@ from netfw.ovs.ovsdb.client import DEFAULT_REMOTE, Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, SetColumns
 from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.ovs.common.option_types import Seconds
+from netfw_drivers.ovs.common.options import Seconds
 from netfw_drivers.ovs.interface.observed import (
     InterfaceSettings,
     Observed,

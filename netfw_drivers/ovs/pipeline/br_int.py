@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -15,7 +16,7 @@ from netfw.flows.field import ADVERTISEMENT
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow.encode import Encoded, Key
-from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, Domain
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPT_OR_INGRESS,
@@ -24,6 +25,7 @@ from netfw_drivers.ovs.pipeline.tables import (
     ACCEPTED_INGRESS,
     BASE_EGRESS,
     BASE_INGRESS,
+    CHUNK_BITS,
     COOKIE,
     DIRECTION,
     DROPPED,
@@ -44,7 +46,6 @@ from netfw_drivers.ovs.pipeline.tables import (
     TARGET,
     TRANSIENT,
 )
-from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 
 ADMISSION = 9
 """Priority of the flow that lets a port take part."""
@@ -53,18 +54,39 @@ _BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
 """Behind them there is a firewall: of the sender, of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
+Chunk = tuple[Domain, int]
+"""Ports of a domain whose numbers differ in the last `CHUNK_BITS` bits only."""
+
+
+class Receiver(NamedTuple):
+    """A port that receives packets; those for a ``filtered`` one pass the firewall first."""
+
+    number: int
+    filtered: bool = False
 
 
 @frozen(kw_only=True)
-class WiredPort:
-    """All that the flows of a port are made of."""
+class PlannedPort:
+    """A port that takes part in its network, or is ready to: all that its flows are made of."""
 
+    domain: Domain
     number: int
     vlan: int
     mac: Mac
-    guard: frozenset[AllowedSource] | None
+    guard: frozenset[AllowedSource] | None = None
     filtered: bool = False
-    layout: ExtensionLayout
+    open: bool = False
+    """Other MAC addresses than its own are behind it."""
+    live: bool = True
+
+    @property
+    def receiver(self) -> Receiver:
+        return Receiver(self.number, self.filtered)
+
+    @property
+    def chunk(self) -> Chunk:
+        """The part of its domain's broadcast flows that delivers to it."""
+        return self.domain, self.number >> CHUNK_BITS
 
 
 def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of.Flow]:
@@ -133,12 +155,12 @@ def admission_key(number: int) -> Key:
     return Encoded(flow).key
 
 
-def port_flows(port: WiredPort) -> Iterator[of.Flow]:
+def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     """What lets a port take part in its network."""
     here = admission(port.number)
     filtered = (of.load(FILTERED, 1),) if port.filtered else ()
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
-    onward = of.goto(port.layout.entry(PipelineHook.FROM_PORT))
+    onward = of.goto(layout.entry(PipelineHook.FROM_PORT))
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
     cookie = COOKIE | FILTERED_PORT * port.filtered | GUARDED_PORT * (port.guard is not None)
     yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
@@ -149,7 +171,7 @@ def port_flows(port: WiredPort) -> Iterator[of.Flow]:
             )
         yield from _guards(of.in_port(port.number), port.guard, onward)
     towards = NETWORK.is_(port.vlan) & of.eth_dst(port.mac)
-    delivery = _deliver(Receiver(port.number, port.filtered), port.layout)
+    delivery = _deliver(port.receiver, layout)
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
     if port.filtered:
         # It decides itself which connections to it are remembered: one that it refuses is none.

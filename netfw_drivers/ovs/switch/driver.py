@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
+from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
@@ -23,29 +22,31 @@ from netfw.drivers.switch_values import (
     SwitchKey,
     SwitchValue,
 )
-from netfw.errors import BackendUnavailable, ConfigError, NetfwError
+from netfw.errors import ConfigError, NetfwError
 from netfw.model.ids import PortId, SegmentId
-from netfw.ovs.openflow import EVERYBODY, CookieSpace, Drift, FlowCache, FlowMirror, FlowPlan
+from netfw.ovs.openflow import Drift
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.values import Switch
 from netfw.plan import Outcome, Plan, Update
-from netfw_drivers.ovs.common.bridge_flows import BridgeFlows, shared_flows
+from netfw_drivers.ovs.common.bridge_flows import shared_flows
 from netfw_drivers.ovs.common.local_vlans import Domain, Vlans
+from netfw_drivers.ovs.common.options import openflow_directory
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.pipeline.tables import FLOOD, RESPONDER, SPACE_MASK, SWITCH_SPACE, UNICAST
+from netfw_drivers.ovs.pipeline.tables import FLOOD, RESPONDER, UNICAST
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
+from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.executor import Executor
-from netfw_drivers.ovs.switch.options import OPTIONS, openflow_directory, settings_from
-from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14, unreachable_hint
+from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
+from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
 from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch.plan.observed import Observed
-from netfw_drivers.ovs.switch.plan.plan import PlanOutline, SwitchUpdate, outline
+from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
 from netfw_drivers.ovs.switch.plan.recovery import entries_held, held, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.stages import IncompleteObservation, SwitchPlan, compose
+from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
 from netfw_drivers.ovs.switch.plan.state import SwitchState
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
@@ -58,9 +59,6 @@ _CAPABILITIES = (
     Capability.FLOWS,
     Capability.IN_SWITCH,
 )
-_OURS = CookieSpace(SWITCH_SPACE, SPACE_MASK)
-Connect = Callable[[str], BridgeFlows]
-"""Gives the flows of a bridge."""
 
 
 class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]):
@@ -85,22 +83,24 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         drop_flows_on_start: bool = False,
         vhostuser_socket_dir: str | None = None,
     ) -> None:
-        self._ovsdb, self._settings, self._connect = ovsdb, settings, connect
-        self._links = links
+        self._ovsdb, self._settings, self._links = ovsdb, settings, links
         self._vhostuser = vhostuser_socket_dir
         self._layout = ExtensionLayout()
-        self._book = SwitchState()
+        self._state = SwitchState()
         self._members = Members()
-        self._recollected = False
-        self._numbers: tuple[object, Vlans] = (None, Vlans({}, {}))
-        self._bridges: dict[str, BridgeFlows] = {}
+        self._recovered = False
+        self._vlans: tuple[object, Vlans] = (None, Vlans({}, {}))
         self._sinks: list[Sink] = []
-        self._endings: list[Callable[[], None]] = []
-        self._to_empty = set(settings.made) if drop_flows_on_start else set()
-        self._plugged = PortTracker(settings, self._tell)
-        self._tenure = BridgeLocks(ovsdb, settings, self._tell)
-        self._endings.append(self._tenure.end)
-        self._endings += [ovsdb.watch(self._plugged), ovsdb.watch(self._tenure)]
+        self._flush = frozenset(settings.made if drop_flows_on_start else ())
+        self._mirrors = BridgeMirrors(ovsdb, connect, self._on_drift, self._on_state)
+        self._tracker = PortTracker(settings, self._publish)
+        self._locks = BridgeLocks(ovsdb, settings, self._publish)
+        self._cleanups: list[Callable[[], None]] = [
+            self._locks.end,
+            ovsdb.watch(self._tracker),
+            ovsdb.watch(self._locks),
+            self._mirrors.close,
+        ]
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -125,14 +125,14 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             return (str(error),)
 
     def close(self) -> None:
-        while self._endings:
-            self._endings.pop()()
+        while self._cleanups:
+            self._cleanups.pop()()
         self._sinks.clear()
 
     def devices(self) -> Mapping[PortId, SwitchDevice]:
         self._ovsdb.bridge(self._settings.integration)
-        self._plugged.listed()
-        return self._plugged.devices
+        self._tracker.listed()
+        return self._tracker.devices
 
     def host_facts(self) -> SwitchFacts:
         for fault in self._misconfigured():
@@ -160,105 +160,92 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return frozenset(held(observed, self._settings) | self._entries(observed).keys())
 
     def converge(self, update: SwitchUpdate) -> Outcome[SwitchKey]:
-        self._tenure.take()  # what is seen before others have ended is not what will be
+        self._locks.take()  # what is seen before others have ended is not what will be
         return super().converge(update)
 
     def observe(self, scope: SwitchUpdate | None) -> Observed:
         if scope is None:
             self._ovsdb.sync()
         snapshot = self._ovsdb.snapshot()
-        self._plugged.listed()
-        for name in self._settings.bridges:
-            if speaks_openflow14(snapshot.bridges.get(name), self._settings):
-                self._current(name, audit=scope is None)
+        self._tracker.listed()
+        flows = {
+            name: self._mirrors.current(name, audit=scope is None).mirror
+            for name in self._settings.bridges
+            if speaks_openflow14(snapshot.bridges.get(name), self._settings)
+        }
         bridge = snapshot.bridges.get(self._settings.integration)
         observed = Observed(
             snapshot=snapshot,
-            plugged=self._plugged.ports(),
+            plugged=self._tracker.ports(),
             admission=self._admission,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
-            book=self._book,
+            book=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
+            flows=flows,
+            flush=self._flush,
         )
-        if not self._recollected and (scope is None or not scope.complete or scope.keep):
-            self._recollect(observed)
-        return observed
+        if not self._recovered and (scope is None or not scope.complete or scope.keep):
+            self._recover(observed)
+        return evolve(observed, recovered=self._recovered)
 
     def plan(self, update: SwitchUpdate, observed: Observed) -> Plan:
-        if not update:
-            return Plan()
-        unwilling: dict[SwitchKey, NetfwError] = {}
-        while True:
-            found = outline(update, observed, self._settings, unwilling)
-            flows = {
-                bridge: self._plan_flows(bridge, found, self._flow_book(bridge, found))
-                for bridge in self._settings.bridges
-                if bridge in found.groups.put or bridge in found.groups.drop
-                if bridge in observed.snapshot.bridges or bridge in self._settings.made
-            }
-            more = {
-                owner[1]: conflict
-                for plan in flows.values()
-                for owner, conflict in plan.refused.items()
-                if isinstance(owner, tuple)
-            }
-            if not more:
-                return compose(found, flows, frozenset(update))
-            unwilling |= more
+        return plan_switch(update, observed, self._settings) if update else Plan()
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         if not isinstance(plan, SwitchPlan):
             return
-        if plan.outline is not None and plan.outline.unknown_flows and not self._recollected:
-            raise IncompleteObservation
         executor = Executor(
-            self._ovsdb, self._tenure, self._plugged, self._mirror_plan, plan, links=self._links
+            self._ovsdb,
+            self._locks,
+            self._tracker,
+            self._mirrors,
+            links=self._links,
+            plan=plan,
         )
         for stage in plan.stages:
-            executor.carry_out(stage)
+            executor.execute(stage)
             checkpoint(stage)
-        executor.settle()
-        if plan.outline is not None:
-            self._book.commit(plan.outline.put, plan.outline.drop)
-            self._members.commit(plan.outline.live, plan.outline.concerned)
-            if plan.outline.remove_unowned:
-                self._to_empty.clear()
-                self._recollected = True
+        executor.finish()
+        self._state.commit(plan.outline.put, plan.outline.drop)
+        self._members.commit(plan.outline.live, plan.outline.concerned)
+        if plan.outline.remove_unowned:
+            self._flush = frozenset()
+            self._recovered = True
 
     def watch(self, sink: Sink) -> None:
         self._sinks.append(sink)
 
-    def _tell(self, event: Event) -> None:
+    def _publish(self, event: Event) -> None:
         for sink in list(self._sinks):
             sink(event)
 
-    def _answers(self, bridge: str, up: bool) -> None:
+    def _on_state(self, bridge: str, up: bool) -> None:
         """The switch is lost or there again: whether anything is as wanted is to be seen."""
-        self._tell(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
+        self._publish(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
 
-    def _drifted(self, bridge: str, drift: Drift) -> None:
+    def _on_drift(self, bridge: str, drift: Drift) -> None:
         """Somebody changed flows of ours, or added some that bear our cookie.
 
         What is there before anybody said what is wanted is no news.
         """
-        if self._recollected and self._pretended(bridge, drift):
-            self._tell(FeedLost(f"{bridge} has flows with our cookie that nobody wants"))
+        if self._recovered and self._pretended(bridge, drift):
+            self._publish(FeedLost(f"{bridge} has flows with our cookie that nobody wants"))
         keys: set[object] = set()
         for owner in drift.owners:
             if isinstance(owner, tuple) and owner[0] == SWITCH:
                 keys.update(self._concerned(owner))
         if BASE in keys:
-            self._tell(FeedLost(f"{bridge} has lost flows that everybody needs"))
+            self._publish(FeedLost(f"{bridge} has lost flows that everybody needs"))
         elif keys:
-            self._tell(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+            self._publish(KeysChanged(f"somebody changed their flows on {bridge}", keys))
 
     def _pretended(self, bridge: str, drift: Drift) -> bool:
         """Whether flows came that only a complete pass tells from ours, and removes."""
-        mirror = self._bridges[bridge].mirror
+        mirror = self._mirrors.mirror(bridge)
         cookies = map(mirror.cookie, drift.strays)
-        return any(cookie is not None and cookie in _OURS for cookie in cookies)
+        return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
         """The keys to converge again, to have the flows of *owner* put right."""
@@ -275,29 +262,29 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
                 yield key
 
     def _admission(self, number: int) -> int | None:
-        flows = self._bridges.get(self._settings.integration)
+        flows = self._mirrors.get(self._settings.integration)
         return None if flows is None else flows.mirror.cookie(admission_key(number))
 
-    def _recollect(self, observed: Observed) -> None:
+    def _recover(self, observed: Observed) -> None:
         """Learn from the machine what an earlier run was told, and which flows are whose.
 
         An update that says everything does not need it; any other must not harm what it does
         not mention.
         """
         values = {**self._entries(observed, all_of_them=True)}
-        found = outline(Update(put=values), observed, self._settings, {})
-        for bridge, groups in found.groups.put.items():
-            if bridge in self._bridges:
-                self._bridges[bridge].mirror.adopt(groups)
-        self._book.commit(found.put, ())
-        self._members.commit(found.live, ())
-        self._recollected = True
+        planned = outline(Update(put=values), observed, self._settings)
+        for bridge, groups in planned.groups.put.items():
+            if bridge in self._mirrors:
+                self._mirrors.mirror(bridge).adopt(groups)
+        self._state.commit(planned.put, ())
+        self._members.commit(planned.live, ())
+        self._recovered = True
 
     def _entries(
         self, observed: Observed, *, all_of_them: bool = False
     ) -> dict[SwitchKey, SwitchValue]:
         """What the machine says of entries of population, or of everything."""
-        flows = self._bridges.get(self._settings.tunnel)
+        flows = self._mirrors.get(self._settings.tunnel)
         read: list[tuple[Key, State]] = []
         if flows is not None:
             read = [e for table in (UNICAST, FLOOD, RESPONDER) for e in flows.table(table.number)]
@@ -327,72 +314,6 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def _recorded(self, ids: Mapping[str, str]) -> Vlans:
         """The local VLANs; read again only when the row has changed."""
-        if self._numbers[0] is not ids:
-            self._numbers = ids, Vlans.recorded(ids)
-        return self._numbers[1]
-
-    def _current(self, name: str, *, audit: bool = False) -> BridgeFlows:
-        """The flows of a bridge that exists, once they are all read.
-
-        :raises BackendUnavailable: the switch does not answer.
-        """
-        if name not in self._bridges:
-            found = self._bridges[name] = self._connect(name)
-            self._endings.append(
-                found.watch(partial(self._drifted, name), partial(self._answers, name))
-            )
-            audit = False
-        with self._answering(name):
-            self._bridges[name].mirror.wait_current()
-            if audit:
-                self._bridges[name].mirror.audit()
-                self._bridges[name].mirror.wait_current()
-        return self._bridges[name]
-
-    @contextmanager
-    def _answering(self, name: str) -> Iterator[None]:
-        """Say what may be wrong when the switch does not answer for a bridge."""
-        try:
-            yield
-        except BackendUnavailable as error:
-            bridge = self._ovsdb.snapshot().bridges.get(name)
-            why = unreachable_hint(bridge) if bridge is not None else ""
-            raise BackendUnavailable(f"{error}{why}") from error
-
-    def _flow_book(self, bridge: str, found: PlanOutline) -> FlowCache | FlowMirror:
-        """What *bridge* holds; of one that is still to be made, or to speak, it is nothing."""
-        flows = self._bridges.get(bridge)
-        speaks = speaks_openflow14(found.draft.snapshot.bridges.get(bridge), self._settings)
-        return flows.mirror if flows is not None and speaks else FlowCache()
-
-    def _plan_flows(
-        self, bridge: str, found: PlanOutline, book: FlowCache | FlowMirror
-    ) -> FlowPlan:
-        """What to change on *bridge*, which holds what *book* says."""
-        space = EVERYBODY if bridge in self._to_empty else _OURS
-        return book.plan(
-            found.groups.put.get(bridge, {}),
-            found.groups.drop.get(bridge, ()),
-            complete=space if found.remove_unowned else None,
-            keep=found.kept,
-            erase=self._orphaned(found) if bridge == self._settings.integration else None,
-        )
-
-    def _orphaned(self, found: PlanOutline) -> CookieSpace | None:
-        """The flows of an extension that is dropped before anybody said what it had."""
-        for owner in found.orphans & self._layout.grants.keys():
-            grant = self._layout.grants[owner]
-            return CookieSpace(grant.cookie, grant.cookie_mask)
-        return None
-
-    def _mirror_plan(self, bridge: str, plan: SwitchPlan) -> tuple[BridgeFlows, FlowPlan]:
-        """Where to carry out the flows of *plan*, planned again when they could be outdated."""
-        known = self._bridges.get(bridge)
-        if known is not None and bridge in plan.unsettled:
-            with self._answering(bridge):
-                known.wait_answer()
-        flows = self._current(bridge)
-        if known is not None and bridge not in plan.unsettled:
-            return flows, plan.flows[bridge]
-        assert plan.outline is not None
-        return flows, self._plan_flows(bridge, plan.outline, flows.mirror)
+        if self._vlans[0] is not ids:
+            self._vlans = ids, Vlans.recorded(ids)
+        return self._vlans[1]

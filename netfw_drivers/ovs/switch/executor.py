@@ -1,72 +1,78 @@
-"""Carries out the plans of the switch driver.  No policy."""
+"""Executor of the switch driver's plans.  No policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import evolve
 
 from netfw.errors import OperationRefused
-from netfw.ovs.openflow import FlowPlan
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Stage
-from netfw_drivers.ovs.common.bridge_flows import BridgeFlows
+from netfw_drivers.ovs.common.flow_operations import bridge_of, refused_operations
 from netfw_drivers.ovs.switch.bridge_locks import BridgeLocks
+from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import LINKS, OVSDB
-from netfw_drivers.ovs.switch.plan.stages import FLOWS, FlowStep, SwitchPlan
+from netfw_drivers.ovs.switch.plan.stages import SwitchPlan
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks
 
-MirrorPlan = Callable[[str, SwitchPlan], tuple[BridgeFlows, FlowPlan]]
-
 
 class Executor:
-    """One plan, stage by stage."""
+    """Executes one plan, stage by stage."""
 
     def __init__(
         self,
         ovsdb: Ovsdb,
-        tenure: BridgeLocks,
-        plugged: PortTracker,
-        mirror_plan: MirrorPlan,
-        plan: SwitchPlan,
+        locks: BridgeLocks,
+        tracker: PortTracker,
+        mirrors: BridgeMirrors,
         *,
         links: HostLinks,
+        plan: SwitchPlan,
     ) -> None:
-        self._ovsdb, self._tenure, self._plugged = ovsdb, tenure, plugged
-        self._mirror_plan, self._plan = mirror_plan, plan
-        self._links = links
+        self._ovsdb, self._locks, self._tracker = ovsdb, locks, tracker
+        self._mirrors, self._links, self._plan = mirrors, links, plan
         self._done: set[str] = set()
 
-    def carry_out(self, stage: Stage) -> None:
-        """Do one stage, all of it or nothing.
+    def execute(self, stage: Stage) -> None:
+        """Execute one stage, all of it or nothing.
 
         :raises OperationRefused: nothing of it was done.
-        :raises BackendUnavailable: the switch went away, or somebody else has it.
+        :raises BackendUnavailable: the switch went away, or another process has its lock.
         """
-        self._tenure.take()
+        self._locks.take()
         if stage.backend == OVSDB:
             self._transact(stage)
         elif stage.backend == LINKS:
-            self._links.carry_out(stage)
+            self._links.execute(stage)
         else:
             self._commit(stage)
 
-    def settle(self) -> None:
-        """Note what was as it should be already, so that it costs nothing next time.
+    def finish(self) -> None:
+        """Record flows that needed no change, so that the next plan does not compare them again.
 
-        :raises OperationRefused: the switch numbered a port otherwise than the plan relies on.
+        :raises OperationRefused: the switch gave a port another number than the plan relies on.
         """
         self._check_numbers()
-        for bridge, plan in self._plan.flows.items():
-            # Of a bridge whose row changed, the plan knew the flows of before.
-            doubtful = bridge in self._plan.unsettled
-            if bridge not in self._done and (plan.holds or plan.gone or doubtful):
-                flows, now = self._mirror_plan(bridge, self._plan)
-                flows.mirror.apply(now)
+        for bridge, planned in self._plan.outline.flows.items():
+            # The flows of a bridge whose row has changed were planned on those of before.
+            outdated = bridge in self._plan.replanned
+            unrecorded = planned.flows.holds or planned.flows.gone
+            if bridge not in self._done and (unrecorded or outdated):
+                self._apply_flows(bridge)
+
+    def _apply_flows(self, bridge: str) -> None:
+        """Apply the flows of the plan; plan them again where they could be outdated."""
+        planned = self._plan.outline.flows[bridge]
+        connected, replanned = bridge in self._mirrors, bridge in self._plan.replanned
+        if connected and replanned:
+            self._mirrors.wait_answer(bridge)
+        mirror = self._mirrors.current(bridge).mirror
+        fits = connected and not replanned
+        mirror.apply(planned.flows if fits else planned.request.plan(mirror))
 
     def _transact(self, stage: Stage) -> None:
         payloads: dict[Any, Operation] = {o.payload: o for o in stage.operations}
@@ -74,43 +80,41 @@ class Executor:
             self._expect(payload)
         try:
             self._ovsdb.run(
-                list(payloads), wait=any(map(_needs_switch, payloads)), locks=self._tenure.locks
+                list(payloads), wait=any(map(_needs_switch, payloads)), locks=self._locks.locks
             )
         except OperationRefused as refusal:
             reasons = {payloads.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
 
     def _expect(self, payload: object) -> None:
-        """Tell what is about to come back as news, and is none."""
+        """Announce to the port tracker what the driver itself is about to change."""
         if isinstance(payload, RemovePort):
-            self._plugged.expect(payload.name, None)
+            self._tracker.expect(payload.name, None)
         if not isinstance(payload, SetColumns):
             return
         if payload.table is Table.BRIDGE:
-            self._plugged.expect_records(payload.keys.get("external_ids", {}))
+            self._tracker.expect_records(payload.keys.get("external_ids", {}))
             return
         port = self._ovsdb.port(payload.record)
         if port is not None and payload.table is Table.PORT:
-            self._plugged.expect(port.name, _after(port, payload))
+            self._tracker.expect(port.name, _after(port, payload))
         elif port is not None and payload.table is Table.INTERFACE:
-            self._plugged.expect(port.name, _with_options(port, payload))
+            self._tracker.expect(port.name, _with_options(port, payload))
 
     def _commit(self, stage: Stage) -> None:
         self._check_numbers()
-        bridge = stage.backend.removeprefix(FLOWS)
-        flows, plan = self._mirror_plan(bridge, self._plan)
+        bridge = bridge_of(stage.backend)
         try:
-            flows.mirror.apply(plan)
+            self._apply_flows(bridge)
         except OperationRefused as refusal:
-            raise OperationRefused(_blamed(refusal, stage.operations)) from refusal
+            raise refused_operations(refusal, stage.operations) from refusal
         self._done.add(bridge)
 
     def _check_numbers(self) -> None:
-        """The flows rely on the numbers that the plan asked for.
+        """Check the port numbers that the flows rely on.
 
-        :raises OperationRefused: the switch gave others; planned again, they will fit.
+        :raises OperationRefused: the switch gave others; a new plan uses those.
         """
-        assert self._plan.outline is not None
         requested = self._plan.outline.draft.requested
         added = {o.payload.name: o for o in self._plan if isinstance(o.payload, AddPort)}
         wrong: dict[object, str] = {}
@@ -124,19 +128,10 @@ class Executor:
             raise OperationRefused(wrong)
 
 
-def _blamed(refusal: OperationRefused, operations: Iterable[Operation]) -> dict[object, str]:
-    steps = {
-        str(operation.payload.subject): operation
-        for operation in operations
-        if isinstance(operation.payload, FlowStep)
-    }
-    return {steps.get(str(flow), flow): why for flow, why in refusal.reasons.items()}
-
-
 def _needs_switch(payload: object) -> bool:
-    """Whether later stages rely on what the switch makes of it.
+    """Return whether later stages need the switch to have handled *payload*.
 
-    On a port's row they do not: its tag tells people and tools what the flows do.
+    They do not need the row of a port: its tag only shows people and tools what the flows do.
     """
     if not isinstance(payload, SetColumns) or payload.table is Table.INTERFACE:
         return True

@@ -11,18 +11,13 @@ from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.device_names import check_device_name
 from netfw.model.segment import NetworkType
-from netfw.ovs.ovsdb.client import DEFAULT_PAUSE, DEFAULT_REMOTE
-from netfw_drivers.ovs.common.option_types import Seconds
+from netfw_drivers.ovs.common.options import CONNECTION_OPTIONS, INTEGRATION_BRIDGE
 from netfw_drivers.ovs.switch.plan.settings import VETH_MTU, VXLAN_PORT, Settings
 
 _TUNNELS = sorted(str(kind) for kind in NetworkType if kind.is_tunnel)
 
 OPTIONS: tuple[cfg.Opt, ...] = (
-    cfg.StrOpt(
-        "integration_bridge",
-        default="br-int",
-        help="Bridge that ports are plugged into; it is made when it does not exist.",
-    ),
+    INTEGRATION_BRIDGE,
     cfg.StrOpt(
         "tunnel_bridge",
         default="br-tun",
@@ -88,29 +83,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "vhostuser_socket_dir",
         help="Where a hypervisor finds vhost-user sockets; reported to the server.",
     ),
-    cfg.StrOpt(
-        "ovsdb_connection",
-        default=DEFAULT_REMOTE,
-        help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
-    ),
-    cfg.Opt(
-        "ovsdb_timeout",
-        type=Seconds(min=0.1),
-        default=10.0,
-        help="Seconds to wait for an answer of the database or an act of the switch.",
-    ),
-    cfg.Opt(
-        "ovsdb_monitor_respawn_interval",
-        type=Seconds(min=0.1, max=3600),
-        default=DEFAULT_PAUSE,
-        help="Seconds between two attempts to reach a database that went away, at most; the first "
-        "attempts come sooner.",
-    ),
-    cfg.StrOpt(
-        "openflow_directory",
-        help="Where the bridges' management sockets (BRIDGE.mgmt) are; when not set, beside the "
-        "database's socket, or /run/openvswitch.",
-    ),
+    *CONNECTION_OPTIONS,
 )
 
 
@@ -145,15 +118,6 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
     for name in settings.physical_ends if settings.use_veth else ():
         _check_end(name)
     return settings
-
-
-def openflow_directory(options: Mapping[str, Any]) -> str:
-    """Where the management sockets are."""
-    given: str | None = options["openflow_directory"]
-    kind, _, path = options["ovsdb_connection"].partition(":")
-    if given:
-        return given
-    return str(path).rpartition("/")[0] if kind == "unix" else "/run/openvswitch"
 
 
 def _check_end(name: str) -> None:

@@ -13,6 +13,7 @@ from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent
 from netfw_drivers.ovs.common.local_vlans import RECORD, no_record
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage
 from netfw_drivers.ovs.switch.plan.bridges import PROTOCOLS, SECURE
 from netfw_drivers.ovs.switch.plan.observed import (
@@ -20,7 +21,6 @@ from netfw_drivers.ovs.switch.plan.observed import (
     EXTENSION_MARK,
     by_rank,
     endpoint_of,
-    ofport_of,
     port_id_of,
 )
 from netfw_drivers.ovs.switch.plan.settings import Settings

@@ -34,7 +34,7 @@ class HostLinks:
         found = map(self._opened().link, wanted)
         return {link.name: link for link in found if link is not None}
 
-    def carry_out(self, stage: Stage) -> None:
+    def execute(self, stage: Stage) -> None:
         """Change one device.
 
         :raises OperationRefused: the kernel did not.

@@ -78,10 +78,10 @@ def open_listening(address: Address, settings: Settings) -> ListenSocket:
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"{address} is taken: stop who listens there, or change [local] listen"
+                f"{address} is taken: stop who listens there, or change [socket] listen"
             ) from exc
         raise BackendBroken(
-            f"cannot listen at {address}: {exc}; change [local] listen, or rights"
+            f"cannot listen at {address}: {exc}; change [socket] listen, or rights"
         ) from exc
 
 
@@ -121,13 +121,13 @@ def _clear_away(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise Conflict(f"{path} is there and is no socket: remove it, or change [local] listen")
+        raise Conflict(f"{path} is there and is no socket: remove it, or change [socket] listen")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         if probe.connect_ex(path) != errno.ECONNREFUSED:
             raise Conflict(
                 f"unix:{path} is taken: another process listens there; stop it, or change "
-                "[local] listen"
+                "[socket] listen"
             )
     os.unlink(path)
 
@@ -166,7 +166,7 @@ class _Lock:
                 os.close(self._file)
                 raise Conflict(
                     f"{path.removesuffix('.lock')} is taken: another process serves there; stop "
-                    "it, or change [local] listen"
+                    "it, or change [socket] listen"
                 ) from exc
             os.close(self._file)  # the one before has removed it meanwhile
 

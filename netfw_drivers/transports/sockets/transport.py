@@ -1,4 +1,4 @@
-"""LocalTransport: messages without a broker."""
+"""SocketTransport: messages without a broker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SocketTransport(Transport):
         return cls(settings_from(options))
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("local")
+        return DriverInfo("socket")
 
     def problems(self) -> tuple[str, ...]:
         found: list[str] = []

@@ -60,7 +60,7 @@ class TestOverASocket(StateSourceConformance):
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
             address = f"unix:{directory}/server"
-            server, client = local(listen=address), local(connect=address)
+            server, client = socket_transport(listen=address), socket_transport(connect=address)
             for transport in (server, client):
                 stack.callback(transport.close)
             memory = MemorySource(page=page)
@@ -82,7 +82,7 @@ class TestOverASocket(StateSourceConformance):
 def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
     with tempfile.TemporaryDirectory() as directory:
         address = f"unix:{directory}/server"
-        server, client = local(listen=address), local(connect=address)
+        server, client = socket_transport(listen=address), socket_transport(connect=address)
         desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
         desk.open()
         assert hints_for_all(server, source)
@@ -90,8 +90,8 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
             each.close()
 
 
-def local(**options: Any) -> SocketTransport:
-    checked = check_options("local", SocketTransport, {"reconnect_pause": 0.05, **options})
+def socket_transport(**options: Any) -> SocketTransport:
+    checked = check_options("socket", SocketTransport, {"reconnect_pause": 0.05, **options})
     return SocketTransport.from_conf(checked, LocalHostResources())
 
 

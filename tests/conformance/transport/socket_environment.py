@@ -52,7 +52,9 @@ class LocalTransports(TransportConformance):
     def make(self, **options: Any) -> SocketTransport:
         """A transport with these options and those that all have."""
         given = {"message_size": self.LIMIT, "workers": self.WORKERS, **QUICK, **options}
-        return self.CLASS.from_conf(check_options("local", self.CLASS, given), LocalHostResources())
+        return self.CLASS.from_conf(
+            check_options("socket", self.CLASS, given), LocalHostResources()
+        )
 
     @contextmanager
     def stage(self) -> Iterator[TransportEnvironment]:

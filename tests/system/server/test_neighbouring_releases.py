@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateNetfw]:
 
 @pytest.fixture
 def transport(server: PrivateNetfw) -> Iterator[Transport]:
-    made = create(Transport, "local", {"connect": f"unix:{server.messages}"}, LocalHostResources())
+    made = create(Transport, "socket", {"connect": f"unix:{server.messages}"}, LocalHostResources())
     yield made
     made.close()
 

@@ -140,7 +140,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     options: dict[str, dict[str, object]] = {
         "DEFAULT": {"state_path": state},
         "api": {"socket": run / "api.sock"},
-        "local": {"listen": f"unix:{state}/messages.sock"},
+        "socket": {"listen": f"unix:{state}/messages.sock"},
     }
     server = PrivateNetfw(tmp_path / "server", options, arguments=["--workers", "2"])
     server.socket = run / "api.sock"
@@ -150,7 +150,7 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
         assert modes == {state: 0o751, run: 0o751, state / "netfw.db": 0o640}
     log = server.log.read_text()
     assert "POST /v2.0/networks: 201 for user" in log
-    assert f"agents are served by the transport local on unix:{state}/messages.sock" in log
+    assert f"agents are served by the transport socket on unix:{state}/messages.sock" in log
     assert "netfw.cli.server.main netfw-server" in log
     assert "__main__" not in log
     assert list(run.iterdir()) == []
@@ -247,7 +247,7 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
 
 @contextmanager
 def source_on(socket: Path) -> Iterator[StateSource]:
-    transport = create(Transport, "local", {"connect": f"unix:{socket}"}, LocalHostResources())
+    transport = create(Transport, "socket", {"connect": f"unix:{socket}"}, LocalHostResources())
     with closing(transport), closing(RemoteSource(transport)) as source:
         yield source
 

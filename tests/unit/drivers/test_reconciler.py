@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.reconciler import Reconciler
@@ -107,6 +107,32 @@ def test_a_plan_made_on_an_old_picture_is_made_once_more_on_a_new_one():
     update = Update(put={"a": 1, "b": 2})
     assert driver.converge(update) == Outcome(done=frozenset({"a", "b"}))
     assert driver.scopes == [update, None]
+
+
+def test_a_plan_that_needs_a_full_observation_is_made_again_before_anything_is_applied():
+    class Forgetful(MemoryReconciler):
+        def plan(self, update, observed) -> Plan:
+            plan = super().plan(update, observed)
+            return evolve(plan, needs_full_observation=self.scopes[-1] is not None)
+
+        def apply(self, plan, checkpoint) -> None:
+            assert not plan.needs_full_observation
+            super().apply(plan, checkpoint)
+
+    driver = Forgetful()
+    update = Update(put={"a": 1})
+    assert driver.converge(update) == Outcome(done=frozenset({"a"}))
+    assert driver.scopes == [update, None]
+
+
+def test_a_full_observation_is_made_once_whatever_the_plan_says():
+    class NeverContent(MemoryReconciler):
+        def plan(self, update, observed) -> Plan:
+            return evolve(super().plan(update, observed), needs_full_observation=True)
+
+    driver = NeverContent()
+    assert driver.converge(Update(put={"a": 1})).ok
+    assert len(driver.scopes) == 2
 
 
 def test_who_is_refused_twice_is_left_out_and_the_others_are_done():

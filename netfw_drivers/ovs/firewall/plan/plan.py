@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from attrs import field, frozen
 
@@ -11,13 +11,14 @@ from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Mem
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.support import firewall_validation
 from netfw.errors import InvalidInput, NetfwError
-from netfw.flows import Flow
 from netfw.model.protocol import NAMES
 from netfw.ovs.openflow.encode import Key
-from netfw.ovs.openflow.flow_cache import FlowGroup, FlowPlan
+from netfw.ovs.openflow.flow_cache import FlowPlan
 from netfw.ovs.openflow.flow_diff import CookieSpace
 from netfw.ovs.ovsdb.values import Port
 from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.common.flow_operations import FlowPlanner, make_flow_operations
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.firewall.plan.changes import (
     MOST_CLAUSES,
     FirewallChanges,
@@ -29,8 +30,6 @@ from netfw_drivers.ovs.firewall.plan.ct_zones import zone_of
 from netfw_drivers.ovs.firewall.plan.matches import MATCHED_PORTS
 from netfw_drivers.ovs.firewall.plan.state import State
 from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
-from netfw_drivers.ovs.switch.plan.observed import ofport_of
-from netfw_drivers.ovs.switch.plan.stages import FLOWS, FlowStep, UnwantedFlow
 
 
 def refusal(key: object, value: object) -> InvalidInput | None:
@@ -56,19 +55,6 @@ _CROWDED = (
 )
 
 
-class Flows(Protocol):
-    """The flows of a bridge: a mirror of it, or a book."""
-
-    def plan(
-        self,
-        put: Mapping[Hashable, FlowGroup],
-        drop: Collection[Hashable] = (),
-        *,
-        complete: CookieSpace | None = None,
-        keep: Collection[Hashable] = (),
-    ) -> FlowPlan: ...
-
-
 @frozen(kw_only=True)
 class Observed:
     """What the switch holds, and what its ports are numbered."""
@@ -77,7 +63,7 @@ class Observed:
     ports: Mapping[str, Port]
     """Those of the switch's database, by name."""
     state: State
-    book: Flows
+    book: FlowPlanner
     drifted: frozenset[FlowOwner] = frozenset()
     """Whose flows somebody else changed."""
     revision: int = 0
@@ -213,7 +199,7 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
         if not more:
             break
         unwilling |= more
-    operations = tuple(_steps(observed.bridge, flows, found.draft))
+    operations = tuple(_operations(observed.bridge, flows, found.draft))
     return FirewallPlan(
         stages=(Stage(operations),) if operations else (),
         waiting=found.waiting,
@@ -226,26 +212,19 @@ def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
     )
 
 
-def _steps(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator[Operation]:
-    changes = plan.changes
+def _operations(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator[Operation]:
     owners = {
         key: owner
-        for held in (plan.before, plan.holds)
-        for owner, one in held.items()
-        for key in one.flows
+        for owned_flows in (plan.before, plan.holds)
+        for owner, owned in owned_flows.items()
+        for key in owned.flows
     }
 
-    def step(lead: str, key: Key, subject: Flow | UnwantedFlow) -> Operation:
-        asked = (draft.concerned(part) for part in parts_of([owners.get(key)]))
-        done = FlowStep(lead, subject)
-        return Operation(FLOWS + bridge, done.__str__, next(asked, frozenset()), done)
+    def concerned(flow: Key) -> frozenset[Hashable]:
+        parts = parts_of([owners.get(flow)])
+        return next((frozenset(draft.concerned(part)) for part in parts), frozenset())
 
-    for key, cookie in changes.removed.items():
-        yield step(f"remove cookie={cookie:#x},", key, UnwantedFlow(key))
-    for encoded in changes.added:
-        yield step("add ", encoded.key, encoded.flow)
-    for encoded in changes.changed:
-        yield step("change ", encoded.key, encoded.flow)
+    return make_flow_operations(bridge, plan.changes, concerned)
 
 
 def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:

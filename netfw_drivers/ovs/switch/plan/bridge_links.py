@@ -18,7 +18,7 @@ from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import Port
-from netfw_drivers.ovs.switch.plan.observed import ofport_of
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, link, row
 from netfw_drivers.ovs.switch.plan.settings import BridgeLink, LinkEnd
 

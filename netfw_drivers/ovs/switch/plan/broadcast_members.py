@@ -4,52 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import NamedTuple
-
-from attrs import frozen
 
 from netfw.drivers.keys import PortKey
 from netfw_drivers.ovs.common.local_vlans import Domain
-from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS
-
-Chunk = tuple[Domain, int]
-
-
-class Receiver(NamedTuple):
-    """A port that packets are brought to, and whether the firewall is asked first."""
-
-    number: int
-    filtered: bool = False
-
-
-@frozen
-class Member:
-    """A live port: its domain, its number, and whether unknown MAC addresses are behind it."""
-
-    domain: Domain
-    number: int
-    open: bool = False
-    filtered: bool = False
-
-    @property
-    def receiver(self) -> Receiver:
-        return Receiver(self.number, self.filtered)
-
-    @property
-    def chunk(self) -> Chunk:
-        return self.domain, self.number >> CHUNK_BITS
+from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver
 
 
 class Members:
     """Live ports, found by domain and chunk."""
 
-    def __init__(self, members: Mapping[PortKey, Member] | None = None) -> None:
-        self.ports: dict[PortKey, Member] = {}
+    def __init__(self, members: Mapping[PortKey, PlannedPort] | None = None) -> None:
+        self.ports: dict[PortKey, PlannedPort] = {}
         self._chunks: dict[Domain, dict[int, set[PortKey]]] = defaultdict(dict)
         self._open: dict[Domain, set[PortKey]] = defaultdict(set)
         self.commit(members or {}, ())
 
-    def commit(self, live: Mapping[PortKey, Member], dead: Iterable[PortKey]) -> None:
+    def commit(self, live: Mapping[PortKey, PlannedPort], dead: Iterable[PortKey]) -> None:
         """Note that *live* take part now, and *dead* do not."""
         for key in (*dead, *live):
             self._remove(key)
@@ -90,7 +60,7 @@ class MembersOverlay:
     """Members as they will be after an update that concerns some ports, without touching them."""
 
     def __init__(
-        self, members: Members, live: Mapping[PortKey, Member], concerned: Set[PortKey]
+        self, members: Members, live: Mapping[PortKey, PlannedPort], concerned: Set[PortKey]
     ) -> None:
         self._before, self._fresh, self._concerned = members, Members(live), concerned
 

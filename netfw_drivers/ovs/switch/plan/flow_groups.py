@@ -22,6 +22,7 @@ from netfw.drivers.switch_values import (
     LocalNetwork,
     SwitchKey,
     Tunnel,
+    Wiring,
 )
 from netfw.errors import Conflict
 from netfw.model.address import IpAddress
@@ -30,10 +31,10 @@ from netfw.model.segment import NetworkType, Segment
 from netfw.ovs.openflow.flow_cache import FlowGroup
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
+from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.broadcast_members import Chunk, MembersOverlay
+from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
-from netfw_drivers.ovs.switch.plan.ports import PlannedPort
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
 from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 
@@ -107,29 +108,23 @@ class FlowGroupBuilder:
             if number is not None:
                 groups.set(bridge, owner_of(BASE), number, partial(br_phys.base_flows, number))
 
-    def port(self, key: PortKey, wired: PlannedPort | None, layout: ExtensionLayout) -> None:
+    def port(self, key: PortKey, port: PlannedPort | None, layout: ExtensionLayout) -> None:
         """Its own flows when it lives, and those that extensions add before that."""
         bridge, groups = self._settings.integration, self.groups
-        additions = wired.wiring.contributions if wired is not None else ()
+        wiring = self._wanted.get(key, Wiring) if port is not None else None
+        additions = wiring.contributions if wiring is not None else ()
         if additions:
             make = partial(br_int.addition_flows, additions)
             groups.set(bridge, owner_of(key, ADDED), additions, make)
         else:
             groups.unset(bridge, owner_of(key, ADDED))
-        if wired is None or not wired.live:
+        if port is None or not port.live:
             groups.unset(bridge, owner_of(key))
             return
-        port = br_int.WiredPort(
-            number=wired.member.number,
-            vlan=wired.vlan,
-            mac=wired.wiring.mac,
-            guard=wired.wiring.guard,
-            filtered=wired.wiring.filtered,
-            layout=layout,
-        )
-        groups.set(bridge, owner_of(key), port, partial(br_int.port_flows, port))
-        for segment in self._segments(wired.member.domain.network):
-            if segment.id == wired.member.domain.segment:
+        source = port, layout
+        groups.set(bridge, owner_of(key), source, partial(br_int.port_flows, *source))
+        for segment in self._segments(port.domain.network):
+            if segment.id == port.domain.segment:
                 self._wait_for_bridge(key, segment)
 
     def members(

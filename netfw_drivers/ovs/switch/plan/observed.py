@@ -14,7 +14,9 @@ from netfw.model.ids import PortId
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.operations import Value
 from netfw.ovs.ovsdb.values import IFACE_ID, Port, Snapshot
+from netfw_drivers.ovs.common.flow_operations import FlowPlanner
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
 from netfw_drivers.ovs.switch.plan.broadcast_members import Members
@@ -48,8 +50,14 @@ class Observed:
     layout: ExtensionLayout
     book: SwitchState
     members: Members
+    recovered: bool = False
+    """The state includes what an earlier run has left on the machine."""
     links: Mapping[str, Link] = field(factory=dict)
     """Devices of the host that have the names of cables."""
+    flows: Mapping[str, FlowPlanner] = field(factory=dict)
+    """Flows of the bridges that can be read; another bridge has none, or loses those it has."""
+    flush: frozenset[str] = frozenset()
+    """Bridges that a complete update rids of all flows of others, whatever their cookie."""
 
     def admitted(self, number: int) -> bool:
         """Whether the port of this number can send."""
@@ -75,12 +83,6 @@ def port_id_of(port: Port) -> PortId | None:
     except ValueError:
         return None
     return PortId(port_id) if str(port_id) == text else None
-
-
-def ofport_of(port: Port) -> int | None:
-    """The switch's number for a port, once it has one."""
-    number = port.interface.ofport
-    return number if number is not None and number > 0 else None
 
 
 def has_tag(port: Port, vlan: int) -> bool:

@@ -24,7 +24,7 @@ from netfw.linux.ip.operations import NetworkOperation
 from netfw.ovs.ovsdb.operations import REMOVE_AT_ONCE, OvsdbOperation
 from netfw.ovs.ovsdb.values import Snapshot
 from netfw.plan import Operation, Stage
-from netfw_drivers.ovs.switch.plan.observed import ofport_of
+from netfw_drivers.ovs.common.ofport import ofport_of
 
 OVSDB = "ovsdb"
 LINKS = "links"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.switch_values import (
@@ -17,11 +17,16 @@ from netfw.drivers.switch_values import (
     Tunnel,
 )
 from netfw.errors import NetfwError
+from netfw.ovs.openflow.flow_cache import FlowCache
+from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace
 from netfw.ovs.ovsdb.operations import SetColumns, Table
 from netfw.plan import Update
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.pipeline.tables import SPACE_MASK, SWITCH_SPACE
 from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
-from netfw_drivers.ovs.switch.plan.broadcast_members import Member, MembersOverlay
+from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
+from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
 from netfw_drivers.ovs.switch.plan.ports import Ports
@@ -33,6 +38,7 @@ from netfw_drivers.ovs.switch.plan.validation import refusals
 from netfw_drivers.ovs.switch.plan.vlan_assignment import VlanAssignment
 
 SwitchUpdate = Update[SwitchKey, SwitchValue]
+OURS = CookieSpace(SWITCH_SPACE, SPACE_MASK)
 K = TypeVar("K", bound=SwitchKey)
 
 
@@ -46,7 +52,7 @@ class PlanOutline:
     drop: frozenset[SwitchKey]
     kept: frozenset[object]
     """Owners whose flows stay as they are."""
-    live: Mapping[PortKey, Member]
+    live: Mapping[PortKey, PlannedPort]
     concerned: Set[PortKey]
     """The ports that take part in their networks, of those that were looked at."""
     remove_unowned: bool
@@ -55,22 +61,68 @@ class PlanOutline:
     """They should be, but nobody could tell them from the flows of what is kept."""
     orphans: frozenset[str]
     """Extensions that are dropped though nobody knows which flows they had."""
+    flows: Mapping[str, BridgeFlowPlan] = field(factory=dict)
+    """By bridge."""
+
+    def refused_flows(self) -> dict[SwitchKey, NetfwError]:
+        """Return the keys that want flows which another owner has."""
+        return {
+            cast(SwitchKey, owner[1]): conflict
+            for planned in self.flows.values()
+            for owner, conflict in planned.flows.refused.items()
+            if isinstance(owner, tuple)
+        }
 
 
 def outline(
-    update: SwitchUpdate,
-    observed: Observed,
-    settings: Settings,
-    unwilling: Mapping[SwitchKey, NetfwError],
+    update: SwitchUpdate, observed: Observed, settings: Settings, *, with_flows: bool = False
 ) -> PlanOutline:
-    """Rows and flows for *update*; *unwilling* are refused already, and stay as they are."""
-    refused = {**refusals(update.put, settings, observed.layout), **unwilling}
+    """Plan rows and groups of flows, and with *with_flows* what to change on each bridge.
+
+    A key that is refused stays as it is on the machine.  That may refuse others, so planning is
+    repeated without it until no more keys are refused.
+    """
+    refused = refusals(update.put, settings, observed.layout)
     while True:
-        found = _Planner(update, observed, settings, refused).outline()
-        if found.draft.refused.keys() <= refused.keys():
-            found.draft.refused.update(refused)
-            return found
-        refused |= found.draft.refused
+        planned = _Planner(update, observed, settings, refused).outline()
+        more = {key: why for key, why in planned.draft.refused.items() if key not in refused}
+        if with_flows and not more:
+            planned = evolve(planned, flows=_plan_flows(planned, observed, settings))
+            more = planned.refused_flows()
+        if not more:
+            planned.draft.refused.update(refused)
+            return planned
+        refused |= more
+
+
+def _plan_flows(
+    planned: PlanOutline, observed: Observed, settings: Settings
+) -> dict[str, BridgeFlowPlan]:
+    flows: dict[str, BridgeFlowPlan] = {}
+    for bridge in settings.bridges:
+        if bridge not in planned.groups.put and bridge not in planned.groups.drop:
+            continue
+        if bridge not in observed.snapshot.bridges and bridge not in settings.made:
+            continue
+        everything = EVERYBODY if bridge in observed.flush else OURS
+        request = FlowRequest(
+            put=planned.groups.put.get(bridge, {}),
+            drop=planned.groups.drop.get(bridge, ()),
+            complete=everything if planned.remove_unowned else None,
+            keep=planned.kept,
+            erase=_orphaned_flows(planned, observed) if bridge == settings.integration else None,
+        )
+        current = observed.flows.get(bridge, FlowCache())
+        flows[bridge] = BridgeFlowPlan(request, request.plan(current))
+    return flows
+
+
+def _orphaned_flows(planned: PlanOutline, observed: Observed) -> CookieSpace | None:
+    """Return the flows of an extension that is dropped before its flows were recorded."""
+    grants = observed.layout.grants
+    for owner in planned.orphans & grants.keys():
+        return CookieSpace(grants[owner].cookie, grants[owner].cookie_mask)
+    return None
 
 
 class _Planner:
@@ -104,7 +156,7 @@ class _Planner:
         ports = Ports(self._draft, self._observed, self._wanted, numbering.numbers)
         concerned = self._ports()
         ports.plan(concerned)
-        live = {key: wired.member for key, wired in ports.wired.items() if wired.live}
+        live = {key: port for key, port in ports.wired.items() if port.live}
         groups = self._flows(numbering, ports, concerned, live)
         blind = self._update.complete and not self._knows_kept()
         if blind:
@@ -171,7 +223,7 @@ class _Planner:
         numbering: VlanAssignment,
         ports: Ports,
         concerned: Mapping[PortKey, None],
-        live: Mapping[PortKey, Member],
+        live: Mapping[PortKey, PlannedPort],
     ) -> Groups:
         flows = FlowGroupBuilder(self._draft, self._settings, self._wanted, numbering.numbers)
         flows.base(self._observed.layout)

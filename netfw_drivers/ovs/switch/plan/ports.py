@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from netfw.drivers.keys import PortKey
 from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
@@ -20,14 +20,14 @@ from netfw_drivers.ovs.common.local_vlans import (
     no_record,
     port_record,
 )
-from netfw_drivers.ovs.switch.plan.broadcast_members import Member
+from netfw_drivers.ovs.common.ofport import ofport_of
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.switch.plan.observed import (
     PARKED,
     Observed,
     by_rank,
     has_tag,
     is_recorded,
-    ofport_of,
     port_id_of,
 )
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, differing, row
@@ -36,16 +36,6 @@ from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 Row = tuple[Mapping[str, str | None], int]
 """What the database says of a port: its record, and its VLAN."""
 _DEAD: Row = (no_record(), DEAD_VLAN)
-
-
-@frozen(kw_only=True)
-class PlannedPort:
-    """A port that takes part in its network, or is ready to."""
-
-    member: Member
-    vlan: int
-    wiring: Wiring
-    live: bool
 
 
 class Ports:
@@ -89,7 +79,8 @@ class Ports:
         if isinstance(segment, InvalidInput):
             self._draft.refused[key] = segment
             return
-        vlan = self._numbers.get(Domain(wiring.network, segment.id))
+        domain = Domain(wiring.network, segment.id)
+        vlan = self._numbers.get(domain)
         number = ofport_of(port)
         if vlan is None:
             self._wait(key, port, "its network has no local VLAN")
@@ -99,9 +90,16 @@ class Ports:
             return
         live = wiring.admission is Admission.LIVE or self._is_live(port, segment, vlan, number)
         wiring = self._as_it_is(wiring, number) if live else wiring
-        domain = Domain(wiring.network, segment.id)
-        member = Member(domain, number, _is_open(wiring), wiring.filtered)
-        self.wired[key] = PlannedPort(member=member, vlan=vlan, wiring=wiring, live=live)
+        self.wired[key] = PlannedPort(
+            domain=domain,
+            number=number,
+            vlan=vlan,
+            mac=wiring.mac,
+            guard=wiring.guard,
+            filtered=wiring.filtered,
+            open=_is_open(wiring),
+            live=live,
+        )
         self._prepare(key, port, port_record(segment, vlan), vlan)
 
     def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:

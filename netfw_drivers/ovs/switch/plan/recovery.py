@@ -27,6 +27,7 @@ from netfw.ovs.openflow.decode import output_ports, written_eth_src
 from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
 from netfw.ovs.ovsdb.values import Port
 from netfw_drivers.ovs.common.local_vlans import NET_UUID
+from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.tables import COOKIE, FLOOD, RESPONDER
 from netfw_drivers.ovs.switch.plan.observed import (
     ATTACHED_MAC,
@@ -36,7 +37,6 @@ from netfw_drivers.ovs.switch.plan.observed import (
     Observed,
     endpoint_of,
     is_recorded,
-    ofport_of,
 )
 from netfw_drivers.ovs.switch.plan.ports import leftovers
 from netfw_drivers.ovs.switch.plan.settings import Settings

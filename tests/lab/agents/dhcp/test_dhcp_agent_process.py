@@ -235,7 +235,7 @@ def test_one_that_is_to_become_ready_ends_in_time_though_no_server_is_there(tmp_
     conf.write_text(
         f"[DEFAULT]\nhost = here\nstate_path = {tmp_path}\n"
         "[agent]\nstate_source = server\ninterface_driver = null\n"
-        f"[local]\nconnect = unix:{tmp_path}/nobody.sock\n"
+        f"[socket]\nconnect = unix:{tmp_path}/nobody.sock\n"
     )
     words = ["--config-file", str(conf), "--once", "--timeout", "1"]
     done = subprocess.run(

@@ -49,8 +49,8 @@ def test_ports_of_the_api_are_found_on_networks_and_behind_routers(
     )
     agent = make_agent(
         service.port,
-        agent={"state_source": "server", "transport": "local", "retry_pause": 0.1},
-        local={"connect": f"unix:{server.messages}"},
+        agent={"state_source": "server", "transport": "socket", "retry_pause": 0.1},
+        socket={"connect": f"unix:{server.messages}"},
         metadata={"metadata_cache_seconds": 0.2, "metadata_cache_negative_seconds": 0.2},
         server={"timeout": 2},
     )

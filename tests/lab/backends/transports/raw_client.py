@@ -20,7 +20,7 @@ QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}
 def make(**options: Any) -> Transport:
     """A transport without a broker; what is not said, it has not."""
     given = {"listen": "", "connect": "", **QUICK, **options}
-    return create(Transport, "local", given, LocalHostResources())
+    return create(Transport, "socket", given, LocalHostResources())
 
 
 def request(method: str = "echo", body: bytes = b"") -> Message:

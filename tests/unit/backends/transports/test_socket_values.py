@@ -184,7 +184,7 @@ def test_a_proof_is_for_one_token_one_side_and_one_conversation():
 
 
 def settings_of(**options):
-    return settings_from(check_options("local", SocketTransport, options))
+    return settings_from(check_options("socket", SocketTransport, options))
 
 
 def test_without_options_it_is_a_socket_of_this_host():
@@ -224,8 +224,8 @@ def test_what_is_safe_is_accepted():
 
 
 def test_making_one_touches_nothing_and_closing_it_starts_nothing():
-    transport = create(Transport, "local", {}, LocalHostResources())
-    assert transport.describe().name == "local"
+    transport = create(Transport, "socket", {}, LocalHostResources())
+    assert transport.describe().name == "socket"
     transport.publish(Message(topic="news", method="hint"))
     transport.close()
     transport.close()
@@ -233,17 +233,17 @@ def test_making_one_touches_nothing_and_closing_it_starts_nothing():
 
 def test_files_that_are_missing_are_said_without_anything_being_started(tmp_path):
     options = {"token_file": str(tmp_path / "tokens"), "tls_ca": str(tmp_path / "ca.pem")}
-    transport = create(Transport, "local", options, LocalHostResources())
+    transport = create(Transport, "socket", options, LocalHostResources())
     assert ["tokens" in fault or "tls_ca" in fault for fault in transport.problems()] == [
         True,
         True,
     ]
-    assert create(Transport, "local", {}, LocalHostResources()).problems() == ()
+    assert create(Transport, "socket", {}, LocalHostResources()).problems() == ()
 
 
 @pytest.mark.spec("RPC-01")
 def test_within_one_process_nothing_needs_to_listen():
-    transport = create(Transport, "local", {"listen": "", "connect": ""}, LocalHostResources())
+    transport = create(Transport, "socket", {"listen": "", "connect": ""}, LocalHostResources())
     heard = []
     try:
         stop = transport.serve("server", lambda message, caller: message)

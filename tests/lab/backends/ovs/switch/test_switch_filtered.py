@@ -15,9 +15,9 @@ from netfw.drivers.pipeline_grant import Grant, GrantRequest, PipelineHook, Tabl
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline import br_int
+from netfw_drivers.ovs.pipeline.br_int import Receiver
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import CHUNK_BITS, FIREWALL_SPACE
-from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 from tests.lab.backends.ovs.switch.environment import mac, network, port
 
 EVERYTHING = (

@@ -50,7 +50,7 @@ class Switch:
         self, put: dict[SwitchKey, SwitchValue] | None = None, drop: Iterable[SwitchKey] = ()
     ) -> None:
         update = Update(put=put or {}, drop=frozenset(drop))
-        found = outline(update, self.database.observed(self.book), ANSWERING, {})
+        found = outline(update, self.database.observed(self.book), ANSWERING)
         for stage in (*found.draft.before(), *found.draft.after()):
             self.database.run(stage.operations)
         groups, gone = found.groups.put.get("br-tun", {}), found.groups.drop.get("br-tun", set())

@@ -30,7 +30,7 @@ class Machine:
 
     def outline(self, settings: Settings) -> PlanOutline:
         observed = evolve(self.database.observed(), links=dict(self.links))
-        return outline(Update(put=PUT), observed, settings, {})
+        return outline(Update(put=PUT), observed, settings)
 
     def do(self, settings: Settings) -> list[str]:
         """Carry it out; what was done, in order."""

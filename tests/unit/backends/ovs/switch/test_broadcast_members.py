@@ -6,14 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.drivers.keys import PortKey
+from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain
-from netfw_drivers.ovs.switch.plan.broadcast_members import Member, Members, MembersOverlay
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.switch.plan.broadcast_members import Members, MembersOverlay
 
 DOMAINS = [Domain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
 keys = st.integers(1, 8).map(lambda n: PortKey(PortId(UUID(int=n))))
 members = st.builds(
-    Member, st.sampled_from(DOMAINS), st.integers(1, 200), st.booleans(), st.booleans()
+    PlannedPort,
+    domain=st.sampled_from(DOMAINS),
+    number=st.integers(1, 200),
+    vlan=st.just(1),
+    mac=st.just(Mac("fa:16:3e:00:00:01")),
+    open=st.booleans(),
+    filtered=st.booleans(),
 )
 states = st.dictionaries(keys, members)
 

@@ -1,19 +1,23 @@
 """The flows of each bridge, by value."""
 
 from ipaddress import ip_address, ip_network
+from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.model.address import Mac
+from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow import encode_flows
 from netfw.ovs.openflow.decode import output_ports, written_eth_src
+from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
-from netfw_drivers.ovs.pipeline.br_int import WiredPort, port_flows
+from netfw_drivers.ovs.pipeline.br_int import PlannedPort, Receiver, port_flows
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import (
     COOKIE,
@@ -24,7 +28,6 @@ from netfw_drivers.ovs.pipeline.tables import (
     PHYSICAL,
     TUNNELS,
 )
-from netfw_drivers.ovs.switch.plan.broadcast_members import Receiver
 
 MAC = Mac("fa:16:3e:00:00:01")
 PLAIN = ExtensionLayout()
@@ -50,15 +53,10 @@ SOURCES = frozenset(
 )
 
 
-def port(
-    guard: frozenset[AllowedSource] | None = None, layout: ExtensionLayout = PLAIN
-) -> WiredPort:
-    return WiredPort(number=5, vlan=7, mac=MAC, guard=guard, layout=layout)
-
-
-def filtered(layout: ExtensionLayout = PLAIN) -> WiredPort:
-    mac = Mac("fa:16:3e:00:00:09")
-    return WiredPort(number=9, vlan=7, mac=mac, guard=None, filtered=True, layout=layout)
+DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
+PORT = PlannedPort(domain=DOMAIN, number=5, vlan=7, mac=MAC)
+GUARDED = evolve(PORT, guard=SOURCES)
+FILTERED = evolve(PORT, number=9, mac=Mac("fa:16:3e:00:00:09"), filtered=True)
 
 
 def receivers(*numbers: int) -> tuple[Receiver, ...]:
@@ -76,7 +74,7 @@ def texts(flows) -> list[str]:
 
 @pytest.mark.spec("L2-20")
 def test_a_port_has_one_flow_to_send_and_one_to_receive():
-    assert texts(port_flows(port())) == [
+    assert texts(port_flows(PORT, PLAIN)) == [
         "priority=9,in_port=5,vlan_tci=0x0000/0x1fff actions="
         "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,30)",
         "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:01 actions=output:5",
@@ -85,7 +83,7 @@ def test_a_port_has_one_flow_to_send_and_one_to_receive():
 
 @pytest.mark.spec("L2-20")
 def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
-    assert texts(port_flows(filtered())) == [
+    assert texts(port_flows(FILTERED, PLAIN)) == [
         "priority=9,in_port=9,vlan_tci=0x0000/0x1fff actions=load:0x9->NXM_NX_REG5[0..15],"
         "load:0x7->NXM_NX_REG6[0..15],load:0x1->NXM_NX_REG5[16],resubmit(,30)",
         "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:09 actions="
@@ -93,7 +91,7 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
         "table=73, priority=20,reg6=0x7/0xffff,reg7=0/0x10000,dl_dst=fa:16:3e:00:00:09 actions="
         "resubmit(,91)",
     ]
-    cookies = {flow.cookie for flow in port_flows(filtered()) if flow.table == 0}
+    cookies = {flow.cookie for flow in port_flows(FILTERED, PLAIN) if flow.table == 0}
     assert cookies == {COOKIE | FILTERED_PORT}
     base = texts(br_int.base_flows(None, PLAIN))
     assert "table=60, priority=2,reg5=0x10000/0x10000 actions=resubmit(,71)" in base
@@ -132,13 +130,13 @@ def test_extensions_see_what_the_firewall_has_let_through():
         hop = f"table={steps[place].hop}, priority=0 actions=ct_clear,resubmit(,{after})"
         assert hop in watched
     for layout in (PLAIN, WATCHED):
-        (line,) = (t for t in texts(port_flows(filtered(layout))) if t.startswith("table=61"))
+        (line,) = (t for t in texts(port_flows(FILTERED, layout)) if t.startswith("table=61"))
         assert line.endswith("load:0x9->NXM_NX_REG8[0..15],resubmit(,81)")
 
 
 @pytest.mark.spec("L2-26")
 def test_a_guarded_port_is_led_through_the_guards():
-    flows = texts(port_flows(port(SOURCES)))
+    flows = texts(port_flows(GUARDED, PLAIN))
     assert [line for line in flows if line.startswith("priority")] == [
         "priority=9,in_port=5,vlan_tci=0x0000/0x1fff actions="
         "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,25)",
@@ -253,9 +251,9 @@ def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
     return {
         INTEGRATION: [
             *br_int.base_flows(32512, layout),
-            *port_flows(port(SOURCES, layout)),
-            *port_flows(WiredPort(number=6, vlan=8, mac=MAC, guard=None, layout=layout)),
-            *port_flows(filtered(layout)),
+            *port_flows(GUARDED, layout),
+            *port_flows(evolve(PORT, number=6, vlan=8), layout),
+            *port_flows(FILTERED, layout),
             *br_int.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
             *br_int.chunk_flows(7, 0, (Receiver(5), Receiver(9, True)), layout),
             *br_int.network_flows(7, VLAN, 4),

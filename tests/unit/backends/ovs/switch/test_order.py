@@ -32,20 +32,20 @@ def with_a_record_of(number: int) -> Database:
 def test_what_has_a_record_comes_before_what_is_new():
     put = {**vlan_network(1), **vlan_network(2), **wiring(1, 1), **wiring(2, 2)}
     observed = with_a_record_of(2).observed()
-    found = outline(Update(put=put, complete=True), observed, SETTINGS, {})
+    found = outline(Update(put=put, complete=True), observed, SETTINGS)
     assert list(found.put) == [network_key(2), port_key(2), network_key(1), port_key(1)]
 
 
 def test_what_the_driver_was_told_comes_before_what_is_new():
     book = SwitchState({**vlan_network(2), **wiring(2, 2)})
     put = {**wiring(1, 2), **wiring(2, 2)}
-    found = outline(Update(put=put), Database().observed(book), SETTINGS, {})
+    found = outline(Update(put=put), Database().observed(book), SETTINGS)
     assert list(found.put) == [port_key(2), port_key(1)]
 
 
 def test_the_flows_of_networks_are_in_the_order_in_which_they_were_asked_for():
     numbers = range(2, 30)
     put = {key: value for number in numbers for key, value in vlan_network(number).items()}
-    found = outline(Update(put=put, complete=True), Database().observed(), SETTINGS, {})
+    found = outline(Update(put=put, complete=True), Database().observed(), SETTINGS)
     owners = [owner[1] for owner in found.groups.put["br-ex"]]
     assert [key for key in owners if isinstance(key, NetworkKey)] == list(put)

@@ -47,7 +47,7 @@ class Scene:
 
     def outline(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
         observed = self.database.observed(self.book, self.members)
-        return outline(update, observed, self.settings, {})
+        return outline(update, observed, self.settings)
 
     def do(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
         found = self.outline(update)

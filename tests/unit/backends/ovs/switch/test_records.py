@@ -32,7 +32,7 @@ def test_what_nobody_would_write_is_no_record_and_is_removed(name, value):
     found = Vlans.recorded({name: value, "other": "thing"})
     assert (found.numbers, found.segments, found.garbage) == ({}, {}, {name: value})
     update = Update(put=network(1, "vxlan", segmentation_id=77), complete=True)
-    change = outline(update, observed(**{name: value, "other": "thing"}), SETTINGS, {})
+    change = outline(update, observed(**{name: value, "other": "thing"}), SETTINGS)
     removed = [operation.payload for operation in change.draft.release]
     assert [(row.keys, row.expect) for row in removed] == [
         ({"external_ids": {name: None}}, {name: value})
@@ -45,7 +45,7 @@ def test_of_two_numbers_of_one_network_the_lower_is_its_own_and_the_other_not_fr
     found = Vlans.recorded(ids)
     assert [*found.numbers.values()] == [1]
     assert found.garbage.keys() == {"netfw-vlan-2", "netfw-vlan-10"}
-    change = outline(Update(put=network(2)), observed(**ids), SETTINGS, {})
+    change = outline(Update(put=network(2)), observed(**ids), SETTINGS)
     assert any("netfw-vlan-3" in row for row in rows(change))
     assert change.draft.release == []
 
@@ -54,9 +54,8 @@ def test_while_anything_is_kept_no_unclear_number_gets_free():
     ids = {f"netfw-vlan-{number}": VALUE for number in (1, 2)}
     kept = frozenset({network_key(1)})
     update = Update(put=network(2), keep=kept, complete=True)
-    found = outline(update, observed(**ids), SETTINGS, {})
+    found = outline(update, observed(**ids), SETTINGS)
     assert found.draft.release == []
     assert (
-        len(outline(evolve(update, keep=frozenset()), observed(**ids), SETTINGS, {}).draft.release)
-        == 2
+        len(outline(evolve(update, keep=frozenset()), observed(**ids), SETTINGS).draft.release) == 2
     )

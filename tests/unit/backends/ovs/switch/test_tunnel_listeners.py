@@ -24,7 +24,7 @@ def database() -> Database:
 
 def work(database: Database, settings: Settings) -> list[str]:
     """Converge, and tell what was done to rows of listeners."""
-    found = outline(WANTED, database.observed(), settings, {})
+    found = outline(WANTED, database.observed(), settings)
     for stage in (*found.draft.before(), *found.draft.after()):
         database.run(stage.operations)
     return [text for text in rows(found) if "listen-" in text]

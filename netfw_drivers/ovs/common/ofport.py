@@ -1,0 +1,11 @@
+"""The OpenFlow number of a port.  Pure."""
+
+from __future__ import annotations
+
+from netfw.ovs.ovsdb.values import Port
+
+
+def ofport_of(port: Port) -> int | None:
+    """Return the switch's number of *port*, or ``None`` while it has none."""
+    number = port.interface.ofport
+    return number if number is not None and number > 0 else None
