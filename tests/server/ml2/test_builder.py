@@ -116,7 +116,7 @@ class Guard(DocumentsPlugin, ServicePlugin):
 
 
 @pytest.mark.spec("ML2-02")
-def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) -> None:
+def test_a_request_passes_all_precommit_hooks_in_order(database: Database) -> None:
     told: list[str] = []
     vlans, mechanism = Observed({"physnet1": [(1, 9)]}), Checking()
     vlans.told = mechanism.told = told

@@ -35,7 +35,7 @@ class Trouble:
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_is_told_in_order_of_the_newest_only(context: ServerContext) -> None:
+def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(context, driver)
     network = scene.network()
@@ -78,7 +78,7 @@ def test_drivers_that_deliver_nothing_cost_nothing(context: ServerContext) -> No
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_rolls_back_is_told_to_nobody(context: ServerContext) -> None:
+def test_a_rolled_back_change_is_not_delivered(context: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(context, driver)
 
@@ -93,7 +93,7 @@ def test_what_rolls_back_is_told_to_nobody(context: ServerContext) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
+def test_a_failed_delivery_is_retried_with_its_lane(
     context: ServerContext,
 ) -> None:
     driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
@@ -122,7 +122,7 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
 @pytest.mark.parametrize(
     "error", [Conflict("no such VLAN"), ZeroDivisionError("oops"), SystemExit("bye")]
 )
-def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
+def test_a_refused_change_is_kept_and_shown_and_delays_no_other(
     context: ServerContext, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
@@ -271,7 +271,7 @@ def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerCo
 
 
 @pytest.mark.spec("ML2-03")
-def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
+def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting, gossip = threading.Event(), Gossip()
@@ -314,7 +314,7 @@ def test_a_port_waits_for_its_drivers(context: ServerContext) -> None:
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_every_change_in_order_in_batches(context: ServerContext) -> None:
+def test_a_notifier_receives_every_change_in_order_in_batches(context: ServerContext) -> None:
     gossip = Gossip()
     scene = Scene(context, notifiers=[gossip])
     network = scene.network()
@@ -348,7 +348,7 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(context: ServerContext) -
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
+def test_a_notifier_receives_statuses_and_one_that_crashes_receives_all(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     gossip = Gossip()

@@ -48,7 +48,7 @@ def test_a_network_gets_its_agents_with_its_first_dhcp_subnet(make: Make) -> Non
 
 
 @pytest.mark.spec("ML2-10")
-def test_an_agent_that_comes_later_gets_the_networks_that_nobody_serves(make: Make) -> None:
+def test_a_later_agent_gets_the_unserved_networks(make: Make) -> None:
     cloud = make()
     network = cloud.network()
     assert cloud.hosts(network) == []
@@ -232,7 +232,7 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
 
 
 @pytest.mark.spec("ML2-10")
-def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away(
+def test_nothing_moves_when_all_agents_were_silent_during_a_server_outage(
     make: Make,
 ) -> None:
     cloud = make(failover_grace=40.0)
@@ -247,7 +247,7 @@ def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away
 
 
 @pytest.mark.spec("ML2-10")
-def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
+def test_a_host_seen_silent_for_the_grace_period_without_a_gap_is_dead() -> None:
     now = [0.0]
     suspicion = FailureDetector(40.0, 70.0, lambda: now[0])
 
@@ -264,7 +264,7 @@ def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
     assert look(275, "a", "b") == {"a", "b"}
 
 
-def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
+def test_a_started_rescheduler_reconciles_in_its_own_thread(make: Make) -> None:
     cloud = make()
     network = cloud.network()
     cloud.rescheduling.start()

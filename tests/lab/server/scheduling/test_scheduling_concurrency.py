@@ -46,7 +46,7 @@ def test_agents_are_known_once_and_networks_served_once_however_many_servers_hea
 
 
 @pytest.mark.spec("RPC-04")
-def test_answers_make_nothing_twice_however_many_servers_are_asked(url: str) -> None:
+def test_requests_to_several_servers_create_nothing_twice(url: str) -> None:
     core, plugin = core_of(url)
     calls = Calls(plugin)
     network = calls.network()
