@@ -97,8 +97,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         self._book = StateCache(self._terms)
         self._workshop = DnsmasqExecutor(self._book, self._processes, settings)
         self._lock = threading.Lock()
-        self._tenure = DirectoryLock(
-            settings.confs, "dhcp_confs", begin=self._begin, tell=self._tell
+        self._directory_lock = DirectoryLock(
+            settings.confs, "dhcp_confs", on_acquired=self._begin, publish=self._tell
         )
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
@@ -138,7 +138,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     def close(self) -> None:
         self._sinks.clear()
         self._begin()
-        self._tenure.release()
+        self._directory_lock.release()
 
     def watch(self, sink: Sink) -> None:
         """As every driver; a device that somebody else changed concerns its network."""
@@ -176,7 +176,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         return plan_dhcp(update, observed, self._terms)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        self._tenure.acquire()
+        self._directory_lock.acquire()
         self._workshop.check(plan)
         new = {key for key in put_networks(plan) if not self._book.files_of(key.network).there}
         for number, stage in enumerate(plan.stages):
@@ -196,7 +196,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
         :raises BackendLocked: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
         """
-        self._tenure.acquire()
+        self._directory_lock.acquire()
         homes = self._book.homes()
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes

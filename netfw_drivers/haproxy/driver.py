@@ -64,8 +64,8 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def __init__(self, settings: Settings) -> None:
         self._chosen = settings
         self._lock = threading.Lock()
-        self._tenure = DirectoryLock(
-            settings.directory, "metadata_proxy_confs", begin=self._begin, tell=self._tell
+        self._directory_lock = DirectoryLock(
+            settings.directory, "metadata_proxy_confs", on_acquired=self._begin, publish=self._tell
         )
         self._made: Supervisor | None = None
         self._sinks: tuple[Sink, ...] = ()
@@ -88,7 +88,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         with self._lock:
             self._sinks = ()
         self._begin()
-        self._tenure.release()
+        self._directory_lock.release()
 
     def present(self) -> frozenset[MetadataKey]:
         return frozenset(_keys(map(_named, self._supervisor.present())))
@@ -110,7 +110,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         return plan_proxies(update, observed)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        self._tenure.acquire()
+        self._directory_lock.acquire()
         for stage in plan.stages:
             for operation in stage.operations:
                 self._carry_out(operation)
@@ -122,7 +122,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         :raises BackendLocked: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
             follows.
         """
-        self._tenure.acquire()
+        self._directory_lock.acquire()
         outcome = super().converge(update)
         lost: dict[MetadataKey, NetfwError] = {}
         for key in outcome.done & update.put.keys():

@@ -1,14 +1,12 @@
-"""Door: the unix socket at which the host's proxies find the agent."""
+"""Unix listener: the socket at which the proxies of the host reach the metadata agent."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from netfw.errors import ConfigError
+from netfw.errors import BackendLocked, ConfigError
 from netfw.http.listen_sockets import listen_unix, socket_identity
 from netfw.http.server import HttpServer, HttpSettings, WsgiApp
 
@@ -17,34 +15,53 @@ LOG = logging.getLogger(__name__)
 OPTION: Final = "metadata_proxy_socket"
 
 
-class UnixListener:
-    """Serves an application at a path, of which no second agent takes possession.
+class SocketLock(Protocol):
+    """The lock of a socket; it ends with the process that holds it."""
 
-    One that a dead agent left behind is taken over.
+    def acquire(self) -> None:
+        """Acquire it; a held lock stays as it is.
+
+        :raises BackendLocked: another process holds it; the text names its pid.
+        :raises OSError: the file cannot be made or opened.
+        """
+        ...
+
+    def release(self) -> None:
+        """Release it.  Idempotent."""
+        ...
+
+
+class UnixListener:
+    """Serves an application at a path, which one agent at a time may use.
+
+    A socket that a dead agent left behind is replaced.
+
+    :param lock: the lock of the path; without one, two agents that start at the same time could
+        both find the path free.
     """
 
-    def __init__(self, app: WsgiApp, path: Path, *, mode: int, settings: HttpSettings) -> None:
+    def __init__(
+        self, app: WsgiApp, path: Path, *, mode: int, settings: HttpSettings, lock: SocketLock
+    ) -> None:
         self._app, self.path = app, path
-        self._mode, self._settings = mode, settings
-        self._lock: int | None = None
+        self._mode, self._settings, self._lock = mode, settings, lock
         self._server: HttpServer | None = None
-        self._sign: tuple[int, int, int] | None = None
+        self._bound: tuple[int, int, int] | None = None
 
     def open(self) -> None:
-        """Serve; nothing happens where that is so.
+        """Bind the socket and serve, unless it is bound already.
 
-        :raises ConfigError: somebody else serves there, or nobody can.
+        :raises ConfigError: another process serves there, or the socket cannot be made.
         """
         if self.is_bound:
             return
-        if self._lock is None:
-            self._lock = _locked(self.path)
+        self._acquire_lock()
         listening = listen_unix(self.path, self._mode, option=OPTION)
         former, self._server = (
             self._server,
             HttpServer(self._app, listening, self._settings, name="metadata"),
         )
-        self._sign = socket_identity(self.path)
+        self._bound = socket_identity(self.path)
         self._server.start()
         LOG.info("instances' requests are taken at %s (mode %o)", self.path, self._mode)
         if former is not None:
@@ -52,49 +69,30 @@ class UnixListener:
 
     @property
     def is_bound(self) -> bool:
-        """Whether who connects to the path comes out here."""
+        """Whether the socket at the path is the one that this listener serves."""
         try:
-            return self._sign is not None and socket_identity(self.path) == self._sign
+            return self._bound is not None and socket_identity(self.path) == self._bound
         except OSError:
             return False
 
     def close(self, grace: float = 5.0) -> None:
-        """Let what is under way finish, within *grace* seconds, and leave nothing behind."""
+        """Finish the requests under way within *grace* seconds; remove the socket and the lock."""
         if self._server is not None and not self._server.stop(grace):
             LOG.warning("requests did not end within %g s", grace)
         if self.is_bound:
             self.path.unlink(missing_ok=True)
-        if self._lock is not None:
-            _lock_of(self.path).unlink(missing_ok=True)
-            os.close(self._lock)
-        self._server = self._lock = self._sign = None
+        self._lock.release()
+        self._server = self._bound = None
 
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
-
-
-def _locked(path: Path) -> int:
-    """A lock beside the socket: two agents that start at once would both find nobody there."""
-    lock = _lock_of(path)
-    while True:
+    def _acquire_lock(self) -> None:
         try:
-            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(lock, flags, 0o600)
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._lock.acquire()
+        except BackendLocked as exc:
+            raise ConfigError(
+                f"another agent serves {self.path} ({exc}): stop it first, or change {OPTION}"
+            ) from exc
         except OSError as exc:
             raise ConfigError(
-                f"no socket can be at {path}: {exc.strerror or exc}; change {OPTION}"
+                f"no socket can be at {self.path}: {exc.strerror or exc}; change {OPTION}"
             ) from exc
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.stat(lock).st_ino == os.fstat(descriptor).st_ino:
-                return descriptor
-        except BlockingIOError as exc:
-            os.close(descriptor)
-            raise ConfigError(
-                f"another agent serves {path}: stop it first, or change {OPTION}"
-            ) from exc
-        except FileNotFoundError:
-            pass  # its former owner has removed it since
-        os.close(descriptor)

@@ -31,6 +31,7 @@ from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings
+from netfw.linux.fs.lock_file import LockFile
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts, Opt
@@ -79,7 +80,11 @@ class MetadataAgentComponents:
             )
             stack.callback(self._forget_service)
             door = UnixListener(
-                self._relay, settings.socket, mode=settings.mode, settings=_http(settings)
+                self._relay,
+                settings.socket,
+                mode=settings.mode,
+                settings=_http(settings),
+                lock=LockFile(settings.socket.with_name(f"{settings.socket.name}.lock")),
             )
             stack.callback(door.close)
             stack.callback(self._liveness.close)

@@ -87,7 +87,7 @@ def read_file(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        raise file_trouble(error) from error
+        raise file_error(error) from error
 
 
 def list_directory(path: Path) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def list_directory(path: Path) -> tuple[str, ...]:
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
-        raise file_trouble(error) from error
+        raise file_error(error) from error
 
 
 def make_directory(path: Path) -> None:
@@ -111,7 +111,7 @@ def make_directory(path: Path) -> None:
     try:
         _make_directories([path])
     except OSError as error:
-        raise file_trouble(error) from error
+        raise file_error(error) from error
 
 
 def remove_directory(path: Path) -> None:
@@ -126,7 +126,7 @@ def remove_directory(path: Path) -> None:
     except NotADirectoryError:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise file_trouble(error) from error
+        raise file_error(error) from error
 
 
 def write_problem(path: Path) -> str | None:
@@ -141,7 +141,7 @@ def write_problem(path: Path) -> str | None:
     return None
 
 
-def file_trouble(error: OSError) -> BackendError:
+def file_error(error: OSError) -> BackendError:
     """The error to raise when the machine refused to read or write a file."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return BackendUnavailable(f"{error.filename}: {error.strerror}")

@@ -7,20 +7,15 @@ import os
 import pwd
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from netfw.drivers.transport import Caller
 from netfw.errors import ConfigError
+from netfw.linux.sockets.peer_credentials import read_peer_credentials, read_peer_groups
 from netfw_drivers.transports.sockets.options import Settings, Tls
 from netfw_drivers.transports.sockets.tokens import Token, by_host, read_tokens
-
-_CREDENTIALS = struct.Struct("3i")
-_PEER_GROUPS = 59
-"""SO_PEERGROUPS of Linux, which Python does not name."""
-_MOST_GROUPS = 256
 
 
 class AccessDenied(Exception):
@@ -30,8 +25,8 @@ class AccessDenied(Exception):
 def peer_of(connection: socket.socket) -> str:
     """The other end, for people."""
     if connection.family == socket.AF_UNIX:
-        pid, uid, _ = _credentials(connection)
-        return f"process {pid} of user {uid}"
+        peer = read_peer_credentials(connection)
+        return f"process {peer.pid} of user {peer.uid}"
     try:
         host, port = connection.getpeername()[:2]
     except OSError:
@@ -58,12 +53,14 @@ class PeerAuthenticator:
 
         :raises Refused: he may not connect.
         """
-        _, uid, gid = _credentials(connection)
-        if uid not in self._users and not self._groups & {gid, *_more_groups(connection)}:
+        peer = read_peer_credentials(connection)
+        groups = {peer.gid, *read_peer_groups(connection)}
+        if peer.uid not in self._users and self._groups.isdisjoint(groups):
             raise AccessDenied(
-                f"user {uid} is not allowed: see allowed_users and allowed_groups of the server"
+                f"user {peer.uid} is not allowed: see allowed_users and allowed_groups of the "
+                "server"
             )
-        return Caller(f"uid:{uid}")
+        return Caller(f"uid:{peer.uid}")
 
     def tokens(self) -> Mapping[str, Token]:
         """The tokens by host, read again when their file has changed.
@@ -136,20 +133,6 @@ def _load(context: ssl.SSLContext, tls: Tls) -> None:
             f"tls_certificate, tls_key or tls_ca cannot be used: {exc}; see that the files are "
             "there, are PEM and belong together"
         ) from exc
-
-
-def _credentials(connection: socket.socket) -> tuple[int, int, int]:
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(raw)
-    return pid, uid, gid
-
-
-def _more_groups(connection: socket.socket) -> tuple[int, ...]:
-    try:
-        raw = connection.getsockopt(socket.SOL_SOCKET, _PEER_GROUPS, 4 * _MOST_GROUPS)
-    except OSError:  # an old kernel, or a user of more groups
-        return ()
-    return struct.unpack(f"{len(raw) // 4}I", raw)
 
 
 def _user(name: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 import stat
@@ -11,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from netfw.errors import BackendBroken, ConfigError, Conflict
+from netfw.linux.fs.lock_file import LockFile, LockHeld
 from netfw_drivers.transports.sockets.address import Address, OpenSocket, TcpAddress, UnixAddress
 from netfw_drivers.transports.sockets.options import Settings, check_listening
 
@@ -43,7 +43,7 @@ class UnixListening(ListenSocket):
 
     def __init__(self, address: UnixAddress, mode: int) -> None:
         self._path, self._maker = address.path, os.getpid()
-        self._lock = _Lock(f"{address.path}.lock")
+        self._lock = _lock_beside(address.path)
         try:
             opened = _bind_unix(address.path, mode)
         except BaseException:
@@ -151,35 +151,20 @@ def _inherited(address: OpenSocket, settings: Settings) -> ListenSocket:
         raise
 
 
-class _Lock:
-    """A file that one process holds; it is removed when it is let go."""
+def _lock_beside(path: str) -> LockFile:
+    """Acquire the lock of the socket at *path*.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        while True:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if self._is_mine():
-                    return
-            except BlockingIOError as exc:
-                os.close(self._file)
-                raise Conflict(
-                    f"{path.removesuffix('.lock')} is taken: another process serves there; stop "
-                    "it, or change [socket] listen"
-                ) from exc
-            os.close(self._file)  # the one before has removed it meanwhile
-
-    def release(self) -> None:
-        if self._is_mine():
-            os.unlink(self._path)
-        os.close(self._file)
-
-    def _is_mine(self) -> bool:
-        try:
-            return os.stat(self._path).st_ino == os.fstat(self._file).st_ino
-        except FileNotFoundError:
-            return False
+    :raises Conflict: another process serves there.
+    """
+    lock = LockFile(Path(f"{path}.lock"))
+    try:
+        lock.acquire()
+    except LockHeld as exc:
+        raise Conflict(
+            f"{path} is taken: process {exc.holder or '(unknown)'} serves there; stop it, or "
+            "change [socket] listen"
+        ) from exc
+    return lock
 
 
 def open_all(settings: Settings) -> list[ListenSocket]:

@@ -10,6 +10,7 @@ import ipaddress
 
 from attrs import frozen
 
+from netfw.linux.sockets.peer_credentials import PeerCredentials
 from netfw.server.api.identity.headers import (
     ClaimedIdentity,
     Environ,
@@ -18,7 +19,7 @@ from netfw.server.api.identity.headers import (
     header,
     named_identity,
 )
-from netfw.server.api.identity.unix_peer import Address, PeerCredentials, peer
+from netfw.server.api.identity.unix_peer import Address, peer
 
 ADMIN_ROLES = frozenset({"admin", "member", "reader"})
 MEMBER_ROLES = frozenset({"member", "reader"})

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from netfw.errors import ConfigError
+from netfw.linux.sockets.peer_credentials import PeerCredentials
 from netfw.server.api.identity.headers import (
     ClaimedIdentity,
     Environ,
@@ -15,7 +16,7 @@ from netfw.server.api.identity.headers import (
     header,
     named_identity,
 )
-from netfw.server.api.identity.unix_peer import PeerCredentials, peer
+from netfw.server.api.identity.unix_peer import peer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import grp
 import ipaddress
-import os
 import pwd
 from collections.abc import Callable, Iterable
 
-from attrs import frozen
-
 from netfw.errors import ConfigError
+from netfw.linux.sockets.peer_credentials import PeerCredentials
 from netfw.server.api.identity.headers import Environ
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-@frozen
-class PeerCredentials:
-    """A process of this machine, by its unix socket."""
-
-    pid: int
-    uid: int
-    gid: int
-
-    def groups(self) -> frozenset[int]:
-        """Its group, and those its user is a member of.
-
-        The latter are read from the user database: of the process itself they could only be
-        asked by its number, which may be another's by now.
-        """
-        try:
-            name = pwd.getpwuid(self.uid).pw_name
-        except KeyError:
-            return frozenset({self.gid})
-        return frozenset({self.gid, *os.getgrouplist(name, self.gid)})
 
 
 def peer(environ: Environ) -> PeerCredentials | Address | None:

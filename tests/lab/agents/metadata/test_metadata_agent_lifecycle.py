@@ -56,6 +56,7 @@ def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
     other = make_agent(service.port, name="other", metadata={"metadata_proxy_socket": agent.socket})
     assert other.begin().wait(20) == 2
     assert "another agent serves" in other.log.read_text()
+    assert f"process {agent.process.pid} holds {agent.socket}.lock" in other.log.read_text()
     assert agent.ask().status == 200
     agent.end(signal.SIGKILL)
     assert agent.socket.exists()

@@ -95,9 +95,9 @@ def _asks(client):
 
 
 def test_an_address_at_which_somebody_lives_is_a_conflict(here, transport, start):
-    start(f"unix:{here}/s")
+    server = start(f"unix:{here}/s")
     before = os.stat(here / "s")
-    with pytest.raises(Conflict, match="taken"):
+    with pytest.raises(Conflict, match=f"taken: process {server.process.pid} serves there"):
         transport(listen=f"unix:{here}/s").serve("server", Callers())
     (here / "s.lock").unlink()  # nobody should, and somebody will
     with pytest.raises(Conflict, match="taken"):

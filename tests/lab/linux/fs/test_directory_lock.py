@@ -1,4 +1,4 @@
-"""One of several works in a directory; the others wait until it has ended."""
+"""One driver at a time works in a directory; the others wait until it has released it."""
 
 from __future__ import annotations
 
@@ -18,64 +18,68 @@ from netfw.linux.fs.directory_lock import DirectoryLock
 HOLDER = """
 import sys
 from pathlib import Path
-from netfw.linux.fs.directory_lock import Tenure
-Tenure(Path(sys.argv[1]), "confs", begin=lambda: None, tell=print).take()
-print("has it", flush=True)
+from netfw.linux.fs.directory_lock import DirectoryLock
+DirectoryLock(Path(sys.argv[1]), "confs", on_acquired=lambda: None, publish=print).acquire()
+print("held", flush=True)
 sys.stdin.read()
 """
 
 
-class Applicant:
+class Driver:
     def __init__(self, directory: Path) -> None:
-        self.heard: queue.Queue[Event] = queue.Queue()
-        self.begun = 0
-        self.tenure = DirectoryLock(directory, "confs", begin=self._begin, tell=self.heard.put)
+        self.events: queue.Queue[Event] = queue.Queue()
+        self.acquired = 0
+        self.lock = DirectoryLock(
+            directory, "confs", on_acquired=self._count, publish=self.events.put
+        )
 
-    def _begin(self) -> None:
-        self.begun += 1
+    def _count(self) -> None:
+        self.acquired += 1
 
 
-def test_the_second_is_told_who_has_it_and_hears_when_it_is_his_turn(tmp_path: Path) -> None:
-    first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
-    first.tenure.acquire()
-    first.tenure.acquire()
+def test_second_driver_is_refused_with_the_holder_s_pid_and_receives_an_event_when_it_is_free(
+    tmp_path: Path,
+) -> None:
+    first, second = Driver(tmp_path / "made"), Driver(tmp_path / "made")
+    first.lock.acquire()
+    first.lock.acquire()
     with pytest.raises(BackendLocked, match=rf"process {os.getpid()} works in .*its own confs"):
-        second.tenure.acquire()
-    assert (first.begun, second.begun) == (1, 0)
-    first.tenure.release()
-    assert isinstance(second.heard.get(timeout=10), FeedLost)
+        second.lock.acquire()
+    assert (first.acquired, second.acquired) == (1, 0)
+    first.lock.release()
+    assert isinstance(second.events.get(timeout=10), FeedLost)
     with pytest.raises(BackendLocked):
-        first.tenure.acquire()  # the second has it since it heard
-    second.tenure.acquire()
-    assert second.begun == 1
-    second.tenure.release()
-    first.tenure.release()
-    assert first.heard.empty()
+        first.lock.acquire()  # the second holds it since the event
+    second.lock.acquire()
+    assert second.acquired == 1
+    second.lock.release()
+    first.lock.release()
+    assert first.events.empty()
 
 
-def test_who_is_killed_has_it_no_longer(tmp_path: Path) -> None:
+def test_killed_holder_frees_the_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "has it\n"
-        waiting = Applicant(tmp_path)
+        assert holder.stdout.readline() == "held\n"
+        waiting = Driver(tmp_path)
         with pytest.raises(BackendLocked, match=f"process {holder.pid} "):
-            waiting.tenure.acquire()
+            waiting.lock.acquire()
         holder.kill()
-    assert isinstance(waiting.heard.get(timeout=10), FeedLost)
-    waiting.tenure.acquire()
-    waiting.tenure.release()
+    assert isinstance(waiting.events.get(timeout=10), FeedLost)
+    waiting.lock.acquire()
+    waiting.lock.release()
 
 
-def test_a_directory_that_was_removed_is_held_again_without_beginning_anew(tmp_path: Path) -> None:
-    first, second = Applicant(tmp_path / "made"), Applicant(tmp_path / "made")
-    first.tenure.acquire()
+def test_removed_directory_is_locked_again_without_on_acquired(tmp_path: Path) -> None:
+    first, second = Driver(tmp_path / "made"), Driver(tmp_path / "made")
+    first.lock.acquire()
     shutil.rmtree(tmp_path / "made")
-    first.tenure.acquire()
-    assert first.begun == 1
+    first.lock.acquire()
+    assert first.acquired == 1
     with pytest.raises(BackendLocked):
-        second.tenure.acquire()
-    second.tenure.release()
-    first.tenure.release()
+        second.lock.acquire()
+    second.lock.release()
+    first.lock.release()

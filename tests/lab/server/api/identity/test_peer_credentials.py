@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 
 import pytest
 
 from netfw.errors import Unauthorized
+from netfw.linux.sockets.peer_credentials import read_peer_credentials
 from netfw.server.api.identity.factory import Methods
 from netfw.server.api.identity.noauth import NoAuth
 from netfw.server.api.identity.proxy import TrustedProxy
@@ -33,10 +33,10 @@ def connected_as(uid, gid, path):
             os._exit(0)
         connection, _ = listener.accept()
         with connection:
-            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            credentials = read_peer_credentials(connection)
             connection.send(b".")
         os.waitpid(child, 0)
-    return struct.unpack("3i", found)
+    return credentials.pid, credentials.uid, credentials.gid
 
 
 @pytest.fixture
