@@ -123,7 +123,7 @@ def test_an_agent_considered_dead_is_answered_so_unless_it_has_just_started(
 ) -> None:
     assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
     grow_old(context, "a", 70)
-    assert not hear([beat()]), "nobody took it for dead yet"
+    assert not hear([beat()]), "it was not considered dead yet"
     grow_old(context, "a", 80)
     assert hear([beat("b"), beat()])
     assert not hear([beat()]), "once is enough"

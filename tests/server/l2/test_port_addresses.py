@@ -132,7 +132,7 @@ def test_the_address_of_the_gateway_is_for_no_instance(world: World, network: Ne
     router = {"device_owner": "network:router_interface", "device_id": "r"}
     port = world.create(network, ADMIN, fixed_ips=by_address("10.0.0.1"), **router)
     world.delete(port, ADMIN)
-    # A port that is nobody's yet may become a router's.
+    # A port without an owner may become a router's.
     assert addresses(world.create(network, fixed_ips=by_address("10.0.0.1"))) == ["10.0.0.1"]
 
 

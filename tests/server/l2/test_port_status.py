@@ -144,7 +144,7 @@ def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
     assert world.show(port, ADMIN)["status"] == "DOWN"
     on = world.update(port, ADMIN, admin_state_up=True)
     assert on["status"] == "DOWN"
-    assert known(world, port) == {}  # whoever wired it before must say so again
+    assert known(world, port) == {}  # the host must report it again
     statuses([report(on)])
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
     moved = world.update(port, ADMIN, binding__host_id="h2")

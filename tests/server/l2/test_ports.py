@@ -1,4 +1,4 @@
-"""Ports: what they get when nobody says anything, and what they may be told."""
+"""Ports: defaults, updates, and what requests may set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports wait for whoever gives them their addresses, and for nobody who does not."""
+"""Ports wait for the DHCP agents of their network, and only while these are alive."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cloud(database: Database) -> Waiting:
 
 def die(cloud: Waiting) -> None:
     grow_old(cloud.context, "d1", 80)
-    cloud.rescheduling.reconcile()
+    cloud.rescheduler.reconcile()
 
 
 def go(cloud: Waiting) -> None:
@@ -200,6 +200,6 @@ def test_reconciling_a_consistent_state_costs_few_statements(cloud: Waiting) -> 
     networks = [cloud.network() for _ in range(20)]
     port = cloud.wired(networks[0])
     with statements(cloud.database) as said:
-        assert cloud.rescheduling.reconcile() == 0
+        assert cloud.rescheduler.reconcile() == 0
     assert len(said) <= 25, said
     assert cloud.status(port) == "DOWN"

@@ -1,4 +1,4 @@
-"""The core put together: who has a say in which order, and what extension drivers add."""
+"""The assembled core: order of the pre-commit hooks, and attributes of extension drivers."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
 
 
 class Elsewhere(InternalIpamDriver):
-    """Asks somebody else."""
+    """IPAM driver with state outside the database."""
 
     def describe(self) -> DriverInfo:
         return DriverInfo("elsewhere", {Capability.EXTERNAL})

@@ -95,8 +95,8 @@ class TestTheDefaultGroup:
         assert (found["project_id"], found["name"]) == ("anna", "default")
         found = plugin.find(BERT, "security_group", Query(filters={"project_id": ("carl",)}))
         assert found == ()
-        everybody = {each["project_id"] for each in plugin.find(ADMIN, "security_group", Query())}
-        assert everybody == {"anna", "bert", "root"}
+        projects = {each["project_id"] for each in plugin.find(ADMIN, "security_group", Query())}
+        assert projects == {"anna", "bert", "root"}
 
     def test_counts_and_no_quota_stands_against_it(
         self, context: ServerContext, plugin: SecurityGroupsPlugin

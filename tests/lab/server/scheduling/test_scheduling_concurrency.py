@@ -94,7 +94,7 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
 
 
 def _check_one_at_a_time(lines: list[str], dead: str) -> None:
-    """Between the beginning and the end of a delivery, nobody else begins in its lane.
+    """Between the beginning and the end of a delivery, no other begins in its lane.
 
     What the dead one began may have no end.
     """
