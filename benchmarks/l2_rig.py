@@ -93,7 +93,7 @@ class Rig:
         """State these ports, and the witnesses; returns when the agent has taken it in."""
         start = self.mark() if self.log.exists() else 0
         self.state(numbers)
-        wait_until(lambda: "the source put" in self.log.read_text()[start:], "the agent reading it")
+        wait_until(lambda: "source: " in self.log.read_text()[start:], "the agent reading it")
         time.sleep(1)  # what it has to say of them is said
 
     def state(self, numbers: Iterable[int]) -> None:

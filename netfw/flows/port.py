@@ -15,7 +15,6 @@ RESERVED = {
     LOCAL: "LOCAL",
 }
 FIRST_RESERVED = 0xFF00
-NO_PORT = 0xFFFF
 
 
 def wide(number: int) -> int:

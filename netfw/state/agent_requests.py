@@ -1,4 +1,4 @@
-"""Answers to what agents ask, worked out from resources in memory.  Pure."""
+"""Answers to requests of agents, computed from resources in memory.  Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESERVED_DHCP_DEVICE = "reserved_dhcp_port"
 
 
 def find_ports(request: FindPorts, resources: Iterable[Resource]) -> tuple[Port, ...]:
-    """The ports that have the address where the request asks."""
+    """Return the ports with the requested address, on the network or behind the router."""
     ports = [resource for resource in resources if isinstance(resource, Port)]
     networks = {
         port.network_id
@@ -40,12 +40,12 @@ def _has(port: Port, request: FindPorts) -> bool:
 
 
 def dhcp_device_id(host: str, network: NetworkId) -> str:
-    """The ``device_id`` of the port from which *host* serves *network*."""
+    """Return the ``device_id`` of the port from which *host* serves *network*."""
     return f"dhcp{uuid5(NAMESPACE_DNS, host)}-{network}"
 
 
 def dhcp_port(request: EnsureDhcpPort, resources: Collection[Resource]) -> Port:
-    """The port that answers *request*: as it is, completed, adopted, or new.
+    """Return the port that answers *request*: as it is, completed, adopted, or new.
 
     :raises NotFound: the network or one of its subnets does not exist.
     :raises Conflict: a subnet has no address left.
@@ -53,7 +53,7 @@ def dhcp_port(request: EnsureDhcpPort, resources: Collection[Resource]) -> Port:
     if not any(isinstance(r, Network) and r.id == request.network for r in resources):
         raise NotFound(f"there is no network {request.network}")
     ports = [r for r in resources if isinstance(r, Port) and r.network_id == request.network]
-    port = _own(request, ports) or _left_over(ports) or _new(request)
+    port = _own(request, ports) or _reserved(ports) or _new(request)
     subnets = {r.id: r for r in resources if isinstance(r, Subnet)}
     others = _taken(other for other in ports if other.id != port.id)
     fixed = [kept for kept in port.fixed_ips if kept.subnet_id in request.subnets]
@@ -67,8 +67,8 @@ def dhcp_port(request: EnsureDhcpPort, resources: Collection[Resource]) -> Port:
     )
 
 
-def released_dhcp_port(request: ReleaseDhcpPort, resources: Iterable[Resource]) -> Port | None:
-    """The port that may go, if it is still there."""
+def find_released_dhcp_port(request: ReleaseDhcpPort, resources: Iterable[Resource]) -> Port | None:
+    """Return the port to delete, if it still exists."""
     device = dhcp_device_id(request.host, request.network)
     for resource in resources:
         if isinstance(resource, Port) and _serves(resource, device):
@@ -77,7 +77,7 @@ def released_dhcp_port(request: ReleaseDhcpPort, resources: Iterable[Resource]) 
 
 
 def _serves(port: Port, device: str) -> bool:
-    """Whether it is a port of DHCP, and not one that somebody calls *device*."""
+    """Return whether a port is a DHCP port with *device* as its id; owner and id are checked."""
     return is_dhcp(port.device_owner) and port.device_id == device
 
 
@@ -86,7 +86,7 @@ def _own(request: EnsureDhcpPort, ports: Iterable[Port]) -> Port | None:
     return next((port for port in ports if _serves(port, device)), None)
 
 
-def _left_over(ports: Iterable[Port]) -> Port | None:
+def _reserved(ports: Iterable[Port]) -> Port | None:
     return next((port for port in ports if _serves(port, RESERVED_DHCP_DEVICE)), None)
 
 

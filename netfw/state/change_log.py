@@ -1,4 +1,4 @@
-"""Journal: what each root was concerned with, commit by commit, as far back as it remembers."""
+"""Change log: the changed resources of each agent root, commit by commit, with retention."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Entry = tuple[int, Set[Ref]]
 
 
 class ChangeLog:
-    """Commits in order, each with whom it concerns.  Not thread-safe: its owner locks."""
+    """Commits in order, each with the agent roots it concerns.  Not thread-safe."""
 
     def __init__(self, retention: int, seq: int = 0) -> None:
         if retention < 1:
-            raise ValueError(f"a journal remembers at least one commit, not {retention}")
+            raise ValueError(f"a change log keeps at least one commit, not {retention}")
         self._retention = retention
         self._commits: deque[frozenset[AgentRoot]] = deque()
         self._entries: dict[AgentRoot, list[Entry]] = {}
         self.seq = seq
-        """The newest commit."""
+        """The number of the newest commit."""
 
     @property
     def oldest(self) -> int:
-        """The oldest place from which it can tell all that came after."""
+        """The oldest commit whose successors are all in the log."""
         return self.seq - len(self._commits)
 
     def append(self, touched: Touched) -> int:
@@ -39,16 +39,16 @@ class ChangeLog:
             self._entries.setdefault(root, []).append((self.seq, frozenset(refs)))
         self._commits.append(frozenset(touched))
         while len(self._commits) > self._retention:
-            self._forget_one()
+            self._discard_oldest()
         return self.seq
 
-    def forget(self) -> None:
-        """Remember nothing of the past."""
+    def clear(self) -> None:
+        """Discard all commits."""
         self._commits.clear()
         self._entries.clear()
 
     def since(self, seq: int, roots: Iterable[AgentRoot]) -> Iterator[Entry]:
-        """The commits after *seq* that concern *roots*, in order, each once."""
+        """Yield the commits after *seq* that concern *roots*, in order, each once."""
         parts = (self._after(seq, root) for root in roots)
         merged = heapq.merge(*parts, key=_number)
         for number, entries in groupby(merged, key=_number):
@@ -59,14 +59,14 @@ class ChangeLog:
         for at in range(bisect_right(entries, seq, key=_number), len(entries)):
             yield entries[at]
 
-    def _forget_one(self) -> None:
+    def _discard_oldest(self) -> None:
         roots, gone = self._commits.popleft(), self.oldest
         for root in roots:
             entries = self._entries[root]
             stale = bisect_right(entries, gone, key=_number)
             if stale == len(entries):
                 del self._entries[root]
-            elif stale > len(entries) // 2:  # seldom, so that forgetting stays cheap
+            elif stale > len(entries) // 2:  # seldom, so that discarding stays cheap
                 del entries[:stale]
 
 

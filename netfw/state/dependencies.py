@@ -1,21 +1,22 @@
-"""Which resources concern an agent: rules, as edges of a graph.
+"""Which resources an agent depends on: rules, as edges of a graph.
 
-Every resource contributes edges, by looking at itself alone.  An agent's interest is a set of
-roots; what is delivered to it is what can be reached from them.  A resource can be reached in
-several *facets*: the port that is bound to a host brings its network and its groups with it, the
-port that is merely a member of a group brings nothing.  Facets make the graph free of cycles::
+Every resource contributes edges, computed from that resource alone.  An agent's subscription is a
+set of roots; the agent receives what can be reached from them.  A resource can be reached in
+several *roles*: a port that is bound to a host brings its network and its groups with it, a port
+that is only a member of a group brings nothing.  Roles keep the graph free of cycles::
 
-    Root(L2)  -> port HOME    -> network SEEN -> subnets, segments, QoS policy, distributed legs
+    Root(L2)  -> port HOME    -> network SEEN -> subnets, segments, QoS policy,
+                                                 distributed router interfaces
                               -> group SEEN   -> rules -> group MEMBERS -> ports SEEN
                                                        -> address group
                               -> QoS policy, trunk -> its ports SEEN
     Root(POPULATION) -> network PEERS -> ports SEEN
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
     Root(L3)  -> subnet ROUTED -> distributed router HOME
-              -> router HOME  -> port LEG -> network SEEN, subnet AROUND -> ports SEEN
+              -> router HOME  -> port ROUTER_INTERFACE -> network SEEN, subnet AROUND -> ports SEEN
                               -> floating IP HOME -> port forwardings, port SEEN, QoS policy
 
-Nothing here remembers anything: a store that keeps rows follows the same edges by its own means.
+This module is stateless: a store with rows follows the same edges by queries.
 """
 
 from __future__ import annotations
@@ -47,30 +48,30 @@ EVERYWHERE: Final = ""
 
 
 class Role(enum.StrEnum):
-    """As what a resource is reached."""
+    """The role in which a resource is reached."""
 
     HOME = "home"
-    """This host makes it work, and reports on it."""
+    """This host implements it, and reports its status."""
     SERVED = "served"
-    """This host serves it DHCP, and reports on it."""
-    LEG = "leg"
-    """A port of a router that is here."""
+    """This host serves it DHCP, and reports its status."""
+    ROUTER_INTERFACE = "leg"
+    """A port of a router on this host.  The value is part of stored topics."""
     SEEN = "seen"
-    """It must be known."""
+    """This host reads it."""
     MEMBERS = "members"
     PEERS = "peers"
     ROUTED = "routed"
     AROUND = "around"
 
 
-DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.LEG, Role.SEEN})
-"""Reached as one of these, a resource is delivered; the others only lead to more."""
+DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.ROUTER_INTERFACE, Role.SEEN})
+"""Roles in which a resource is delivered; the others only lead to other resources."""
 REPORTED: Final = frozenset({Role.HOME, Role.SERVED})
 
 
 @frozen
 class AgentRoot:
-    """What one service of one host begins with."""
+    """The root of the graph for one service of one host."""
 
     service: Service
     host: str
@@ -78,15 +79,15 @@ class AgentRoot:
 
 @frozen(cache_hash=True)
 class ResourceRole:
-    """A resource in one facet."""
+    """A resource in one role: a node of the graph."""
 
     ref: Ref
-    facet: Role
+    role: Role
 
 
 @frozen
 class Assignment:
-    """A network or router that somebody scheduled to a host's service."""
+    """A network or router that is scheduled to a service of a host."""
 
     service: Service
     host: str
@@ -96,20 +97,20 @@ class Assignment:
 Source = AgentRoot | ResourceRole
 Edge = tuple[Source, ResourceRole]
 Item = Resource | Assignment
-"""Whatever contributes edges."""
+"""Everything that contributes edges."""
 
 
-def roots(interest: Subscription) -> frozenset[AgentRoot]:
-    """Where everything begins that concerns *interest*."""
+def roots(subscription: Subscription) -> frozenset[AgentRoot]:
+    """Return the roots of *subscription*."""
     return frozenset(
         AgentRoot(service, host)
-        for service in interest.services
-        for host in (interest.host, EVERYWHERE)
+        for service in subscription.services
+        for host in (subscription.host, EVERYWHERE)
     )
 
 
-def reachable(items: Iterable[Item], interest: Subscription) -> Mapping[Ref, Resource]:
-    """All that concerns *interest*, from scratch: the definition that sources are held to."""
+def reachable(items: Iterable[Item], subscription: Subscription) -> Mapping[Ref, Resource]:
+    """Return all resources of *subscription*, from scratch: the reference for all sources."""
     resources: dict[Ref, Resource] = {}
     out: dict[Source, list[ResourceRole]] = {}
     for item in items:
@@ -117,26 +118,26 @@ def reachable(items: Iterable[Item], interest: Subscription) -> Mapping[Ref, Res
             resources[ref(item)] = item
         for source, node in edges(item):
             out.setdefault(source, []).append(node)
-    queue: deque[Source] = deque(roots(interest))
+    queue: deque[Source] = deque(roots(subscription))
     reached: set[ResourceRole] = set()
     while queue:
         new = [node for node in out.get(queue.popleft(), ()) if node not in reached]
         reached.update(new)
         queue.extend(new)
-    found = {node.ref for node in reached if node.facet in DELIVERED}
-    return {key: resource for key, resource in resources.items() if key in found}
+    delivered = {node.ref for node in reached if node.role in DELIVERED}
+    return {key: resource for key, resource in resources.items() if key in delivered}
 
 
 def edges(item: Item) -> frozenset[Edge]:
-    """What *item* says about who needs whom."""
+    """Return the edges that *item* contributes."""
     return frozenset(each_edge(item))
 
 
 def each_edge(item: Item) -> Iterator[Edge]:
-    """The same, one after the other; some perhaps twice."""
+    """Yield the edges that *item* contributes; an edge may come twice."""
     if isinstance(item, Assignment):
-        facet = Role.SERVED if item.service is Service.DHCP else Role.HOME
-        return iter(((AgentRoot(item.service, item.host), ResourceRole(item.ref, facet)),))
+        role = Role.SERVED if item.service is Service.DHCP else Role.HOME
+        return iter(((AgentRoot(item.service, item.host), ResourceRole(item.ref, role)),))
     return _edges(item)
 
 
@@ -167,7 +168,7 @@ def _edges(item: Resource) -> Iterator[Edge]:
             if item.configurations.content().get("tunneling_ip"):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
         case SecurityGroup() | AddressGroup() | QosPolicy():
-            pass  # others refer to them, they to nobody
+            pass  # only the target of references
         case _:
             assert_never(item)
 
@@ -184,7 +185,7 @@ def _port_edges(port: Port) -> Iterator[Edge]:
     for subnet in _subnets(port):
         yield ResourceRole(subnet, Role.AROUND), seen
     if is_router_port(port.device_owner):
-        yield from _leg_edges(port)
+        yield from _router_interface_edges(port)
     if port.binding.host:
         yield AgentRoot(Service.L2, port.binding.host), home
         yield from _bound_edges(port, ResourceRole(network, Role.PEERS), seen)
@@ -199,20 +200,20 @@ def _bound_edges(port: Port, peers: ResourceRole, seen: ResourceRole) -> Iterato
             yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)
 
 
-def _leg_edges(port: Port) -> Iterator[Edge]:
+def _router_interface_edges(port: Port) -> Iterator[Edge]:
     try:
         router = ResourceRole(Ref(Kind.ROUTER, UUID(port.device_id)), Role.HOME)
     except ValueError:
-        return  # it is about to become a router's
+        return  # not attached to a router yet
     network = ResourceRole(Ref(Kind.NETWORK, port.network_id), Role.SEEN)
-    leg = ResourceRole(ref(port), Role.LEG)
-    yield router, leg
-    yield leg, network
+    interface = ResourceRole(ref(port), Role.ROUTER_INTERFACE)
+    yield router, interface
+    yield interface, network
     if is_distributed(port.device_owner):
         yield network, ResourceRole(ref(port), Role.SEEN)
         for subnet in _subnets(port):
             yield ResourceRole(subnet, Role.ROUTED), router
-            yield leg, ResourceRole(subnet, Role.AROUND)
+            yield interface, ResourceRole(subnet, Role.AROUND)
 
 
 def _trunk_edges(trunk: Trunk) -> Iterator[Edge]:

@@ -1,6 +1,6 @@
-"""MemorySource: the embedding program itself says what its hosts should be.
+"""MemorySource: the embedding program provides the desired state in memory.
 
-It is also the reference for every other source: one suite holds for all of them.
+It is also the reference for every other source: one suite checks all of them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
-from netfw.state.agent_requests import dhcp_port, find_ports, released_dhcp_port
+from netfw.state.agent_requests import dhcp_port, find_ports, find_released_dhcp_port
 from netfw.state.dependencies import AgentRoot, Assignment, Item, roots
 from netfw.state.status_cache import StatusCache
 from netfw.state.store import Key, Store
 
 R = TypeVar("R")
 Listener = Callable[[Report], None]
-"""Hears a report that says something new, in the thread that reports; it does not raise."""
+"""Callback for each report with new content, in the reporting thread; it does not raise."""
 
 
 class MemorySource(StateSource):
@@ -39,9 +39,8 @@ class MemorySource(StateSource):
 
     ``put``, ``remove`` and ``commit`` are one commit each.  Resources may come in any order and
     refer to what is not there yet; networks and routers are scheduled to hosts by putting an
-    :class:`~netfw.state.dependencies.Assignment`.  Who numbers revisions himself gives each change
-    a
-    higher one; a changed resource that has none gets one here, above *start*.
+    :class:`~netfw.state.dependencies.Assignment`.  A caller that sets revisions gives each change a
+    higher one; a changed resource without one gets one here, above *start*.
     """
 
     VERSION: ClassVar[int] = 1
@@ -51,9 +50,9 @@ class MemorySource(StateSource):
     ) -> None:
         self._page = page
         self._lock = threading.Lock()
-        self._hinting = threading.RLock()
+        self._notifying = threading.RLock()
         self._store = Store(retention, start)
-        self._book = StatusCache(self._store)
+        self._statuses = StatusCache(self._store)
         self._watches: dict[object, tuple[frozenset[AgentRoot], Hint]] = {}
         self._listeners: dict[object, Listener] = {}
         self._store.commit(items, ())
@@ -65,71 +64,71 @@ class MemorySource(StateSource):
     def describe(self) -> DriverInfo:
         return DriverInfo("memory")
 
-    # What the embedding program does.
+    # Called by the embedding program.
 
     def put(self, *items: Item) -> None:
-        """Make these be, in place of what they were."""
+        """Store *items*, replacing earlier versions, in one commit."""
         self.commit(put=items)
 
     def remove(self, *keys: Key) -> None:
-        """Make these be no more."""
+        """Remove *keys*, in one commit."""
         self.commit(remove=keys)
 
     def commit(self, put: Sequence[Item] = (), remove: Sequence[Key] = ()) -> None:
         """Put and remove at once: no agent sees one without the other."""
         with self._lock:
             concerned = self._commit(put, remove)
-        self._hint(concerned)
+        self._notify(concerned)
 
     def resources(self) -> Mapping[Ref, Resource]:
-        """All there is, as it is stored, with revisions."""
+        """Return all resources as they are stored, with revisions."""
         with self._lock:
             return dict(self._store.resources)
 
     def resource(self, target: Ref) -> Resource | None:
-        """One of them, if it is there."""
+        """Return one resource, if it exists."""
         with self._lock:
             return self._store.resources.get(target)
 
     def items(self) -> tuple[Item, ...]:
-        """All there is, with the assignments."""
+        """Return all resources and assignments."""
         with self._lock:
             return self._store.items
 
     def restore(self, *items: Item) -> None:
-        """Begin a new history with *items*: every agent takes a snapshot."""
+        """Start a new history with *items*: every agent takes a snapshot."""
         with self._lock:
             self._store.restore(items)
-            self._book = StatusCache(self._store)
-        self._hint(None)
+            self._statuses = StatusCache(self._store)
+        self._notify(None)
 
     def forget_history(self) -> None:
-        """Forget what changed until now: agents that have not heard of it take a snapshot."""
+        """Discard the change log: agents that have not read it take a snapshot."""
         with self._lock:
-            self._store.forget()
+            self._store.discard_history()
 
     def status(self, target: Ref, service: Service = Service.L2) -> StatusReport | None:
-        """What the host that has *target* in its care said last; ``None``: nothing yet."""
+        """Return the last report of the host that implements *target*, or ``None``."""
         with self._lock:
-            return self._book.status(target, service)
+            return self._statuses.status(target, service)
 
     def serves(self, root: AgentRoot, target: Ref) -> bool:
-        """Whether the service of a host has *target* in its care, and may report on it."""
+        """Return whether the service of a host implements *target*, and may report on it."""
         with self._lock:
             return self._store.serves(root, target)
 
     def roles(self, router: Ref) -> Mapping[str, HaRole]:
-        """By host, the roles of a highly available router."""
+        """Return the roles of a highly available router by host."""
         with self._lock:
-            return self._book.roles(router)
+            return self._statuses.roles(router)
 
     def heartbeats(self) -> tuple[Heartbeat, ...]:
-        """The last one of each agent."""
+        """Return the last heartbeat of each agent."""
         with self._lock:
-            return self._book.heartbeats
+            return self._statuses.heartbeats
 
     def listen(self, listener: Listener) -> Stop:
-        """Hand every report that says something new to *listener*, until stopped."""
+        """Call *listener* with every report with new content, until stopped."""
         token = object()
         with self._lock:
             self._listeners[token] = listener
@@ -140,7 +139,7 @@ class MemorySource(StateSource):
 
         return stop
 
-    # What agents do.
+    # The contract, called by agents.
 
     def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         with self._lock:
@@ -157,46 +156,46 @@ class MemorySource(StateSource):
 
     def report(self, reports: Sequence[Report]) -> None:
         with self._lock:
-            news = self._book.hear(reports)
+            changed = self._statuses.record(reports)
             listeners = tuple(self._listeners.values())
-        for report in news:
+        for report in changed:
             for listener in listeners:
                 listener(report)
 
     def request(self, request: Request[R]) -> R:
         with self._lock:
             answer, concerned = self._answer(request)
-        self._hint(concerned)
+        self._notify(concerned)
         return cast(R, answer)
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token = object()
-        with self._hinting:
+        with self._notifying:
             self._watches[token] = (roots(interest), hint)
 
         def stop() -> None:
-            with self._hinting:
+            with self._notifying:
                 self._watches.pop(token, None)
 
         return stop
 
     def close(self) -> None:
-        with self._hinting:
+        with self._notifying:
             self._watches.clear()
 
     def _commit(self, put: Sequence[Item], remove: Sequence[Key]) -> frozenset[AgentRoot]:
         concerned = self._store.commit(put, remove)
-        self._book.forget(
+        self._statuses.discard(
             key for key in remove if isinstance(key, Ref) and key not in self._store.resources
         )
         return concerned
 
-    def _hint(self, concerned: frozenset[AgentRoot] | None) -> None:
-        """Hint to whom it concerns; ``None``: everybody.  The commit is readable by now."""
-        with self._hinting:
-            for begin, hint in tuple(self._watches.values()):
-                if concerned is None or begin & concerned:
-                    hint()
+    def _notify(self, concerned: frozenset[AgentRoot] | None) -> None:
+        """Notify the watches of *concerned* roots; ``None``: all.  The commit is readable."""
+        with self._notifying:
+            for watched, notify in tuple(self._watches.values()):
+                if concerned is None or watched & concerned:
+                    notify()
 
     def _answer(self, request: Request[Any]) -> tuple[object, frozenset[AgentRoot]]:
         resources = self._store.resources
@@ -211,7 +210,7 @@ class MemorySource(StateSource):
                 concerned = self._commit((port,), ())
                 return resources[ref(port)], concerned
             case ReleaseDhcpPort():
-                gone = released_dhcp_port(request, resources.values())
+                gone = find_released_dhcp_port(request, resources.values())
                 return None, self._commit((), () if gone is None else (ref(gone),))
             case _:
                 raise NotSupported(f"a source in memory does not answer {type(request).__name__}")

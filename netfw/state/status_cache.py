@@ -1,4 +1,4 @@
-"""StatusBook: what agents reported, as far as it still counts."""
+"""Status cache: the reports of agents that are still valid."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ R = TypeVar("R", StatusReport, RoleReport)
 
 
 class StatusCache:
-    """The newest report of each host on each resource in its care.
+    """The newest report of each host on each resource that it implements.
 
-    Not thread-safe: its owner locks.
+    Not thread-safe: the owner locks.
     """
 
     def __init__(self, store: Store) -> None:
@@ -27,19 +27,19 @@ class StatusCache:
         self._roles: dict[Ref, dict[AgentRoot, RoleReport]] = {}
         self._heartbeats: dict[tuple[str, str], Heartbeat] = {}
 
-    def hear(self, reports: Iterable[Report]) -> tuple[Report, ...]:
-        """Keep what counts; return those that say something new, in order."""
-        return tuple(report for report in reports if self._keep(report))
+    def record(self, reports: Iterable[Report]) -> tuple[Report, ...]:
+        """Store valid reports; return those with new content, in order."""
+        return tuple(report for report in reports if self._record(report))
 
     def status(self, target: Ref, service: Service) -> StatusReport | None:
-        """What the host that has *target* in its care said last; ``None``: nothing yet."""
+        """Return the last report of the host that implements *target*, or ``None``."""
         for root, report in self._statuses.get(target, {}).items():
             if root.service is service and self._store.serves(root, target):
                 return report
         return None
 
     def roles(self, router: Ref) -> Mapping[str, HaRole]:
-        """The role that each of the hosts that have *router* in their care said it has."""
+        """Return the role that each host of *router* reported."""
         return {
             root.host: report.role
             for root, report in self._roles.get(router, {}).items()
@@ -48,26 +48,26 @@ class StatusCache:
 
     @property
     def heartbeats(self) -> tuple[Heartbeat, ...]:
-        """The last one of each agent."""
+        """The last heartbeat of each agent."""
         return tuple(self._heartbeats.values())
 
-    def forget(self, targets: Iterable[Ref]) -> None:
-        """Forget what was said of resources that are gone."""
+    def discard(self, targets: Iterable[Ref]) -> None:
+        """Discard the reports on resources that are gone."""
         for target in targets:
             self._statuses.pop(target, None)
             self._roles.pop(target, None)
 
-    def _keep(self, report: Report) -> bool:
+    def _record(self, report: Report) -> bool:
         match report:
             case Heartbeat(agent=agent):
                 self._heartbeats[agent.host, agent.binary] = report
                 return True
             case StatusReport():
-                return self._counts(report) and _set(self._statuses, report)
+                return self._is_valid(report) and _set(self._statuses, report)
             case RoleReport():
-                return self._counts(report) and _set(self._roles, report)
+                return self._is_valid(report) and _set(self._roles, report)
 
-    def _counts(self, report: StatusReport | RoleReport) -> bool:
+    def _is_valid(self, report: StatusReport | RoleReport) -> bool:
         resource = self._store.resources.get(report.ref)
         return (
             resource is not None
@@ -76,9 +76,9 @@ class StatusCache:
         )
 
 
-def _set(book: dict[Ref, dict[AgentRoot, R]], report: R) -> bool:
-    page, root = book.setdefault(report.ref, {}), AgentRoot(report.service, report.host)
-    if page.get(root) == report:
+def _set(cache: dict[Ref, dict[AgentRoot, R]], report: R) -> bool:
+    by_root, root = cache.setdefault(report.ref, {}), AgentRoot(report.service, report.host)
+    if by_root.get(root) == report:
         return False
-    page[root] = report
+    by_root[root] = report
     return True

@@ -1,7 +1,6 @@
-"""Store: resources in memory, with their history and whom each change concerns.
+"""Store: resources in memory, with a change log per agent root.
 
-Sources that hold everything in memory are a thin shell around it.  Not thread-safe: its owner
-locks.
+Sources that hold everything in memory are a thin layer above it.  Not thread-safe: the owner locks.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from netfw.state.dependencies import DELIVERED, REPORTED, AgentRoot, Assignment,
 from netfw.state.reachability import ReachabilityIndex
 
 Key = Ref | Assignment
-"""What an item is kept under; an assignment is its own key."""
+"""The key of an item; an assignment is its own key."""
 
 
 class Store:
-    """What there is, and what changed for whom.  Commits are numbered from *start*."""
+    """Resources, assignments and their changes.  Commits are numbered from *start*."""
 
     def __init__(self, retention: int, start: int = 0) -> None:
         self._retention, self._start = retention, start
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._epoch = uuid4().hex
         self._resources: dict[Ref, Resource] = {}
         self._assignments: set[Assignment] = set()
-        self._reach = ReachabilityIndex()
-        self._journal = ChangeLog(self._retention, self._start)
+        self._reachability = ReachabilityIndex()
+        self._log = ChangeLog(self._retention, self._start)
 
     @property
     def resources(self) -> Mapping[Ref, Resource]:
@@ -47,22 +46,22 @@ class Store:
 
     @property
     def cursor(self) -> Cursor:
-        """Now."""
-        return Cursor(self._epoch, self._journal.seq)
+        """The cursor of the newest commit."""
+        return Cursor(self._epoch, self._log.seq)
 
     def restore(self, items: Iterable[Item]) -> None:
-        """Begin a new history with *items*: nobody can tell what changed from the old one."""
-        self._begin()
+        """Start a new history with *items*; cursors of the old one are lost."""
+        self._reset()
         self.commit(items, ())
 
-    def forget(self) -> None:
-        """Remember nothing of the past; what there is stays."""
-        self._journal.forget()
+    def discard_history(self) -> None:
+        """Discard the change log; resources stay."""
+        self._log.clear()
 
     def commit(self, put: Iterable[Item], remove: Iterable[Key]) -> frozenset[AgentRoot]:
-        """Make all of it so at once; return whom it concerns.
+        """Apply everything in one commit; return the agent roots it concerns.
 
-        What is put as it is already, or removed and not there, is no change.
+        Putting an equal item, or removing an absent one, is no change.
         """
         changed = self._changes(put, remove)
         if not changed:
@@ -76,35 +75,37 @@ class Store:
             removed += before - after
             added += after - before
             self._set(key, item)
-        touched = {root: set(refs) for root, refs in self._reach.change(removed, added).items()}
+        touched = {
+            root: set(refs) for root, refs in self._reachability.change(removed, added).items()
+        }
         for key in changed:
             if isinstance(key, Ref):
-                for root in self._reach.concerned(key):
+                for root in self._reachability.concerned(key):
                     touched.setdefault(root, set()).add(key)
-        self._journal.append(touched)
+        self._log.append(touched)
         return frozenset(touched)
 
     def reached(self, roots: Iterable[AgentRoot]) -> list[Ref]:
-        """What can be reached from *roots* and exists."""
-        found = set[Ref]().union(*(self._reach.reached(root) for root in roots))
+        """Return the existing resources that *roots* reach."""
+        found = set[Ref]().union(*(self._reachability.reached(root) for root in roots))
         return [key for key in found if key in self._resources]
 
     def present(self, refs: Iterable[Ref]) -> tuple[Resource, ...]:
-        """Those of *refs* that exist, as they are now."""
+        """Return those of *refs* that exist, as they are now."""
         return tuple(self._resources[key] for key in refs if key in self._resources)
 
     def changes(self, roots: frozenset[AgentRoot], since: Cursor, page: int) -> Delta:
-        """What changed for *roots*: whole commits, at least one, no more than fill a page.
+        """Return the changes for *roots*: whole commits, at least one, until a page is full.
 
-        :raises CursorLost: it cannot tell.
+        :raises CursorLost: the change log does not reach back to *since*.
         """
         self._check(since)
         refs: set[Ref] = set()
-        news = self._journal.since(since.seq, roots)
-        seq, more = self._journal.seq, False
-        for number, touched in news:
+        commits = self._log.since(since.seq, roots)
+        seq, more = self._log.seq, False
+        for number, touched in commits:
             refs |= touched
-            if len(refs) >= page and next(news, None) is not None:
+            if len(refs) >= page and next(commits, None) is not None:
                 seq, more = number, True
                 break
         wanted = [key for key in refs if self._concerns(key, roots)]
@@ -116,21 +117,21 @@ class Store:
         )
 
     def serves(self, root: AgentRoot, target: Ref) -> bool:
-        """Whether the service of a host has *target* in its care, rather than only knows of it."""
-        return self._reach.reaches(root, target, REPORTED)
+        """Return whether the service of a host implements *target*, rather than only reads it."""
+        return self._reachability.reaches(root, target, REPORTED)
 
     def _concerns(self, key: Ref, roots: Iterable[AgentRoot]) -> bool:
         return key in self._resources and any(
-            self._reach.reaches(root, key, DELIVERED) for root in roots
+            self._reachability.reaches(root, key, DELIVERED) for root in roots
         )
 
     def _check(self, since: Cursor) -> None:
         if since.epoch != self._epoch:
             raise CursorLost("the store was restored; take a snapshot")
-        if not self._journal.oldest <= since.seq <= self._journal.seq:
+        if not self._log.oldest <= since.seq <= self._log.seq:
             raise CursorLost(
-                f"change {since.seq} is not within {self._journal.oldest} to {self._journal.seq}, "
-                "which is all that is remembered; take a snapshot"
+                f"change {since.seq} is not within {self._log.oldest} to {self._log.seq}, "
+                "which is all that is kept; take a snapshot"
             )
 
     def _changes(self, put: Iterable[Item], remove: Iterable[Key]) -> dict[Key, Item | None]:
@@ -142,8 +143,8 @@ class Store:
             if isinstance(item, Assignment):
                 changed[item] = item
             else:
-                changed[ref(item)] = _numbered(
-                    item, self._get_resource(item), self._journal.seq + 1
+                changed[ref(item)] = _with_revision(
+                    item, self._get_resource(item), self._log.seq + 1
                 )
         return {key: item for key, item in changed.items() if item != self._get(key)}
 
@@ -164,8 +165,8 @@ class Store:
             self._resources[key] = item
 
 
-def _numbered(new: Resource, old: Resource | None, seq: int) -> Resource:
-    """*new* with a revision above that of *old*, or *old* where nothing but times differs."""
+def _with_revision(new: Resource, old: Resource | None, seq: int) -> Resource:
+    """Return *new* with a revision above that of *old*, or *old* if only times differ."""
     if old is None:
         return new if new.revision else evolve(new, revision=seq)
     if new.revision > old.revision:

@@ -1,15 +1,19 @@
-"""Work: what one kind of agent does.  The loop decides when; nothing here waits or retries."""
+"""HostAgent: the work of one kind of agent.  Waiting and retrying are left to the loop."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from attrs import asdict, field, frozen
 
 from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.resource_index import ResourceIndex
+from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, Sink
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Subscription
 from netfw.plan import Outcome
@@ -19,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 @frozen(kw_only=True)
 class Counts:
-    """How many things a pass added, updated and removed, and how many failed or wait."""
+    """Numbers of keys that a pass added, updated and removed, and that failed or wait."""
 
     added: int = 0
     updated: int = 0
@@ -37,104 +41,115 @@ class Counts:
         )
 
     def __str__(self) -> str:
-        some = [f"{number} {name}" for name, number in asdict(self).items() if number]
-        return ", ".join(some) or "none added, updated or removed"
+        counted = [f"{number} {name}" for name, number in asdict(self).items() if number]
+        return ", ".join(counted) or "none added, updated or removed"
 
 
 @frozen(kw_only=True)
 class ConvergeRequest(Generic[K]):
-    """What a pass is to converge."""
+    """The scope of a convergence pass."""
 
     keys: frozenset[K] = frozenset()
     complete: bool = False
-    """Everything, beside the keys; what nobody wants is garbage."""
+    """Everything, beside the keys; what is not desired is garbage."""
     reread: bool = False
-    """Have the drivers read the machine instead of trusting what they were told of it."""
+    """The drivers read the machine instead of trusting their mirrors."""
 
 
 @frozen(kw_only=True)
 class ConvergeResult(Generic[K]):
-    """What became of a task."""
+    """The result of a convergence pass."""
 
     outcome: Outcome[K] = field(factory=Outcome)
     counts: Counts = field(factory=Counts)
 
 
 class HostAgent(ABC, Generic[K]):
-    """One kind of agent, as the loop sees it.  ``K`` is what is retried on its own.
+    """One kind of agent, as the loop sees it.  ``K`` is the type of key that is retried alone.
 
-    All methods are called by the one thread of the loop, in the order ``watch``, ``begin``, then
-    ``learn`` and the others.  An exception that is no ``NetfwError`` is a defect; the loop logs it
-    and tries again after a pause.
+    All methods are called by the one thread of the loop, in the order ``watch``, ``start``, then
+    ``apply_delta`` and the others.  An exception other than a ``NetfwError`` is a defect; the loop
+    logs it and retries after a pause.
     """
 
     binary: str
     """The name of the program, as operators know it."""
+    resources: ResourceIndex
+    """The resources of the agent; the replica stores them before each `apply_delta`."""
 
     @property
     @abstractmethod
-    def interest(self) -> Subscription:
-        """What the source is asked for."""
+    def subscription(self) -> Subscription:
+        """The host and services whose resources the agent reads from the source."""
 
     @abstractmethod
     def watch(self, sink: Sink) -> None:
-        """Have drivers and extensions tell *sink* what happens, from any thread."""
+        """Have drivers and extensions send their events to *sink*, from any thread."""
 
     @abstractmethod
-    def begin(self) -> None:
-        """Learn what the host offers, before anything else; called again until it succeeds.
+    def start(self) -> None:
+        """Read what the host offers, before anything else; called again until it succeeds.
 
         :raises ConfigError: the configuration contradicts the host; the agent stops.
-        :raises BackendUnavailable: a driver's backend does not answer; the loop tries again.
+        :raises BackendUnavailable: a driver's backend does not answer; the loop retries.
         """
 
     @abstractmethod
-    def apply_delta(self, change: ReplicaDelta) -> frozenset[K]:
-        """Take over what the source says; return the keys that are to be converged.
+    def apply_delta(self, delta: ReplicaDelta) -> frozenset[K]:
+        """Apply changes of the source; return the keys to converge.
 
-        A complete change is everything there is: what was learnt before is to be forgotten.
+        A complete delta holds every resource: state computed from earlier ones is discarded.
         """
 
     @abstractmethod
     def rescan(self) -> frozenset[K]:
-        """Look at the whole host; return the keys that are to be converged.
+        """Scan the whole host; return the keys to converge.
 
         :raises BackendUnavailable: a driver's backend does not answer.
         """
 
     @abstractmethod
     def handle_events(self, events: Sequence[Event]) -> frozenset[K]:
-        """Take over what drivers say; return the keys that are to be converged.
+        """Apply events of drivers; return the keys to converge.
 
-        ``FeedLost`` is not among the events: it makes the loop look at everything.
+        ``FeedLost`` is not among the events: it makes the loop run a complete pass.
 
-        :raises BackendUnavailable: a driver's backend does not answer; `look` follows.
+        :raises BackendUnavailable: a driver's backend does not answer; `rescan` follows.
         :raises AgentMustEnd: the agent ends.
         """
 
     @abstractmethod
     def converge(self, task: ConvergeRequest[K]) -> ConvergeResult[K]:
-        """Make it so.
+        """Make the host match the desired state, as far as *task* says.
 
-        :raises NetfwError: nothing could be done, and no key is to blame.
+        :raises NetfwError: nothing could be done, for a reason that concerns no single key.
         """
 
     @abstractmethod
     def reports(self) -> Sequence[Report]:
-        """What is to be told to the source since this was last asked."""
+        """Return the reports that are new since the last call."""
 
     @abstractmethod
     def resend_reports(self) -> None:
-        """The source may have forgotten what it was told: `reports` tells all of it once more."""
+        """Have `reports` return everything once more: the source may have lost it."""
 
     @abstractmethod
     def heartbeat(self, *, start: bool) -> Heartbeat:
-        """What the agent says of itself."""
+        """Return the state report of the agent."""
 
     def counts(self) -> Mapping[str, int]:
-        """What it has, for a monitor."""
+        """Return numbers of things that the agent has, for monitoring."""
         return {}
 
     def warnings(self) -> Mapping[str, str]:
-        """What an operator should know although nothing failed, each under a name; cheap."""
+        """Return what an operator should know although nothing failed, by name; cheap."""
         return {}
+
+
+def refresh(driver: HostDriver[Any, Any]) -> None:
+    """Have a driver that can plan read the machine again, instead of trusting its mirror.
+
+    :raises BackendUnavailable: the machine does not answer.
+    """
+    if Capability.PLAN in driver.describe().capabilities:
+        cast(Reconciler[Any, Any, Any], driver).observe(None)

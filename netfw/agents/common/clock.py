@@ -1,4 +1,4 @@
-"""Time, as a thing that a test can hold in its hand."""
+"""Clock of the loop, which tests replace."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Seconds that only grow, and waiting."""
+    """Monotonic time, and waiting for it."""
 
     def now(self) -> float:
-        """Seconds since some moment in the past."""
+        """Return seconds since a fixed moment in the past."""
 
-    def wait(self, news: threading.Event, seconds: float | None) -> None:
-        """Return when *news* is set or *seconds* have passed; ``None``: only when it is set."""
+    def wait(self, ready: threading.Event, seconds: float | None) -> None:
+        """Return when *ready* is set or *seconds* have passed; ``None``: only when it is set."""
 
 
 class SystemClock:
-    """The clock of the machine."""
+    """The monotonic clock of the machine."""
 
     def now(self) -> float:
         return time.monotonic()
 
-    def wait(self, news: threading.Event, seconds: float | None) -> None:
-        news.wait(seconds)
+    def wait(self, ready: threading.Event, seconds: float | None) -> None:
+        ready.wait(seconds)

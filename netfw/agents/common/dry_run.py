@@ -1,4 +1,4 @@
-"""Part: what an agent wants of one of its drivers, for a dry run."""
+"""The desired state of one driver, for a dry run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from netfw.plan import Update
 
 @frozen
 class DriverUpdate:
-    """What is wanted of one driver."""
+    """The complete update of one driver."""
 
     name: str
     driver: HostDriver[Any, Any]
     update: Update[Any, Any]
     refused: Mapping[Any, NetfwError] = field(factory=dict)
-    """What the driver is not even asked for, as it cannot have it."""
+    """Keys left out of the update since the driver does not support them."""
     follows: Mapping[Any, Any] = field(factory=dict)
-    """Of keys that can be had after a key of an earlier part is done: which one."""
+    """Keys that depend on a key of an earlier driver, and which one."""

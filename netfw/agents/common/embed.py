@@ -12,9 +12,9 @@ from netfw.agents.common.loop import Loop
 
 @contextmanager
 def run_in_thread(loop: Loop[Any]) -> Iterator[Loop[Any]]:
-    """Run *loop* in a thread within the ``with`` statement; its end is waited for.
+    """Run *loop* in a thread within the ``with`` statement; stop and join it at the end.
 
-    :raises ConfigError: what the loop ended of, when the statement is left.
+    :raises ConfigError: the error that ended the loop, when the statement is left.
     """
     ends: list[BaseException] = []
 

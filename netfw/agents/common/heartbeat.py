@@ -1,4 +1,4 @@
-"""The state report of an agent, whichever it is.  Pure."""
+"""The state report of any kind of agent.  Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from netfw.model.json_document import JsonDocument
 
 
 class AgentIdentity(Protocol):
-    """What every agent's settings say."""
+    """The settings that identify an agent."""
 
     @property
     def host(self) -> str:
-        """Where it is."""
+        """The host that it runs on."""
 
     @property
     def binary(self) -> str:
@@ -25,7 +25,7 @@ class AgentIdentity(Protocol):
 
     @property
     def agent_type(self) -> str:
-        """What people call it."""
+        """The agent type that operators see."""
 
 
 def make_heartbeat(
@@ -37,7 +37,7 @@ def make_heartbeat(
     topic: str = "",
     availability_zone: str | None = None,
 ) -> Heartbeat:
-    """What *agent* says of itself; its id is the same whenever it says so from the same host."""
+    """Build the heartbeat of *agent*; its id depends only on binary and host."""
     known = Agent(
         id=AgentId(uuid5(NAMESPACE_DNS, f"{agent.binary}.{agent.host}")),
         agent_type=agent.agent_type,

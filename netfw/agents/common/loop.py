@@ -1,14 +1,13 @@
-"""Loop: the one thread of an agent, whatever kind of agent it is.
+"""Loop: the one thread of an agent, the same for every kind of agent.
 
-Source and drivers only leave a note; the loop takes all notes at once, pulls what changed, and
-has the work converged.  It waits and retries so that nothing else has to:
+Source and drivers only enqueue events; the loop takes all events at once, pulls the changes of the
+source, and has the agent converge them.  Waiting and retrying is done here only:
 
-- Nothing is converged before the whole wanted state is known, and so nothing is taken for
-  superfluous too early.  While the source is away, the agent goes on from what it knows.
-- Each key that fails is tried again by itself, with growing pauses, for ever; it never causes
-  work for others.
-- What concerns everything (a lost change feed, an audit, a request to compare) is one complete
-  pass, tried again with growing pauses like any key.
+- Nothing is converged before the full desired state is known, so that nothing is taken for garbage
+  too early.  During an outage of the source, the agent works from its replica.
+- Each failed key is retried alone, with back-off, for ever; it never causes work for other keys.
+- What concerns everything (a lost change feed, an audit, a resync) is one complete pass, retried
+  with back-off like any key.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ from attrs import field, frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.clock import Clock, SystemClock
-from netfw.agents.common.event_queue import EventQueue, PendingEvents
 from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
+from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue
 from netfw.agents.common.replica import Replica
-from netfw.agents.common.report_queue import ReportQueue
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, Publish
 from netfw.drivers.events import Event, FeedLost
@@ -35,92 +33,92 @@ from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
-_SHOWN = 3
+_MAX_QUOTED = 3
 _STATUS_PAUSE = 1.0
 
 
 @frozen(kw_only=True)
 class Intervals:
-    """How often what is done that nothing calls for; 0: never."""
+    """Seconds between periodic tasks; 0: never."""
 
     report: float = 30.0
     audit: float = 600.0
     poll: float = 0.0
     pull: float = 30.0
-    """Ask the source without a hint: hints can be lost."""
+    """Pull without a notification: notifications can be lost."""
     pauses: RetryBackoff = field(factory=RetryBackoff)
 
 
 class Loop(Generic[K]):
-    """Keeps a host as its source wants it.
+    """Keeps a host as its source describes it.
 
-    ``run`` takes the calling thread until ``stop``.  ``hint``, ``resync``, ``wake``, ``stop``,
+    ``run`` takes the calling thread until ``stop``.  ``notify``, ``resync``, ``wake``, ``stop``,
     ``status`` and ``wait_for`` may be used from any thread.
     """
 
     def __init__(
         self,
         source: StateSource,
-        work: HostAgent[K],
+        agent: HostAgent[K],
         timing: Callable[[], Intervals] = Intervals,
         *,
         clock: Clock | None = None,
         publish: Publish | None = None,
     ) -> None:
-        self._source, self._work = source, work
+        self._source, self._agent = source, agent
         self._timing = timing
         self._clock = clock or SystemClock()
         self._publish = publish
-        self._inbox = EventQueue()
-        self._outbox = ReportQueue()
-        self._replica = Replica(source, work.interest)
-        self._agenda: RetryQueue[K] = RetryQueue(timing().pauses)
-        self._chores = LoopTaskSchedule(timing().pauses)
+        self._events = EventQueue()
+        self._reports = ReportQueue()
+        self._replica = Replica(source, agent.subscription, agent.resources)
+        self._retries: RetryQueue[K] = RetryQueue(timing().pauses)
+        self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = self._ended = False
-        self._begun = self._started = False
+        self._started = self._announced = False
         self._reread = False
         self._unwatch: Callable[[], None] = lambda: None
         self._passes, self._last, self._total = 0, Counts(), Counts()
-        self._status = AgentStatus(binary=work.binary, host=work.interest.host)
+        self._status = AgentStatus(binary=agent.binary, host=agent.subscription.host)
         self._published: tuple[float, AgentStatus] | None = None
-        self._complaints: tuple[str, ...] = ()
-        self._cautioned: set[str] = set()
-        self._told = threading.Condition()
+        self._source_errors: tuple[str, ...] = ()
+        self._logged_warnings: set[str] = set()
+        self._status_changed = threading.Condition()
 
     # For other threads.
 
-    def hint(self) -> None:
-        """The source has news."""
-        self._inbox.hint()
+    def notify(self) -> None:
+        """Pull from the source: it has changes."""
+        self._events.notify()
 
     def resync(self) -> None:
         """Compare everything: source and machine."""
-        self._inbox.resync()
+        self._events.resync()
 
     def wake(self) -> None:
-        """Look at the timing again: it may have changed."""
-        self._inbox.wake()
+        """Read the intervals again: they may have changed."""
+        self._events.wake()
 
     def stop(self) -> None:
-        """End after the current pass; the machine stays as it is."""
+        """Stop after the current pass; the machine stays as it is."""
         self._stopped = True
-        self._inbox.wake()
+        self._events.wake()
 
     @property
     def status(self) -> AgentStatus:
-        """How it fares, as of the last turn."""
+        """The status of the agent, as of the last turn."""
         return self._status
 
     def wait_for(self, condition: Callable[[AgentStatus], bool], timeout: float) -> bool:
-        """Wait until the status is so; whether it became so, in time and before the loop ended."""
-        with self._told:
-            self._told.wait_for(lambda: self._ended or condition(self._status), timeout)
+        """Wait for a status; return whether it came in time and before the loop ended."""
+        with self._status_changed:
+            self._status_changed.wait_for(lambda: self._ended or condition(self._status), timeout)
             return condition(self._status)
 
     def wait_for_end(self, timeout: float) -> bool:
-        """Wait until it has ended; whether it has, in time."""
-        with self._told:
-            return self._told.wait_for(lambda: self._ended, timeout)
+        """Wait for the end of the loop; return whether it came in time."""
+        with self._status_changed:
+            return self._status_changed.wait_for(lambda: self._ended, timeout)
 
     # The loop's own thread.
 
@@ -128,128 +126,128 @@ class Loop(Generic[K]):
         """Work until `stop`.
 
         :raises ConfigError: the host contradicts the configuration.
-        :raises AgentMustEnd: what was heard is to end it.
+        :raises AgentMustEnd: an event ends the agent.
         """
-        self._work.watch(self._inbox.event)
-        self._chores.add(LoopTask.WATCH, self._clock.now())
+        self._agent.watch(self._events.event)
+        self._tasks.add(LoopTask.WATCH, self._clock.now())
         try:
             while not self._stopped:
                 self.turn()
                 if not self._stopped:
-                    self._clock.wait(self._inbox.news, self._pause())
+                    self._clock.wait(self._events.ready, self._pause())
             self._send()
         finally:
             self._unwatch()
-            with self._told:
+            with self._status_changed:
                 self._ended = True
-                self._told.notify_all()
+                self._status_changed.notify_all()
 
     def turn(self) -> None:
         """Do everything that is due.
 
         :raises ConfigError: the host contradicts the configuration.
-        :raises AgentMustEnd: what was heard is to end it.
+        :raises AgentMustEnd: an event ends the agent.
         """
         self._do(LoopTask.WATCH, self._watch)
-        self._note(self._inbox.take())
-        if self._begun or self._do(LoopTask.BEGIN, self._begin):
+        self._take_events(self._events.take())
+        if self._started or self._do(LoopTask.START, self._start):
             self._do(LoopTask.PULL, self._pull)
-            self._do(LoopTask.LOOK, self._look)
+            self._do(LoopTask.RESCAN, self._rescan)
             if self._replica.known:
                 self._converge_due()
-                self._outbox.add(self._work.reports())
+                self._reports.add(self._agent.reports())
             self._do(LoopTask.HEARTBEAT, self._heartbeat)
             self._send()
         self._publish_status()
 
-    def _note(self, heard: PendingEvents) -> None:
+    def _take_events(self, pending: PendingEvents) -> None:
         now, timing = self._clock.now(), self._timing()
-        self._chores.keep_times(
+        self._tasks.schedule_periodic(
             now,
             {
                 LoopTask.HEARTBEAT: timing.report,
                 LoopTask.AUDIT: timing.audit,
-                LoopTask.LOOK: timing.poll,
+                LoopTask.RESCAN: timing.poll,
                 LoopTask.PULL: timing.pull,
             },
         )
-        if heard.hinted:
-            self._chores.add(LoopTask.PULL, now)
-        if heard.resync or self._chores.is_due(LoopTask.AUDIT, now):
-            LOG.info("comparing everything")
+        if pending.notified:
+            self._tasks.add(LoopTask.PULL, now)
+        if pending.resync or self._tasks.is_due(LoopTask.AUDIT, now):
+            LOG.info("%s: comparing everything", "resync" if pending.resync else "audit")
             self._reread = True
-            self._chores.add(LoopTask.EVERYTHING, now)
-            if heard.resync:
+            self._tasks.add(LoopTask.EVERYTHING, now)
+            if pending.resync:
                 self._replica.resync()
-                self._chores.add(LoopTask.PULL, now)
-        for lost in (event for event in heard.events if isinstance(event, FeedLost)):
-            LOG.warning("looking at everything again: %s", lost.reason)
-            self._chores.nudge(LoopTask.EVERYTHING, now)
-        if self._begun and heard.events:
+                self._tasks.add(LoopTask.PULL, now)
+        for lost in (event for event in pending.events if isinstance(event, FeedLost)):
+            LOG.warning("change feed lost (%s); scheduling a complete pass", lost.reason)
+            self._tasks.requeue(LoopTask.EVERYTHING, now)
+        if self._started and pending.events:
             self._handle_events(
-                [event for event in heard.events if not isinstance(event, FeedLost)]
+                [event for event in pending.events if not isinstance(event, FeedLost)]
             )
 
     def _handle_events(self, events: Sequence[Event]) -> None:
         now = self._clock.now()
         try:
-            keys = self._work.handle_events(events)
+            keys = self._agent.handle_events(events)
         except AgentMustEnd:
             raise
         except NetfwError as exc:
-            LOG.warning("what was heard cannot be looked at (%s): looking at all of it", exc)
-            self._chores.add_new(LoopTask.LOOK, now)
+            LOG.warning("event handling failed (%s); scheduling a full rescan", exc)
+            self._tasks.add_new(LoopTask.RESCAN, now)
         except Exception:
-            LOG.exception("a defect of the agent itself, in hearing %s", events)
-            self._chores.add_new(LoopTask.EVERYTHING, now)
+            LOG.exception("event handling failed: internal error, events %s", events)
+            self._tasks.add_new(LoopTask.EVERYTHING, now)
         else:
-            self._agenda.requeue(keys, now)
+            self._retries.requeue(keys, now)
 
     def _watch(self) -> None:
-        self._unwatch = self._source.watch(self._work.interest, self._inbox.hint)
-        self._inbox.hint()  # what came before went unheard
+        self._unwatch = self._source.watch(self._agent.subscription, self._events.notify)
+        self._events.notify()  # earlier changes were not announced
 
-    def _begin(self) -> None:
-        self._work.begin()
-        self._begun = True
+    def _start(self) -> None:
+        self._agent.start()
+        self._started = True
         now = self._clock.now()
-        for chore in (LoopTask.PULL, LoopTask.EVERYTHING, LoopTask.HEARTBEAT):
-            self._chores.add(chore, now)
+        for task in (LoopTask.PULL, LoopTask.EVERYTHING, LoopTask.HEARTBEAT):
+            self._tasks.add(task, now)
 
     def _pull(self) -> None:
         change = self._replica.pull()
-        self._complaints = self._source.errors()
+        self._source_errors = self._source.errors()
         now = self._clock.now()
         if change.snapshot:
-            self._work.resend_reports()
+            self._agent.resend_reports()
         try:
-            keys = self._work.apply_delta(change)
+            keys = self._agent.apply_delta(change)
         except Exception:
-            self._replica.forget()  # it is not known how much of the change was taken over
+            self._replica.reset()  # part of the change may have been applied
             raise
         if change:
             LOG.info(
-                "the source put %d and dropped %d, which concerns %d",
-                len(change.put), len(change.drop), len(keys),
+                "source: %d changed, %d removed; %d keys to converge",
+                len(change.changes) - change.dropped, change.dropped, len(keys),
             )  # fmt: skip
-        self._agenda.add(keys, now)
+        self._retries.add(keys, now)
 
-    def _look(self) -> None:
-        self._agenda.requeue(self._work.rescan(), self._clock.now())
+    def _rescan(self) -> None:
+        self._retries.requeue(self._agent.rescan(), self._clock.now())
 
     def _converge_due(self) -> None:
         now = self._clock.now()
-        complete = self._chores.is_due(LoopTask.EVERYTHING, now)
-        if complete and not self._do(LoopTask.EVERYTHING, self._look, keep=True):
+        complete = self._tasks.is_due(LoopTask.EVERYTHING, now)
+        if complete and not self._do(LoopTask.EVERYTHING, self._rescan, keep=True):
             return
-        keys = self._agenda.due(now)
+        keys = self._retries.due(now)
         if not (keys or complete):
             return
         task = ConvergeRequest(keys=keys, complete=complete, reread=complete and self._reread)
         passed, error = self._converge(task)
-        self._agenda.record(passed.outcome, self._clock.now())
+        self._retries.record(passed.outcome, self._clock.now())
         if complete:
-            self._chores.settle(LoopTask.EVERYTHING, error, self._clock.now())
+            self._tasks.record(LoopTask.EVERYTHING, error, self._clock.now())
             self._reread = self._reread and error is not None
         self._passes += 1
         self._last, self._total = passed.counts, self._total + passed.counts
@@ -257,38 +255,38 @@ class Loop(Generic[K]):
 
     def _converge(self, task: ConvergeRequest[K]) -> tuple[ConvergeResult[K], NetfwError | None]:
         try:
-            passed = self._work.converge(task)
+            passed = self._agent.converge(task)
         except NetfwError as exc:
             error = exc
         except Exception as exc:
-            LOG.exception("a defect of the agent itself")
-            error = DriverCrashed(f"{self._work.binary}: {type(exc).__name__}: {exc}")
+            LOG.exception("convergence failed: internal error")
+            error = DriverCrashed(f"{self._agent.binary}: {type(exc).__name__}: {exc}")
         else:
-            return passed, _nobody_answered(passed.outcome)
+            return passed, _unavailable_error(passed.outcome)
         failed: Outcome[K] = Outcome(failed=dict.fromkeys(task.keys, error))
         return ConvergeResult(outcome=failed, counts=Counts(failed=len(task.keys))), error
 
     def _heartbeat(self) -> None:
-        self._published = None  # so that the status is as young as the agent's last breath
-        if self._source.report((self._work.heartbeat(start=not self._started),)) is True:
-            LOG.warning("the source took this agent for dead")
-            self._inbox.resync()
-        self._started = True
+        self._published = None  # publish the status with every heartbeat
+        if self._source.report((self._agent.heartbeat(start=not self._announced),)) is True:
+            LOG.warning("source: this agent was considered dead; resyncing")
+            self._events.resync()
+        self._announced = True
 
     def _send(self) -> None:
-        if len(self._outbox):
-            self._chores.add_new(LoopTask.SEND, self._clock.now())
-            self._do(LoopTask.SEND, lambda: self._outbox.send(self._source))
+        if len(self._reports):
+            self._tasks.add_new(LoopTask.SEND, self._clock.now())
+            self._do(LoopTask.SEND, lambda: self._reports.send(self._source))
 
-    def _do(self, chore: LoopTask, action: Callable[[], None], *, keep: bool = False) -> bool:
-        """Do a chore that is due; whether it was done, or needed not be.  Failing is no end."""
-        return self._chores.do(chore, action, self._clock.now, keep=keep)
+    def _do(self, task: LoopTask, action: Callable[[], None], *, keep: bool = False) -> bool:
+        """Do a task that is due; return whether it is done.  A failure is recorded and retried."""
+        return self._tasks.do(task, action, self._clock.now, keep=keep)
 
     def _pause(self) -> float | None:
-        """How long to wait; nothing that could be done without its predecessor counts."""
-        times = [self._chores.next_due(begun=self._begun, known=self._replica.known)]
-        if self._begun and self._replica.known:
-            times.append(self._agenda.next_due())
+        """Return the seconds until something can be done; ``None``: not before an event."""
+        times = [self._tasks.next_due(started=self._started, known=self._replica.known)]
+        if self._started and self._replica.known:
+            times.append(self._retries.next_due())
         if self._published is None or self._published[1] != self._status:
             times.append((self._published[0] if self._published else 0) + _STATUS_PAUSE)
         due = min((time for time in times if time is not None), default=None)
@@ -296,43 +294,41 @@ class Loop(Generic[K]):
 
     def _publish_status(self) -> None:
         now = self._clock.now()
-        oldest = self._agenda.oldest()
+        oldest = self._retries.oldest()
         status = AgentStatus(
-            binary=self._work.binary,
-            host=self._work.interest.host,
-            ready=self._replica.known
-            and oldest is None
-            and LoopTask.EVERYTHING not in self._chores,
+            binary=self._agent.binary,
+            host=self._agent.subscription.host,
+            ready=self._replica.known and oldest is None and LoopTask.EVERYTHING not in self._tasks,
             lag=0.0 if oldest is None else now - oldest,
-            errors=self._troubles(),
-            warnings=self._work.warnings() if self._replica.known else {},
-            degraded=_texts(self._agenda.degraded),
-            waiting=_texts(self._agenda.waiting),
+            errors=self._errors(),
+            warnings=self._agent.warnings() if self._replica.known else {},
+            degraded=_texts(self._retries.degraded),
+            waiting=_texts(self._retries.waiting),
             passes=self._passes,
             last=self._last,
             total=self._total,
-            counts=self._work.counts(),
-            unsent=len(self._outbox),
+            counts=self._agent.counts(),
+            unsent=len(self._reports),
         )
-        for name in status.warnings.keys() - self._cautioned:
+        for name in status.warnings.keys() - self._logged_warnings:
             LOG.warning("%s: %s", name, status.warnings[name])
-            self._cautioned.add(name)
+            self._logged_warnings.add(name)
         if status.ready and not self._status.ready:
-            LOG.info("ready: everything that is wanted here is so")
-        with self._told:
+            LOG.info("ready: host matches the desired state")
+        with self._status_changed:
             self._status = status
-            self._told.notify_all()
+            self._status_changed.notify_all()
         self._publish_at(now)
 
-    def _troubles(self) -> dict[str, str]:
-        found = dict(self._chores.errors())
-        if said := self._complaints:
-            more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-            found.setdefault(LoopTask.PULL, f"{'; '.join(said[:_SHOWN])}{more}")
-        return found
+    def _errors(self) -> dict[str, str]:
+        errors = dict(self._tasks.errors())
+        if texts := self._source_errors:
+            more = f" and {len(texts) - _MAX_QUOTED} more" if len(texts) > _MAX_QUOTED else ""
+            errors.setdefault(LoopTask.PULL, f"{'; '.join(texts[:_MAX_QUOTED])}{more}")
+        return errors
 
     def _publish_at(self, now: float) -> None:
-        """Once a second at most, except that becoming ready, or not, is told at once."""
+        """Publish the status, once a second at most; a change of ``ready`` at once."""
         if self._published is not None:
             at, former = self._published
             urgent = former.ready != self._status.ready
@@ -350,12 +346,12 @@ class Loop(Generic[K]):
             if error.__cause__ is not None:
                 LOG.debug("%s", key, exc_info=error)
         for reason, keys in by_reason.items():
-            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-            LOG.warning("%s%s: %s; tried again later", ", ".join(keys[:_SHOWN]), more, reason)
+            more = f" and {len(keys) - _MAX_QUOTED} more" if len(keys) > _MAX_QUOTED else ""
+            LOG.warning("%s%s: %s; retrying later", ", ".join(keys[:_MAX_QUOTED]), more, reason)
 
 
-def _nobody_answered(outcome: Outcome[K]) -> NetfwError | None:
-    """Why nothing was done at all, when nobody answered."""
+def _unavailable_error(outcome: Outcome[K]) -> NetfwError | None:
+    """Return the error if nothing was done at all since the backends do not answer."""
     if outcome.done or outcome.waiting:
         return None
     errors = outcome.failed.values()

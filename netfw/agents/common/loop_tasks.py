@@ -1,4 +1,4 @@
-"""Chores: what the loop does for the agent as a whole, and when."""
+"""Task schedule: what the loop does for the agent as a whole, and when."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LOG = logging.getLogger(__name__)
 
 
 class LoopTask(enum.StrEnum):
-    """Each says, when it fails, what the agent is waiting for."""
+    """A task of the loop; its value names what the agent waits for when it fails."""
 
-    BEGIN = "the host"
-    WATCH = "the source's hints"
+    START = "the host"
+    WATCH = "the source's notifications"
     PULL = "the source"
-    LOOK = "the devices"
+    RESCAN = "the devices"
     EVERYTHING = "a complete pass"
     AUDIT = "an audit"
     HEARTBEAT = "the heartbeat"
@@ -27,60 +27,60 @@ class LoopTask(enum.StrEnum):
 
 
 class LoopTaskSchedule:
-    """Chores that are due, now or after a pause; those that failed are tried again for ever."""
+    """Tasks that are due, now or after a pause; failed ones are retried for ever."""
 
     def __init__(self, pauses: RetryBackoff) -> None:
-        self._agenda: RetryQueue[LoopTask] = RetryQueue(pauses)
-        self._agenda.add([LoopTask.BEGIN], 0.0)
+        self._queue: RetryQueue[LoopTask] = RetryQueue(pauses)
+        self._queue.add([LoopTask.START], 0.0)
         self._next: dict[LoopTask, float] = {}
 
-    def __contains__(self, chore: LoopTask) -> bool:
-        return chore in self._agenda
+    def __contains__(self, task: LoopTask) -> bool:
+        return task in self._queue
 
-    def add(self, chore: LoopTask, now: float) -> None:
-        """Do it at once, even if it failed just now."""
-        self._agenda.add([chore], now)
+    def add(self, task: LoopTask, now: float) -> None:
+        """Schedule a task for now, even if it failed just now."""
+        self._queue.add([task], now)
 
-    def nudge(self, chore: LoopTask, now: float) -> None:
-        """Something calls for it: do it at once, unless it failed a moment ago."""
-        self._agenda.requeue([chore], now)
+    def requeue(self, task: LoopTask, now: float) -> None:
+        """Schedule a task for now, unless it failed a moment ago."""
+        self._queue.requeue([task], now)
 
-    def add_new(self, chore: LoopTask, now: float) -> None:
-        """Do it, unless it is to be done anyway."""
-        if chore not in self._agenda:
-            self._agenda.add([chore], now)
+    def add_new(self, task: LoopTask, now: float) -> None:
+        """Schedule a task, unless it is scheduled already."""
+        if task not in self._queue:
+            self._queue.add([task], now)
 
-    def keep_times(self, now: float, every: Mapping[LoopTask, float]) -> None:
-        """Have these done every so many seconds; 0: never."""
-        for chore, seconds in every.items():
+    def schedule_periodic(self, now: float, every: Mapping[LoopTask, float]) -> None:
+        """Schedule tasks every so many seconds; 0: never."""
+        for task, seconds in every.items():
             if not seconds:
-                self._next.pop(chore, None)
+                self._next.pop(task, None)
                 continue
-            due = min(self._next.get(chore, now + seconds), now + seconds)
+            due = min(self._next.get(task, now + seconds), now + seconds)
             if due <= now:
-                self.add_new(chore, now)
+                self.add_new(task, now)
                 due = now + seconds
-            self._next[chore] = due
+            self._next[task] = due
 
-    def is_due(self, chore: LoopTask, now: float) -> bool:
-        """Whether to do it now.  An audit is done by telling."""
-        due = chore in self._agenda.due(now)
-        if due and chore is LoopTask.AUDIT:
-            self._agenda.record(Outcome(done=frozenset({chore})), now)
+    def is_due(self, task: LoopTask, now: float) -> bool:
+        """Return whether a task is due now.  An audit counts as done with that."""
+        due = task in self._queue.due(now)
+        if due and task is LoopTask.AUDIT:
+            self._queue.record(Outcome(done=frozenset({task})), now)
         return due
 
     def do(
-        self, chore: LoopTask, action: Callable[[], None], now: Callable[[], float], *, keep: bool
+        self, task: LoopTask, action: Callable[[], None], now: Callable[[], float], *, keep: bool
     ) -> bool:
-        """Do *action* if the chore is due.  Whether it may be taken for done.
+        """Call *action* if the task is due; return whether the task is done or was not scheduled.
 
-        *keep*: doing it well is only a part of the chore, which `settle` ends.
+        *keep*: the action is only a part of the task, which `record` ends.
 
-        :raises ConfigError: the agent cannot go on.
+        :raises ConfigError: the agent has to stop.
         """
-        if chore not in self._agenda:
+        if task not in self._queue:
             return True
-        if not self.is_due(chore, now()):
+        if not self.is_due(task, now()):
             return False
         error: NetfwError | None = None
         try:
@@ -90,35 +90,35 @@ class LoopTaskSchedule:
         except NetfwError as exc:
             error = exc
         except Exception as exc:
-            LOG.exception("a defect in %s", chore)
+            LOG.exception("%s: internal error", task)
             error = DriverCrashed(f"{type(exc).__name__}: {exc}")
             error.__cause__ = exc
         if error is not None or not keep:
-            self.settle(chore, error, now())
+            self.record(task, error, now())
         return error is None
 
-    def settle(self, chore: LoopTask, error: NetfwError | None, now: float) -> None:
-        """It was done, or failed."""
-        known = self.errors().get(chore)
+    def record(self, task: LoopTask, error: NetfwError | None, now: float) -> None:
+        """Record that a task was done, or failed."""
+        known = self.errors().get(task)
         if error is None:
             if known is not None:
-                LOG.warning("%s: all is well again", chore)
-            self._agenda.record(Outcome(done=frozenset({chore})), now)
+                LOG.warning("%s: recovered", task)
+            self._queue.record(Outcome(done=frozenset({task})), now)
             return
         if known != str(error):
-            LOG.warning("%s: %s; trying again", chore, error)
-        self._agenda.record(Outcome(failed={chore: error}), now)
+            LOG.warning("%s: %s; retrying", task, error)
+        self._queue.record(Outcome(failed={task: error}), now)
 
-    def next_due(self, *, begun: bool, known: bool) -> float | None:
-        """When there is something to do, given what has been done."""
-        possible = set(self._agenda)
-        if not begun:
-            possible &= {LoopTask.BEGIN, LoopTask.WATCH}
+    def next_due(self, *, started: bool, known: bool) -> float | None:
+        """Return when the next task is due that can be done already."""
+        possible = set(self._queue)
+        if not started:
+            possible &= {LoopTask.START, LoopTask.WATCH}
         elif not known:
             possible -= {LoopTask.EVERYTHING}
-        times = [self._agenda.when(chore) for chore in possible]
+        times = [self._queue.when(task) for task in possible]
         return min([*times, *self._next.values()], default=None)
 
     def errors(self) -> Mapping[str, str]:
-        """What failed and is tried again, with the reason."""
-        return {str(chore): text for chore, text in self._agenda.degraded.items()}
+        """Return the tasks that failed and are retried, with the reason."""
+        return {str(task): text for task, text in self._queue.degraded.items()}

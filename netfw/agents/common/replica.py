@@ -1,4 +1,4 @@
-"""Replica: what the source last said, kept so that the agent goes on without it."""
+"""Replica: the agent's copy of the source's resources; the agent works from it during an outage."""
 
 from __future__ import annotations
 
@@ -6,109 +6,113 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
+from netfw.agents.common.resource_index import ResourceChange, ResourceIndex
 from netfw.drivers.state_source import Cursor, StateSource
 from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable, CursorLost
 from netfw.model.resource import Ref, Resource, ref
 
-_SNAPSHOTS = 3
+_MAX_SNAPSHOTS = 3
 
 
 @frozen(kw_only=True)
 class ReplicaDelta:
-    """What is different from before.  Falsy when nothing is."""
+    """Difference from the previous state of the replica.  Falsy when there is none."""
 
-    put: tuple[Resource, ...] = ()
-    drop: frozenset[Ref] = frozenset()
+    changes: tuple[ResourceChange, ...] = ()
     snapshot: bool = False
-    """It was found by reading everything: what was reported before may be forgotten there."""
+    """Found by a full read: the source may have lost the reports of this agent."""
     complete: bool = False
-    """``put`` is everything there is."""
+    """The replica was empty before: ``changes`` holds every resource."""
 
     def __bool__(self) -> bool:
-        return bool(self.put or self.drop)
+        return bool(self.changes)
+
+    @property
+    def dropped(self) -> int:
+        """Number of resources that are gone."""
+        return sum(change.after is None for change in self.changes)
 
 
 class Replica:
-    """The resources that concern an interest, by snapshot and cursor.
+    """The resources of a subscription, read by snapshot and cursor into *index*.
 
-    Resources are taken over only when they fit together: whatever happens while they are read,
-    the replica is as it was or as the source is, never in between.
+    The index changes only by a consistent set of resources: whatever happens while they are read,
+    it equals an earlier state of the source or the current one, never a mixture.
     """
 
-    def __init__(self, source: StateSource, interest: Subscription) -> None:
-        self._source, self._interest = source, interest
-        self._resources: dict[Ref, Resource] = {}
+    def __init__(
+        self,
+        source: StateSource,
+        subscription: Subscription,
+        index: ResourceIndex | None = None,
+    ) -> None:
+        self._source, self._subscription = source, subscription
+        self._index = ResourceIndex() if index is None else index
         self._cursor: Cursor | None = None
         self.known = False
-        """Whether the whole is known; before that, nothing may be taken for superfluous."""
+        """Whether a full snapshot was read; before that, nothing may be taken for garbage."""
 
     @property
     def resources(self) -> Mapping[Ref, Resource]:
-        return self._resources
+        """The resources as of the last `pull`."""
+        return self._index
 
     def resync(self) -> None:
-        """Read everything the next time, and compare."""
+        """Read everything with the next `pull`, and compare."""
         self._cursor = None
 
-    def forget(self) -> None:
-        """Begin anew: the next change is everything there is."""
-        self._resources, self._cursor, self.known = {}, None, False
+    def reset(self) -> None:
+        """Remove everything: the next delta is complete."""
+        self._index.clear()
+        self._cursor, self.known = None, False
 
     def pull(self) -> ReplicaDelta:
-        """Come to where the source is, and say what is different.
+        """Catch up with the source; return the difference.
 
-        :raises BackendUnavailable: the source does not answer; the replica is as it was.
+        :raises BackendUnavailable: the source does not answer; the replica is unchanged.
         """
         if self._cursor is not None:
             try:
-                staged, cursor = self._changes(self._cursor)
-                return self._take(staged, cursor, snapshot=False)
+                staged, cursor = self._read_changes(self._cursor)
+                return self._apply(staged, cursor, snapshot=False)
             except CursorLost:
                 self._cursor = None
-        for _ in range(_SNAPSHOTS):
+        for _ in range(_MAX_SNAPSHOTS):
             try:
-                staged, cursor = self._everything()
+                staged, cursor = self._read_snapshot()
             except CursorLost:
-                continue  # it forgot in the time that reading took
-            gone = self._resources.keys() - staged.keys()
-            change = self._take({**dict.fromkeys(gone), **staged}, cursor, snapshot=True)
+                continue  # the cursor expired while the snapshot was read
+            gone = self._index.keys() - staged.keys()
+            delta = self._apply({**dict.fromkeys(gone), **staged}, cursor, snapshot=True)
             complete, self.known = not self.known, True
-            return evolve(change, complete=complete)
-        raise BackendUnavailable("the source forgets its changes faster than it can be read")
+            return evolve(delta, complete=complete)
+        raise BackendUnavailable("the source discards its changes faster than it can be read")
 
-    def _everything(self) -> tuple[dict[Ref, Resource | None], Cursor]:
+    def _read_snapshot(self) -> tuple[dict[Ref, Resource | None], Cursor]:
         staged: dict[Ref, Resource | None] = {}
         cursor: Cursor | None = None
-        for page in self._source.snapshot(self._interest):
+        for page in self._source.snapshot(self._subscription):
             staged |= {ref(resource): resource for resource in page.put}
             cursor = page.cursor
         if cursor is None:
             raise BackendUnavailable("the source gave a snapshot without a page")
-        since, cursor = self._changes(cursor)
+        since, cursor = self._read_changes(cursor)
         return {**staged, **since}, cursor
 
-    def _changes(self, cursor: Cursor) -> tuple[dict[Ref, Resource | None], Cursor]:
+    def _read_changes(self, cursor: Cursor) -> tuple[dict[Ref, Resource | None], Cursor]:
         staged: dict[Ref, Resource | None] = {}
         more = True
         while more:
-            delta = self._source.changes(self._interest, cursor)
+            delta = self._source.changes(self._subscription, cursor)
             staged |= {ref(resource): resource for resource in delta.put}
             staged |= dict.fromkeys(delta.drop)
             cursor, more = delta.cursor, delta.more
         return staged, cursor
 
-    def _take(
+    def _apply(
         self, staged: Mapping[Ref, Resource | None], cursor: Cursor, *, snapshot: bool
     ) -> ReplicaDelta:
-        put: list[Resource] = []
-        drop: set[Ref] = set()
-        for key, resource in staged.items():
-            if resource is None:
-                if self._resources.pop(key, None) is not None:
-                    drop.add(key)
-            elif self._resources.get(key) != resource:
-                self._resources[key] = resource
-                put.append(resource)
+        changes = self._index.apply(staged)
         self._cursor = cursor
-        return ReplicaDelta(put=tuple(put), drop=frozenset(drop), snapshot=snapshot)
+        return ReplicaDelta(changes=changes, snapshot=snapshot)

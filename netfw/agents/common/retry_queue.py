@@ -1,4 +1,4 @@
-"""Agenda: what is not done yet, since when, and when to try it again."""
+"""Retry queue: keys to converge, with back-off per key."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class RetryBackoff:
     longest: float = 60.0
 
     def after(self, attempts: int) -> float:
-        """How long to wait after so many attempts that failed."""
+        """Return the pause after so many failed attempts."""
         return min(self.first * 2.0 ** min(attempts - 1, 32), self.longest)
 
 
 @frozen(kw_only=True)
 class RetryEntry:
-    """Something that is not done yet."""
+    """A key that is not converged yet."""
 
     since: float
-    """When it began to differ from what is wanted."""
+    """When it began to differ from the desired state."""
     due: float
     attempts: int = 0
     tried: float = 0.0
@@ -41,10 +41,10 @@ class RetryEntry:
 
 
 class RetryQueue(Generic[K]):
-    """Keys that are to be converged.  Each has a pause of its own: none delays another.
+    """Keys to converge, each with its own pause: none delays another.
 
-    What fails is tried again for ever.  What waits is too, in case the event that ends the wait
-    is lost or the driver has none.
+    A failed key is retried for ever.  A waiting key is too, since the event that ends the wait may
+    be lost, or the driver may have none.
     """
 
     def __init__(self, pauses: RetryBackoff) -> None:
@@ -58,17 +58,17 @@ class RetryQueue(Generic[K]):
         return key in self._pending
 
     def add(self, keys: Iterable[K], now: float) -> None:
-        """These are wanted differently now: try them at once."""
+        """Queue keys whose desired state changed, for now."""
         for key in keys:
             former = self._pending.get(key)
             since = now if former is None else former.since
             self._pending[key] = RetryEntry(since=since, due=now)
 
     def requeue(self, keys: Iterable[K], now: float) -> None:
-        """Something happened to these: try them at once.
+        """Queue keys that an event names, for now.
 
-        One that failed just now is given its first pause: an attempt may itself make the noise
-        that comes back as an event.
+        A key that failed just now keeps its first pause: the attempt itself may have caused the
+        event.
         """
         for key in keys:
             former = self._pending.get(key)
@@ -81,27 +81,27 @@ class RetryQueue(Generic[K]):
                 self._pending[key] = evolve(former, due=due)
 
     def due(self, now: float) -> frozenset[K]:
-        """What to try now."""
+        """Return the keys to converge now."""
         return frozenset(key for key, pending in self._pending.items() if pending.due <= now)
 
     def when(self, key: K) -> float:
-        """When *key*, which is on the agenda, is to be tried."""
+        """Return when *key*, which is queued, is due."""
         return self._pending[key].due
 
     def next_due(self) -> float | None:
-        """When to look again; ``None``: nothing is left to do."""
+        """Return when the next key is due; ``None``: the queue is empty."""
         return min((pending.due for pending in self._pending.values()), default=None)
 
     def record(self, outcome: Outcome[K], now: float) -> None:
-        """Note what became of an attempt."""
+        """Record the outcome of an attempt."""
         for key in outcome.done:
             self._pending.pop(key, None)
         for key, error in outcome.failed.items():
-            self._again(key, now, error, "")
+            self._retry(key, now, error, "")
         for key, reason in outcome.waiting.items():
-            self._again(key, now, None, reason)
+            self._retry(key, now, None, reason)
 
-    def _again(self, key: K, now: float, error: NetfwError | None, waits_for: str) -> None:
+    def _retry(self, key: K, now: float, error: NetfwError | None, waits_for: str) -> None:
         former = self._pending.get(key) or RetryEntry(since=now, due=now)
         attempts = former.attempts + 1
         self._pending[key] = RetryEntry(
@@ -114,17 +114,17 @@ class RetryQueue(Generic[K]):
         )
 
     def oldest(self) -> float | None:
-        """Since when something is not as it should be; ``None``: all is."""
+        """Return since when the oldest key is queued; ``None``: the queue is empty."""
         return min((pending.since for pending in self._pending.values()), default=None)
 
     @property
     def degraded(self) -> Mapping[K, str]:
-        """What failed and is tried again, with the reason."""
+        """Keys that failed and are retried, with the reason."""
         return {k: str(p.error) for k, p in self._pending.items() if p.error is not None}
 
     @property
     def waiting(self) -> Mapping[K, str]:
-        """What waits, and for what."""
+        """Keys that wait, and for what."""
         return {k: p.waits_for for k, p in self._pending.items() if p.waits_for}
 
     def __iter__(self) -> Iterator[K]:

@@ -1,4 +1,4 @@
-"""What a monitor reads of an agent: a value, and a file that holds it."""
+"""Agent status, and the status file for health checks."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ LOG = logging.getLogger(__name__)
 
 @frozen(kw_only=True)
 class AgentStatus:
-    """How an agent fares."""
+    """The state of an agent, for monitoring."""
 
     binary: str = ""
     host: str = ""
     ready: bool = False
-    """Everything that is wanted here has been converged."""
+    """The host matches the desired state."""
     lag: float = 0.0
-    """Seconds since the oldest thing that is not converged began to differ from what is wanted."""
+    """Seconds since the oldest key that is not converged began to differ."""
     errors: Mapping[str, str] = field(factory=dict)
-    """What keeps the agent as a whole from its work, such as a source that does not answer or
-    whose last word is faulty: an agent that is ready then is so by what was in force before."""
+    """Errors of the agent as a whole, such as a source that does not answer or has faulty content:
+    an agent that is ready then matches the last valid state."""
     warnings: Mapping[str, str] = field(factory=dict)
-    """What an operator should know although nothing failed, such as ports that are not filtered."""
+    """What an operator should know although nothing failed, such as unfiltered ports."""
     degraded: Mapping[str, str] = field(factory=dict)
-    """What failed and is tried again, with the reason."""
+    """Keys that failed and are retried, with the reason."""
     waiting: Mapping[str, str] = field(factory=dict)
-    """What waits, and for what."""
+    """Keys that wait, and for what."""
     passes: int = 0
     last: Counts = field(factory=Counts)
-    """Of the last pass that had something to do."""
+    """Counts of the last pass that had something to do."""
     total: Counts = field(factory=Counts)
     counts: Mapping[str, int] = field(factory=dict)
     unsent: int = 0
-    """Reports that the source has not heard yet."""
+    """Number of reports that the source has not received yet."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The status as plain data; ``lag`` in whole milliseconds."""
+        """Return the status as plain data; ``lag`` in whole milliseconds."""
         return {**asdict(self), "lag": round(self.lag, 3)}
 
 
@@ -61,8 +61,8 @@ class StatusFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._complained = False
-        self._is_mine = False
+        self._warned = False
+        self._written = False
 
     def __call__(self, status: AgentStatus) -> None:
         content = {**status.to_dict(), "pid": os.getpid(), "written_at": _now()}
@@ -72,24 +72,24 @@ class StatusFile:
             temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
             temporary.replace(self._path)
         except OSError as exc:
-            if not self._complained:
-                LOG.warning("the status file cannot be written, and is given up: %s", exc)
-            self._complained = True
+            if not self._warned:
+                LOG.warning("status file cannot be written: %s", exc)
+            self._warned = True
         else:
-            self._complained = False
-            self._is_mine = True
+            self._warned = False
+            self._written = True
 
     def remove(self) -> None:
-        """The agent ends on purpose.
+        """Remove the file, at the regular end of the agent.
 
-        One that never wrote a status was refused, and the file may be that of one that runs.
+        An agent that never wrote it leaves it: the file may belong to a running agent.
         """
-        if not self._is_mine:
+        if not self._written:
             return
         try:
             self._path.unlink(missing_ok=True)
         except OSError as exc:
-            LOG.warning("the status file cannot be removed, and is left behind: %s", exc)
+            LOG.warning("status file cannot be removed: %s", exc)
 
 
 def _now() -> str:

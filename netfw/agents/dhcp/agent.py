@@ -1,8 +1,8 @@
 """DhcpAgent: serves the networks that are assigned to this host, by a DHCP driver.
 
-It joins what decides (`desired`, `metadata`, `statuses`) with what does (`serving`), and lets
-networks be worked on at the same time: a pass orders what is to be done and tells what became of
-what was ordered.  So a network that takes long keeps nobody waiting but itself.
+It joins the modules that decide (`desired`, `metadata_proxy`, `status_reports`) with the one that
+acts (`executor`), and converges networks in parallel: a pass submits jobs to a worker pool and
+returns the results that are there.  So a slow network delays no other network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from netfw.agents.dhcp.executor import JobExecutor
 from netfw.agents.dhcp.job_tracker import JobTracker
 from netfw.agents.dhcp.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.agents.dhcp.state_report import DhcpAgentConfig, check, make_state_report
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex
+from netfw.agents.dhcp.state_report import DhcpAgentConfig, make_state_report, validate_config
 from netfw.agents.dhcp.status_reports import DhcpStatusReporter
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
@@ -40,26 +41,26 @@ LOG = logging.getLogger(__name__)
 
 @frozen
 class Garbage:
-    """What this host holds and nobody wants; removing it is tried again like anything else."""
+    """The key of everything on this host that is not desired; retried like any key."""
 
     def __str__(self) -> str:
-        return "what was left behind"
+        return "garbage"
 
 
-LEFTOVERS = Garbage()
+GARBAGE = Garbage()
 AgentKey = DhcpKey | Garbage
 """What the DHCP agent retries, each on its own."""
 
 
 @frozen
 class JobFinished(Event):
-    """Something that was ordered was carried out."""
+    """A job was executed."""
 
 
 class DhcpAgent(HostAgent[AgentKey]):
     """The work of a DHCP agent, for :class:`~netfw.agents.common.loop.Loop`.
 
-    The drivers are used, and closed by whoever made them after :meth:`close`.
+    The caller closes the drivers, after :meth:`close`.
 
     :raises ConfigError: the settings contradict each other.
     """
@@ -72,92 +73,93 @@ class DhcpAgent(HostAgent[AgentKey]):
         *,
         metadata: MetadataDriver | None = None,
     ) -> None:
-        check(settings, None if metadata is None else metadata.describe())
+        validate_config(settings, None if metadata is None else metadata.describe())
         self.binary = settings.binary
         self._settings, self._driver = settings, driver
         self._view = DhcpHostContext(
             host=settings.host, gateways=settings.gateways, metadata=settings.metadata
         )
-        self._serving = JobExecutor(settings.host, source, driver, metadata)
-        self._desired = Desired(self._view, self._serving.answers)
-        self._ledger = JobTracker()
+        self._executor = JobExecutor(settings.host, source, driver, metadata)
+        self.resources: DhcpResourceIndex = DhcpResourceIndex()
+        self._desired = Desired(self._view, self.resources, self._executor.answers)
+        self._jobs = JobTracker()
         self._statuses = DhcpStatusReporter(settings.host)
         self._sink: Sink = lambda event: None
-        self._crew: KeyedWorkerPool[NetworkId, Job, Outcome[DhcpKey]] = KeyedWorkerPool(
+        self._workers: KeyedWorkerPool[NetworkId, Job, Outcome[DhcpKey]] = KeyedWorkerPool(
             settings.threads,
-            self._serving.carry_out,
+            self._executor.execute,
             Job.then,
-            lambda: self._sink(JobFinished("something was carried out")),
+            lambda: self._sink(JobFinished("a job was executed")),
         )
-        self._leads = settings.metadata != MetadataPolicy()
+        self._runs_proxies = settings.metadata != MetadataPolicy()
         self._sweep_is_due = self._reread_is_due = False
         self._finish_by: float | None = None
-        self._faults: Mapping[str, str] = {}
+        self._problems: Mapping[str, str] = {}
 
     @property
-    def interest(self) -> Subscription:
+    def subscription(self) -> Subscription:
         return Subscription(self._settings.host, {Service.DHCP})
 
     def watch(self, sink: Sink) -> None:
         self._sink = sink
-        self._serving.watch(sink)
+        self._executor.watch(sink)
 
-    def begin(self) -> None:
-        self._faults = self._serving.faults(with_metadata=self._leads)
+    def start(self) -> None:
+        self._problems = self._executor.problems(with_metadata=self._runs_proxies)
 
     def apply_delta(self, change: ReplicaDelta) -> frozenset[AgentKey]:
         former = self._desired
         if change.complete:
-            self._desired = Desired(self._view, self._serving.answers)
-        self._desired.learn(change.put, change.drop)
+            self._desired = Desired(self._view, self.resources, self._executor.answers)
+        self._desired.apply(change.changes)
         keys = self._desired.take_changed()
         touched = self._desired.take_touched()
         if change.complete:
             keys |= former.all_keys() - self._desired.all_keys()
             touched |= frozenset(former.ports)
         self._statuses.touch(touched)
-        self._ledger.request(keys)
+        self._jobs.request(keys)
         return keys
 
     def rescan(self) -> frozenset[AgentKey]:
-        return frozenset()  # the drivers hold nothing that the source does not know of
+        return frozenset()  # every key comes from the source
 
     def handle_events(self, events: Sequence[Event]) -> frozenset[AgentKey]:
-        stirred = frozenset[DhcpKey]()
+        requeued = frozenset[DhcpKey]()
         for event in events:
             if isinstance(event, ProcessDied):
                 if event.fatal:
                     raise AgentMustEnd(event.reason)
                 LOG.warning("%s", event.reason)
             if isinstance(event, KeysChanged):
-                stirred |= self._ledger.invalidate(self._concerned(event.keys))
-        self._collect()
-        return self._ledger.news | stirred | ({LEFTOVERS} if self._sweep_is_due else frozenset())
+                requeued |= self._jobs.invalidate(self._concerned(event.keys))
+        self._record_results()
+        return self._jobs.unfinished | requeued | ({GARBAGE} if self._sweep_is_due else frozenset())
 
     def converge(self, task: ConvergeRequest[AgentKey]) -> ConvergeResult[AgentKey]:
-        self._collect()
-        self._ledger.retry(key for key in task.keys if not isinstance(key, Garbage))
+        self._record_results()
+        self._jobs.retry(key for key in task.keys if not isinstance(key, Garbage))
         if task.complete:
-            self.begin()  # what the host lacked may have come
-            self._ledger.request(self._desired.all_keys(), routine=True)
-        self._sweep_is_due |= task.complete or LEFTOVERS in task.keys
+            self.start()  # the host may have what it lacked
+            self._jobs.request(self._desired.all_keys(), routine=True)
+        self._sweep_is_due |= task.complete or GARBAGE in task.keys
         self._reread_is_due |= task.reread
         swept = self._sweep() if self._sweep_is_due else Outcome()
-        ordered = frozenset[DhcpKey]()
-        if LEFTOVERS not in swept.waiting:
-            ordered = self._give(self._ledger.orders(self._desired))
-            self._collect()
-        return self._passed(task.keys | ordered, swept)
+        submitted = frozenset[DhcpKey]()
+        if GARBAGE not in swept.waiting:
+            submitted = self._submit(self._jobs.take_jobs(self._desired))
+            self._record_results()
+        return self._result(task.keys | submitted, swept)
 
     def everything(self) -> Iterator[DriverUpdate]:
-        """All that is wanted of each driver, for a dry run: nothing is asked of the source."""
-        return self._serving.everything(self._desired.networks, self._desired.ports)
+        """Yield the complete update of each driver, for a dry run; sends no requests."""
+        return self._executor.everything(self._desired.networks, self._desired.ports)
 
     def reports(self) -> Sequence[Report]:
-        return self._statuses.take(self._desired, self._ledger.is_open)
+        return self._statuses.take(self._desired, self._jobs.is_pending)
 
     def resend_reports(self) -> None:
-        self._statuses.say_again()
+        self._statuses.resend()
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
         return make_state_report(
@@ -165,95 +167,96 @@ class DhcpAgent(HostAgent[AgentKey]):
         )
 
     def counts(self) -> Mapping[str, int]:
-        wishes = self._desired.networks
-        served = [wishes[id] for id in self._ledger.networks if id in wishes]
+        specs = self._desired.networks
+        served = [specs[id] for id in self._jobs.networks if id in specs]
         return {
-            "networks": len(self._ledger.networks),
-            "subnets": sum(len(wish.subnets) for wish in served),
-            "ports": len(self._ledger.ports),
+            "networks": len(self._jobs.networks),
+            "subnets": sum(len(spec.subnets) for spec in served),
+            "ports": len(self._jobs.ports),
         }
 
     def warnings(self) -> Mapping[str, str]:
-        return self._faults
+        return self._problems
 
     def close(self) -> None:
-        """Begin nothing more; what is served stays so."""
-        self._crew.close()
+        """Start no more jobs; what is served stays so."""
+        self._workers.close()
 
     def _sweep(self) -> Outcome[AgentKey]:
-        """Remove what nobody wants, alone: what nobody has begun is ordered again afterwards."""
-        for order in self._crew.recall():
-            self._ledger.recall(order)
-        if self._crew.busy:
-            return self._let_finish()
-        self._collect()
+        """Remove garbage while no job is running; queued jobs are submitted again afterwards."""
+        for job in self._workers.cancel_queued():
+            self._jobs.cancel(job)
+        if self._workers.busy:
+            return self._await_idle()
+        self._record_results()
         self._sweep_is_due, self._finish_by = False, None
         try:
             if self._reread_is_due:
-                self._serving.reread()
+                self._executor.reread()
                 self._reread_is_due = False
-            gone = self._serving.sweep(self._desired.networks, self._desired.ports)
+            gone = self._executor.sweep(self._desired.networks, self._desired.ports)
         except BackendLocked:
             self._sweep_is_due = True
-            raise  # and what is to be served, and said of ports, is another agent's, too
+            raise  # another agent serves, and reports the ports
         except NetfwError as exc:
-            return Outcome(failed={LEFTOVERS: exc})
-        self._ledger.request(gone)  # so that their ports are given back
-        return Outcome(done=frozenset({LEFTOVERS}))
+            return Outcome(failed={GARBAGE: exc})
+        self._jobs.request(gone)  # to release their ports
+        return Outcome(done=frozenset({GARBAGE}))
 
-    def _let_finish(self) -> Outcome[AgentKey]:
-        """Order nothing for a moment, so that what is at work ends; not longer."""
+    def _await_idle(self) -> Outcome[AgentKey]:
+        """Submit nothing until the running jobs end, for a limited time."""
         now = time.monotonic()
         if self._finish_by is None:
             self._finish_by = now + self._settings.pause
         if now < self._finish_by:
-            return Outcome(waiting={LEFTOVERS: "the end of what is being served"})
+            return Outcome(waiting={GARBAGE: "the end of running jobs"})
         self._sweep_is_due, self._finish_by = False, None
-        late = BackendUnavailable("it cannot be removed beside a network that takes long")
-        return Outcome(failed={LEFTOVERS: late})
+        late = BackendUnavailable("it cannot be removed while the job of a network is running")
+        return Outcome(failed={GARBAGE: late})
 
-    def _give(self, orders: Iterable[Job]) -> frozenset[DhcpKey]:
-        """Have *orders* carried out, and wait a moment for them; their keys."""
-        given = tuple(orders)
-        for order in given:
-            self._crew.give(order.network, order, urgent=order.wish is None)
-        self._crew.wait((order.network for order in given), self._settings.patience)
-        return frozenset(key for order in given for key in order)
+    def _submit(self, jobs: Iterable[Job]) -> frozenset[DhcpKey]:
+        """Submit *jobs* and wait a moment for them; return their keys."""
+        submitted = tuple(jobs)
+        for job in submitted:
+            self._workers.submit(job.network, job, urgent=job.spec is None)
+        self._workers.wait((job.network for job in submitted), self._settings.patience)
+        return frozenset(key for job in submitted for key in job)
 
-    def _collect(self) -> None:
-        for report in self._crew.collect():
-            self._ledger.take(report.order, report.result)
+    def _record_results(self) -> None:
+        for executed in self._workers.take_results():
+            self._jobs.record(executed.job, executed.result)
 
-    def _passed(
+    def _result(
         self, keys: Iterable[AgentKey], swept: Outcome[AgentKey]
     ) -> ConvergeResult[AgentKey]:
-        settled = self._ledger.take_settled()
-        self._statuses.settle(settled)
-        open = (key for key in keys if not isinstance(key, Garbage) and self._ledger.is_open(key))
-        waiting: dict[AgentKey, str] = dict.fromkeys(open, "being served")
+        results = self._jobs.take_results()
+        self._statuses.record(results)
+        is_pending = self._jobs.is_pending
+        pending = (key for key in keys if not isinstance(key, Garbage) and is_pending(key))
+        waiting: dict[AgentKey, str] = dict.fromkeys(pending, "its job")
         waiting |= swept.waiting
-        waiting |= {key: why for key, why in settled.waiting.items()}  # noqa: C416 - wider keys
+        waiting |= {key: why for key, why in results.waiting.items()}  # noqa: C416 - wider keys
         failed: dict[AgentKey, NetfwError] = dict(swept.failed)
-        failed |= {key: error for key, error in settled.failed.items()}  # noqa: C416
-        done = swept.done | settled.done
-        return ConvergeResult(outcome=Outcome(done, failed, waiting), counts=settled.counts)
+        failed |= {key: error for key, error in results.failed.items()}  # noqa: C416
+        done = swept.done | results.done
+        return ConvergeResult(outcome=Outcome(done, failed, waiting), counts=results.counts)
 
     def _concerned(self, keys: Iterable[Hashable]) -> frozenset[DhcpKey]:
-        """What is to be looked at, of what drivers speak of."""
-        found: set[DhcpKey] = set()
+        """Return the keys to converge after an event of a driver about *keys*."""
+        concerned: set[DhcpKey] = set()
         for key in keys:
             match key:
                 case RouterKey():
-                    network = self._serving.network_of(key)
-                    found |= set() if network is None else {NetworkKey(network)}
+                    network = self._executor.network_of(key)
+                    concerned |= set() if network is None else {NetworkKey(network)}
                 case NetworkKey() | PortKey():
-                    found.add(key)
-        return frozenset(key for key in found if self._is_known(key))
+                    concerned.add(key)
+        return frozenset(key for key in concerned if self._is_known(key))
 
     def _is_known(self, key: DhcpKey) -> bool:
         if isinstance(key, NetworkKey):
-            return key.network in self._desired.networks or self._ledger.is_served(key)
-        return key.port in self._desired.ports or self._ledger.is_served(key)
+            return key.network in self._desired.networks or self._jobs.is_served(key)
+        return key.port in self._desired.ports or self._jobs.is_served(key)
 
 
 __all__ = ["DhcpAgent", "DhcpAgentConfig", "Garbage"]

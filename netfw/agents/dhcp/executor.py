@@ -1,7 +1,7 @@
-"""Serving: carries out the orders of one network at a time, with the host's drivers.
+"""Executor of jobs: converges one network at a time with the drivers of the host.
 
-A network is served before its metadata proxy runs in its place, and its proxy is gone before it
-is.  What becomes of the proxy is the network's own trouble, never that of its ports.
+A network is served before its metadata proxy starts in its namespace, and the proxy is removed
+before the network.  An error of the proxy degrades the network, never its ports.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+from netfw.agents.common.agent import refresh
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.refresh import refresh
 from netfw.agents.dhcp.jobs import Job, NetworkSpec, RemoveNetwork
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import ReleaseDhcpPort
@@ -28,7 +28,7 @@ from netfw.plan import Outcome, Update
 
 
 class JobExecutor:
-    """Does what orders say.  Called by several threads, never by two for one network."""
+    """Executes jobs.  Called by several threads, never by two for one network."""
 
     def __init__(
         self,
@@ -41,27 +41,27 @@ class JobExecutor:
         self._driver, self._metadata = driver, metadata
         self._lock = threading.Lock()
         self._proxies: dict[MetadataKey, NetworkId] = {}
-        """For which network the proxy of a key runs, or is about to."""
+        """The network that the proxy of a key runs for, or is about to."""
         self.answers: dict[NetworkId, ServerPort] = {}
-        """The ports that were asked for, by the network that is served from each."""
+        """The server ports that the source returned on request, by network."""
 
-    def carry_out(self, order: Job) -> Outcome[DhcpKey]:
-        """Do *order*; what became of each of its keys.  Never raises."""
+    def execute(self, job: Job) -> Outcome[DhcpKey]:
+        """Execute *job*; return the outcome of each of its keys.  Never raises."""
         try:
-            return self._carry_out(order)
+            return self._execute(job)
         except NetfwError as exc:
             error = exc
         except Exception as exc:  # noqa: BLE001 - a defect degrades its network, not the agent
-            error = DriverCrashed(f"a defect of the agent itself: {type(exc).__name__}: {exc}")
+            error = DriverCrashed(f"internal error: {type(exc).__name__}: {exc}")
             error.__cause__ = exc
-        return Outcome(failed=dict.fromkeys(order, error))
+        return Outcome(failed=dict.fromkeys(job, error))
 
     def network_of(self, key: RouterKey) -> NetworkId | None:
-        """The network for which the proxy of a router runs."""
+        """Return the network that the proxy of a router runs for."""
         return self._proxies.get(key)
 
     def reread(self) -> None:
-        """Have the drivers read the machine instead of trusting what they were told of it.
+        """Have the drivers read the machine instead of trusting their mirrors.
 
         :raises BackendUnavailable: the machine does not answer.
         """
@@ -69,17 +69,19 @@ class JobExecutor:
             refresh(driver)
 
     def sweep(
-        self, wishes: Mapping[NetworkId, NetworkSpec], ports: Iterable[PortId]
+        self, specs: Mapping[NetworkId, NetworkSpec], ports: Iterable[PortId]
     ) -> set[NetworkKey]:
-        """Remove all that the drivers hold but these; the networks that went.  Called alone.
+        """Remove everything but these from the drivers; return the networks that were removed.
+
+        Called while no job is running.
 
         :raises NetfwError: something cannot be removed.
         """
-        keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, wishes), *map(PortKey, ports)])
+        keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, specs), *map(PortKey, ports)])
         gone = {k for k in self._driver.present() if isinstance(k, NetworkKey) and k not in keep}
         if self._metadata is not None:
-            wanted = (wish.proxying for wish in wishes.values())
-            keys = {each.key for each in wanted if each is not None and each.key is not None}
+            specified = (spec.proxy for spec in specs.values())
+            keys = {proxy.key for proxy in specified if proxy is not None and proxy.key is not None}
             proxies: Update[MetadataKey, MetadataProxy] = Update(
                 complete=True, keep=frozenset(keys)
             )
@@ -89,108 +91,109 @@ class JobExecutor:
         return gone
 
     def watch(self, sink: Sink) -> None:
-        """Have the drivers tell *sink* what happens."""
+        """Have the drivers send their events to *sink*."""
         for driver in self._drivers():
             driver.watch(sink)
 
-    def faults(self, *, with_metadata: bool) -> dict[str, str]:
-        """What this host lacks for each driver that is used."""
+    def problems(self, *, with_metadata: bool) -> dict[str, str]:
+        """Return what this host lacks, for each driver in use."""
         used = self._drivers() if with_metadata else (self._driver,)
-        found = {f"driver {each.describe().name}": each.problems() for each in used}
-        return {name: "; ".join(faults) for name, faults in found.items() if faults}
+        texts = {f"driver {driver.describe().name}": driver.problems() for driver in used}
+        return {name: "; ".join(problems) for name, problems in texts.items() if problems}
 
     def everything(
-        self, wishes: Mapping[NetworkId, NetworkSpec], ports: Mapping[PortId, DhcpPort]
+        self, specs: Mapping[NetworkId, NetworkSpec], ports: Mapping[PortId, DhcpPort]
     ) -> Iterator[DriverUpdate]:
-        """All that is wanted of each driver, as far as it can be said without asking."""
+        """Yield the complete update of each driver, without requests to the source."""
         put: dict[DhcpKey, DhcpValue] = {}
         proxies: dict[MetadataKey, MetadataProxy] = {}
         homes: dict[MetadataKey, NetworkKey] = {}
         refused: dict[DhcpKey, NetfwError] = {}
-        for id, wish in wishes.items():
-            if wish.own is None:
-                refused[NetworkKey(id)] = NotFound("the agent asks for a port to serve it from")
+        for id, spec in specs.items():
+            if spec.own is None:
+                refused[NetworkKey(id)] = NotFound("the agent requests a port to serve it from")
                 continue
-            put[NetworkKey(id)] = wish.value(wish.own)
-            place = self._driver.location(id, wish.own)
-            if wish.proxying is not None and wish.proxying.key is not None and place is not None:
-                proxies[wish.proxying.key] = wish.proxying.proxy(place)
-                homes[wish.proxying.key] = NetworkKey(id)
+            put[NetworkKey(id)] = spec.value(spec.own)
+            location = self._driver.location(id, spec.own)
+            if spec.proxy is not None and spec.proxy.key is not None and location is not None:
+                proxies[spec.proxy.key] = spec.proxy.make_proxy(location)
+                homes[spec.proxy.key] = NetworkKey(id)
         put |= {PortKey(id): port for id, port in ports.items()}
         update = Update(put=put, complete=True, keep=frozenset(refused))
         yield DriverUpdate("dhcp", self._driver, update, refused)
         if self._metadata is not None:
-            led = Update(put=proxies, complete=True)
-            yield DriverUpdate("metadata", self._metadata, led, follows=homes)
+            proxying = Update(put=proxies, complete=True)
+            yield DriverUpdate("metadata", self._metadata, proxying, follows=homes)
 
     def _drivers(self) -> tuple[HostDriver[Any, Any], ...]:
         return (self._driver,) if self._metadata is None else (self._driver, self._metadata)
 
-    def _carry_out(self, order: Job) -> Outcome[DhcpKey]:
-        match order.wish:
+    def _execute(self, job: Job) -> Outcome[DhcpKey]:
+        match job.spec:
             case RemoveNetwork():
-                return self._remove(order)
-            case NetworkSpec() as wish:
-                return self._serve(order, wish)
+                return self._remove(job)
+            case NetworkSpec() as spec:
+                return self._serve(job, spec)
             case None:
-                return self._converge(order)
+                return self._converge(job)
 
-    def _remove(self, order: Job) -> Outcome[DhcpKey]:
-        """Serve the network no longer."""
-        key = NetworkKey(order.network)
-        self.answers.pop(order.network, None)
-        self._drop_proxies(order.network, but=None)
-        outcome = self._converge(order, {key})
+    def _remove(self, job: Job) -> Outcome[DhcpKey]:
+        """Stop serving the network."""
+        key = NetworkKey(job.network)
+        self.answers.pop(job.network, None)
+        self._drop_proxies(job.network, but=None)
+        outcome = self._converge(job, {key})
         if key in outcome.done:
             try:
-                self._source.request(ReleaseDhcpPort(network=order.network, host=self._host))
+                self._source.request(ReleaseDhcpPort(network=job.network, host=self._host))
             except NetfwError as exc:
                 return _with_failed(outcome, key, exc)
         return outcome
 
-    def _serve(self, order: Job, wish: NetworkSpec) -> Outcome[DhcpKey]:
-        key = NetworkKey(order.network)
+    def _serve(self, job: Job, spec: NetworkSpec) -> Outcome[DhcpKey]:
+        key = NetworkKey(job.network)
         try:
-            server = wish.own or self._answer(wish)
+            server = spec.own or self._request_port(spec)
         except NetfwError as exc:
-            outcome = self._converge(order)  # it may be served as before
+            outcome = self._converge(job)  # the network stays as it is
             return _with_failed(outcome, key, exc)
-        outcome = self._converge(order, network=wish.value(server))
+        outcome = self._converge(job, network=spec.value(server))
         if key not in outcome.done:
             return outcome
         try:
-            self._converge_proxy(order.network, server, wish.proxying)
+            self._converge_proxy(job.network, server, spec.proxy)
         except NetfwError as exc:
             return _with_failed(outcome, key, exc)
         return outcome
 
-    def _answer(self, wish: NetworkSpec) -> ServerPort:
-        port = self._source.request(wish.request)
-        missing = wish.request.subnets - {fixed.subnet_id for fixed in port.fixed_ips}
+    def _request_port(self, spec: NetworkSpec) -> ServerPort:
+        port = self._source.request(spec.request)
+        missing = spec.request.subnets - {fixed.subnet_id for fixed in port.fixed_ips}
         if missing:
             names = ", ".join(sorted(map(str, missing)))
             raise Conflict(f"port {port.id}, which DHCP is served from, has no address on {names}")
-        server = self.answers[wish.request.network] = wish.server(port)
+        server = self.answers[spec.request.network] = spec.server(port)
         return server
 
     def _converge_proxy(
-        self, network: NetworkId, server: ServerPort, wanted: ProxySpec | None
+        self, network: NetworkId, server: ServerPort, spec: ProxySpec | None
     ) -> None:
-        """Have metadata requests of the network led to the metadata agent, or not."""
-        key = None if wanted is None else wanted.key
+        """Start, change or remove the metadata proxy of the network."""
+        key = None if spec is None else spec.key
         self._drop_proxies(network, but=key)
-        if wanted is None or self._metadata is None:
+        if spec is None or self._metadata is None:
             return
         if key is None:
-            raise Conflict(wanted.fault)
-        place = self._driver.location(network, server)
-        if place is None:
+            raise Conflict(spec.problem)
+        location = self._driver.location(network, server)
+        if location is None:
             name = self._driver.describe().name
             raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")
-        self._claim(key, network)
-        converge_isolated(self._metadata, Update(put={key: wanted.proxy(place)})).raise_failed()
+        self._reserve(key, network)
+        proxy = spec.make_proxy(location)
+        converge_isolated(self._metadata, Update(put={key: proxy})).raise_failed()
 
-    def _claim(self, key: MetadataKey, network: NetworkId) -> None:
+    def _reserve(self, key: MetadataKey, network: NetworkId) -> None:
         with self._lock:
             holder = self._proxies.setdefault(key, network)
         if holder != network:
@@ -213,15 +216,15 @@ class JobExecutor:
 
     def _converge(
         self,
-        order: Job,
+        job: Job,
         drop: Set[NetworkKey] = frozenset(),
         network: DhcpNetwork | None = None,
     ) -> Outcome[DhcpKey]:
         put: dict[DhcpKey, DhcpValue] = {}
         if network is not None:
-            put[NetworkKey(order.network)] = network
-        put |= {key: port for key, port in order.put.items()}  # noqa: C416 - wider keys
-        return converge_isolated(self._driver, Update(put=put, drop=order.drop | drop))
+            put[NetworkKey(job.network)] = network
+        put |= {key: port for key, port in job.put.items()}  # noqa: C416 - wider keys
+        return converge_isolated(self._driver, Update(put=put, drop=job.drop | drop))
 
 
 def _with_failed(outcome: Outcome[DhcpKey], key: DhcpKey, error: NetfwError) -> Outcome[DhcpKey]:

@@ -1,4 +1,4 @@
-"""Ledger: which keys are to be ordered, which are on order, and what came of them.  Pure."""
+"""Job tracker: keys to submit, keys in submitted jobs, and their results.  Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from netfw.plan import Outcome
 
 @define
 class JobResults:
-    """What became of keys since somebody asked."""
+    """The results of keys since the last `JobTracker.take_results`."""
 
     done: set[DhcpKey] = field(factory=set)
     failed: dict[DhcpKey, NetfwError] = field(factory=dict)
@@ -42,17 +42,17 @@ class JobResults:
 
 @define
 class JobBuilder:
-    """An order that is being written."""
+    """A job under construction."""
 
-    wish: NetworkSpec | RemoveNetwork | None = None
+    spec: NetworkSpec | RemoveNetwork | None = None
     put: dict[PortKey, DhcpPort] = field(factory=dict)
     drop: set[PortKey] = field(factory=set)
     serials: dict[DhcpKey, int] = field(factory=dict)
 
-    def order(self, network: NetworkId) -> Job:
+    def build(self, network: NetworkId) -> Job:
         return Job(
             network=network,
-            wish=self.wish,
+            spec=self.spec,
             put=self.put,
             drop=frozenset(self.drop),
             serials=self.serials,
@@ -60,166 +60,166 @@ class JobBuilder:
 
 
 class JobTracker:
-    """Of each key the newest order counts, and it is on order until that one was carried out."""
+    """Tracks each key by its newest job: it is submitted until that job was executed."""
 
     def __init__(self) -> None:
-        self._demanded: set[DhcpKey] = set()
+        self._requested: set[DhcpKey] = set()
         self._routine: set[DhcpKey] = set()
-        """Of those, and of those on order, the ones that nothing but routine calls for."""
-        self._ordered: dict[DhcpKey, int] = {}
+        """Requested or submitted keys that only a complete pass asks for."""
+        self._submitted: dict[DhcpKey, int] = {}
         self._serial = 0
-        self._stirred: set[DhcpKey] = set()
-        """Keys on order of which something was heard since."""
-        self._homes: dict[PortId, NetworkId] = {}
-        """On which network the driver was told that a port is."""
+        self._invalidated: set[DhcpKey] = set()
+        """Submitted keys that an event named since."""
+        self._driver_networks: dict[PortId, NetworkId] = {}
+        """The network that the driver has each port on."""
         self._moving: set[PortKey] = set()
-        """Ports that are to be on another network, once they are gone from where they were."""
-        self._settled = JobResults()
+        """Ports that move to another network, once the driver has dropped them."""
+        self._results = JobResults()
         self.networks: set[NetworkId] = set()
-        """Those that are served."""
+        """The networks that are served."""
         self.ports: set[PortId] = set()
-        """Those that are served."""
+        """The ports that are served."""
 
     @property
-    def news(self) -> frozenset[DhcpKey]:
-        """The keys of which something became, or which are to be ordered."""
-        return frozenset(self._settled) | self._demanded
+    def unfinished(self) -> frozenset[DhcpKey]:
+        """The keys that have a new result, or are requested."""
+        return frozenset(self._results) | self._requested
 
-    def is_open(self, key: DhcpKey) -> bool:
-        """Whether a key is to be ordered, or on order."""
-        return key in self._demanded or key in self._ordered
+    def is_pending(self, key: DhcpKey) -> bool:
+        """Return whether a key is requested or submitted."""
+        return key in self._requested or key in self._submitted
 
     def is_served(self, key: DhcpKey) -> bool:
-        """Whether the driver is known to hold a key."""
+        """Return whether the driver has a key."""
         return (
             key.network in self.networks if isinstance(key, NetworkKey) else key.port in self.ports
         )
 
     def request(self, keys: Iterable[DhcpKey], *, routine: bool = False) -> None:
-        """Have *keys* ordered, whatever is on order."""
+        """Request *keys*, submitted or not."""
         for key in keys:
             if not routine:
                 self._routine.discard(key)
-            elif not self.is_open(key):
+            elif not self.is_pending(key):
                 self._routine.add(key)
-            self._demanded.add(key)
-            self._settled.discard(key)
+            self._requested.add(key)
+            self._results.discard(key)
 
     def invalidate(self, keys: Iterable[DhcpKey]) -> frozenset[DhcpKey]:
-        """Something was heard of *keys*, perhaps the noise of their own order: those to try again.
+        """Handle an event about *keys*; return those that the caller requeues.
 
-        What is on order is ordered again if that was well, as it may have been spoilt since.  What
-        failed is not: whoever tries it again by himself has his pauses.
+        A submitted key is requested again after its job, if that succeeds: the event may come from
+        the job itself, or from a later change.  A failed key is left to its own retry.
         """
         again: set[DhcpKey] = set()
         for key in keys:
-            if key in self._ordered:
-                self._stirred.add(key)
-            elif key in self._settled and key not in self._settled.failed:
+            if key in self._submitted:
+                self._invalidated.add(key)
+            elif key in self._results and key not in self._results.failed:
                 self.request({key})
             else:
                 again.add(key)
         return frozenset(again)
 
     def retry(self, keys: Iterable[DhcpKey]) -> None:
-        """Have those of *keys* ordered that are not on order, and of which nothing became."""
+        """Request those of *keys* that are neither submitted nor have a new result."""
         self.request(
-            key for key in tuple(keys) if key not in self._ordered and key not in self._settled
+            key for key in tuple(keys) if key not in self._submitted and key not in self._results
         )
 
-    def orders(self, desired: Desired) -> list[Job]:
-        """Orders, one for each network, for all that is to be ordered."""
+    def take_jobs(self, desired: Desired) -> list[Job]:
+        """Return jobs for all requested keys, one for each network."""
         self._serial += 1
-        keys, self._demanded = self._demanded, set()
-        drafts: dict[NetworkId, JobBuilder] = defaultdict(JobBuilder)
-        for key in keys | self._left_behind(keys, desired):
-            network = self._draft(key, desired, drafts)
+        keys, self._requested = self._requested, set()
+        builders: dict[NetworkId, JobBuilder] = defaultdict(JobBuilder)
+        for key in keys | self._unserved_ports(keys, desired):
+            network = self._add_to_job(key, desired, builders)
             if network is None:
-                self._settled.done.add(key)  # nobody was told of it, and nobody wants it
+                self._results.done.add(key)  # neither desired nor known to the driver
             else:
-                self._ordered[key] = self._serial
-                drafts[network].serials[key] = self._serial
-        return [draft.order(network) for network, draft in drafts.items()]
+                self._submitted[key] = self._serial
+                builders[network].serials[key] = self._serial
+        return [builder.build(network) for network, builder in builders.items()]
 
-    def recall(self, order: Job) -> None:
-        """An order was taken back before anybody began it."""
-        for key, serial in order.serials.items():
-            if self._ordered.get(key) == serial:
-                del self._ordered[key]
-                self._demanded.add(key)
+    def cancel(self, job: Job) -> None:
+        """Request the keys of a job again that was cancelled before it started."""
+        for key, serial in job.serials.items():
+            if self._submitted.get(key) == serial:
+                del self._submitted[key]
+                self._requested.add(key)
 
-    def take(self, order: Job, outcome: Outcome[DhcpKey]) -> None:
-        """An order was carried out."""
-        for key in order:
-            put = key in order.put or (
-                isinstance(key, NetworkKey) and not isinstance(order.wish, RemoveNetwork)
+    def record(self, job: Job, outcome: Outcome[DhcpKey]) -> None:
+        """Record the outcome of a job."""
+        for key in job:
+            put = key in job.put or (
+                isinstance(key, NetworkKey) and not isinstance(job.spec, RemoveNetwork)
             )
             counts = self._count(key, put, outcome)
             if key in outcome.done:
-                self._note(key, put)
-            if self._ordered.get(key) != order.serials[key]:
-                continue  # a newer one is on its way
-            del self._ordered[key]
+                self._record_served(key, put)
+            if self._submitted.get(key) != job.serials[key]:
+                continue  # a newer job has it
+            del self._submitted[key]
             if key in self._moving and key in outcome.done:
                 self._moving.discard(key)
-                self._demanded.add(key)
-            if key in self._stirred:
-                self._stirred.discard(key)
+                self._requested.add(key)
+            if key in self._invalidated:
+                self._invalidated.discard(key)
                 if key not in outcome.failed:
-                    self._demanded.add(key)
-            if key in self._demanded:
+                    self._requested.add(key)
+            if key in self._requested:
                 continue
-            self._settle(key, outcome)
-            self._settled.counts += counts
+            self._record_result(key, outcome)
+            self._results.counts += counts
             self._routine.discard(key)
 
-    def take_settled(self) -> JobResults:
-        """What became of keys since this was last asked."""
-        settled, self._settled = self._settled, JobResults()
-        return settled
+    def take_results(self) -> JobResults:
+        """Return the results of keys since the last call."""
+        results, self._results = self._results, JobResults()
+        return results
 
-    def _left_behind(self, keys: Iterable[DhcpKey], desired: Desired) -> set[DhcpKey]:
-        """Ports of networks among *keys* that are not served: perhaps they wait for the network."""
+    def _unserved_ports(self, keys: Iterable[DhcpKey], desired: Desired) -> set[DhcpKey]:
+        """Return ports of networks among *keys* that are not served: they may wait for it."""
         networks = [key.network for key in keys if isinstance(key, NetworkKey)]
-        wanted = (each for id in networks for each in desired.ports_of(id) if each in desired.ports)
-        return {PortKey(id) for id in wanted if id not in self.ports}
+        ports = (port for id in networks for port in desired.ports_of(id) if port in desired.ports)
+        return {PortKey(port) for port in ports if port not in self.ports}
 
-    def _draft(
-        self, key: DhcpKey, desired: Desired, drafts: Mapping[NetworkId, JobBuilder]
+    def _add_to_job(
+        self, key: DhcpKey, desired: Desired, builders: Mapping[NetworkId, JobBuilder]
     ) -> NetworkId | None:
-        """Write down what is wanted of *key*, and say where; ``None``: nothing is."""
+        """Add *key* to the job of its network, and return that; ``None``: nothing to do."""
         if isinstance(key, NetworkKey):
-            drafts[key.network].wish = desired.networks.get(key.network, RemoveNetwork())
+            builders[key.network].spec = desired.networks.get(key.network, RemoveNetwork())
             return key.network
-        value, home = desired.ports.get(key.port), self._homes.get(key.port)
-        if home is not None and (value is None or value.network != home):
+        value, former = desired.ports.get(key.port), self._driver_networks.get(key.port)
+        if former is not None and (value is None or value.network != former):
             if value is not None:
                 self._moving.add(key)
-            drafts[home].drop.add(key)
-            return home
+            builders[former].drop.add(key)
+            return former
         if value is None:
             return None
-        drafts[value.network].put[key] = value
-        self._homes[key.port] = value.network
+        builders[value.network].put[key] = value
+        self._driver_networks[key.port] = value.network
         return value.network
 
-    def _note(self, key: DhcpKey, put: bool) -> None:
-        """The driver holds a key, or holds it no longer."""
+    def _record_served(self, key: DhcpKey, put: bool) -> None:
+        """Record that the driver has a key, or has dropped it."""
         if isinstance(key, NetworkKey):
             (self.networks.add if put else self.networks.discard)(key.network)
         elif put:
             self.ports.add(key.port)
         else:
             self.ports.discard(key.port)
-            self._homes.pop(key.port, None)
+            self._driver_networks.pop(key.port, None)
 
-    def _settle(self, key: DhcpKey, outcome: Outcome[DhcpKey]) -> None:
+    def _record_result(self, key: DhcpKey, outcome: Outcome[DhcpKey]) -> None:
         if key in outcome.done:
-            self._settled.done.add(key)
+            self._results.done.add(key)
         elif key in outcome.failed:
-            self._settled.failed[key] = outcome.failed[key]
+            self._results.failed[key] = outcome.failed[key]
         else:
-            self._settled.waiting[key] = outcome.waiting.get(key, "nobody spoke of it")
+            self._results.waiting[key] = outcome.waiting.get(key, "a result of the driver")
 
     def _count(self, key: DhcpKey, put: bool, outcome: Outcome[DhcpKey]) -> Counts:
         served = self.is_served(key)

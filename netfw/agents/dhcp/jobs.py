@@ -1,4 +1,4 @@
-"""Orders: what is to be done for one network, as values that a thread can take away.  Pure."""
+"""Jobs: what to do for one network, as values for a worker thread.  Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from netfw.model.subnet import Subnet
 
 @frozen(kw_only=True)
 class NetworkSpec:
-    """A network that is to be served here, but for the port that it is served from."""
+    """The desired service of a network, without the port that it is served from."""
 
     request: EnsureDhcpPort
-    """What to ask the source for, where *own* is not there."""
+    """The request for a server port, sent to the source unless *own* is set."""
     own: ServerPort | None = None
-    """The answer, as far as the source has given it by itself."""
+    """The server port, if the source published it already."""
     subnets: tuple[Subnet, ...]
     mtu: int
     dns_domain: str = ""
@@ -33,7 +33,7 @@ class NetworkSpec:
     peers: tuple[IpInterface, ...] = ()
     gateways: bool = False
     """Serve from the gateways' addresses."""
-    proxying: ProxySpec | None = None
+    proxy: ProxySpec | None = None
 
     @property
     def served(self) -> tuple[Subnet, ...]:
@@ -41,11 +41,11 @@ class NetworkSpec:
         return tuple(subnet for subnet in self.subnets if subnet.enable_dhcp)
 
     def server(self, port: Port) -> ServerPort:
-        """*port* as the network is served from it."""
+        """Return the server port of the network, made from *port*."""
         return ServerPort(id=port.id, mac=port.mac, addresses=self._addresses(port))
 
     def value(self, server: ServerPort) -> DhcpNetwork:
-        """The network as it is served from *server*."""
+        """Return the driver's value of the network, served from *server*."""
         return DhcpNetwork(
             server=server,
             subnets=self.subnets,
@@ -53,7 +53,7 @@ class NetworkSpec:
             dns_domain=self.dns_domain,
             options=self.options,
             peers=self.peers,
-            metadata_for=frozenset() if self.proxying is None else self.proxying.subnets,
+            metadata_for=frozenset() if self.proxy is None else self.proxy.subnets,
         )
 
     def _addresses(self, port: Port) -> tuple[IpInterface, ...]:
@@ -68,34 +68,34 @@ class NetworkSpec:
 
 @frozen
 class RemoveNetwork:
-    """A network that is not to be served here."""
+    """Stop serving a network on this host."""
 
 
 @frozen(kw_only=True)
 class Job:
-    """What is to be done for one network: a part of it, or all."""
+    """The changes of one network: the network itself, some of its ports, or both."""
 
     network: NetworkId
-    wish: NetworkSpec | RemoveNetwork | None = None
-    """``None``: the network itself is not in question."""
+    spec: NetworkSpec | RemoveNetwork | None = None
+    """``None``: the network itself does not change."""
     put: Mapping[PortKey, DhcpPort] = field(factory=dict)
     drop: frozenset[PortKey] = frozenset()
     serials: Mapping[DhcpKey, int] = field(factory=dict)
-    """Which order of its agent each key is from."""
+    """The serial number of the job that each key is from."""
 
     def __iter__(self) -> Iterator[DhcpKey]:
-        """The keys in question."""
-        if self.wish is not None:
+        """Yield the keys that the job is about."""
+        if self.spec is not None:
             yield NetworkKey(self.network)
         yield from self.put
         yield from self.drop
 
     def then(self, newer: Job) -> Job:
-        """Both at once: what *newer* says, and what it does not speak of."""
+        """Return both jobs as one; *newer* wins where both name a key."""
         put = {key: value for key, value in self.put.items() if key not in newer.drop}
         return evolve(
             newer,
-            wish=self.wish if newer.wish is None else newer.wish,
+            spec=self.spec if newer.spec is None else newer.spec,
             put={**put, **newer.put},
             drop=(self.drop - newer.put.keys()) | newer.drop,
             serials={**self.serials, **newer.serials},
@@ -103,7 +103,7 @@ class Job:
 
 
 def on_subnets(fixed_ips: Iterable[FixedIp], subnets: Iterable[Subnet]) -> tuple[IpInterface, ...]:
-    """The addresses that are on *subnets*, with their prefixes."""
+    """Return the addresses on *subnets*, with their prefix lengths."""
     lengths = {subnet.id: subnet.cidr.prefixlen for subnet in subnets}
     return tuple(
         ip_interface(f"{fixed.address}/{lengths[fixed.subnet_id]}")

@@ -1,4 +1,4 @@
-"""Whether, for whom and under whose name a metadata proxy is to run beside a DHCP server.  Pure."""
+"""Which networks get a metadata proxy beside their DHCP server, and under which key.  Pure."""
 
 from __future__ import annotations
 
@@ -22,69 +22,69 @@ METADATA_NETWORK: Final = IPv4Network("169.254.0.0/16")
 
 @frozen(kw_only=True)
 class MetadataPolicy:
-    """What the operator decided."""
+    """The operator's choice of networks with a metadata proxy."""
 
     force: bool = False
-    """Every network that is served has a proxy."""
+    """Every served network has a proxy."""
     isolated: bool = False
-    """Those have one from whose subnets no router leads to the metadata service."""
+    """Networks have one if a subnet has no router that leads to the metadata service."""
     network: bool = False
-    """Those have one whose addresses are those of the metadata service: for their router."""
+    """Networks with the metadata service's addresses have one, for their router."""
 
 
 @frozen(kw_only=True)
 class ProxySpec:
-    """What is wanted of a metadata proxy for a network."""
+    """The desired metadata proxy of a network."""
 
     subnets: frozenset[SubnetId]
-    """Whose instances reach the metadata service through the DHCP server's port."""
+    """The subnets whose instances reach the metadata service through the DHCP server's port."""
     key: MetadataKey | None
-    """Whose requests the proxy passes on; ``None``: it cannot be said."""
-    fault: str = ""
-    """Why not."""
+    """The network or router whose requests the proxy forwards; ``None``: undecidable."""
+    problem: str = ""
+    """Why there is no key."""
 
-    def proxy(self, place: DhcpLocation) -> MetadataProxy:
-        """The proxy in the place of the DHCP server."""
+    def make_proxy(self, location: DhcpLocation) -> MetadataProxy:
+        """Return the proxy in the namespace of the DHCP server."""
         address = METADATA_ADDRESSES[4].ip
-        return MetadataProxy(netns=place.netns, addresses=(address,), device=place.device)
+        return MetadataProxy(netns=location.netns, addresses=(address,), device=location.device)
 
 
-def proxying(
-    network: NetworkId, subnets: Sequence[Subnet], ports: Iterable[Port], rules: MetadataPolicy
+def plan_proxy(
+    network: NetworkId, subnets: Sequence[Subnet], ports: Iterable[Port], policy: MetadataPolicy
 ) -> ProxySpec | None:
-    """What *rules* want on a network with these subnets and router ports; ``None``: nothing."""
+    """Return the proxy of a network with these subnets and router ports, or ``None``."""
     served = [subnet for subnet in subnets if subnet.enable_dhcp]
-    legs = [port for port in ports if is_router_interface(port.device_owner)]
-    reached = {fixed.address for leg in legs for fixed in leg.fixed_ips}
+    interfaces = [port for port in ports if is_router_interface(port.device_owner)]
+    reached = {fixed.address for interface in interfaces for fixed in interface.fixed_ips}
     isolated = {subnet.id for subnet in served if subnet.gateway not in reached}
     link_local = {subnet.id for subnet in served if _is_metadata_subnet(subnet)}
     wanted: set[SubnetId] = set()
-    if rules.force:
+    if policy.force:
         wanted |= {subnet.id for subnet in served}
-    if rules.isolated:
+    if policy.isolated:
         wanted |= isolated
-    if rules.network:
+    if policy.network:
         wanted |= link_local
     if not wanted:
         return None
-    if rules.network and link_local and legs:
-        return _for_router(frozenset(wanted), legs)
+    if policy.network and link_local and interfaces:
+        return _for_router(frozenset(wanted), interfaces)
     return ProxySpec(subnets=frozenset(wanted), key=NetworkKey(network))
 
 
-def _for_router(subnets: frozenset[SubnetId], legs: Sequence[Port]) -> ProxySpec:
-    if len(legs) > 1:
-        ports = ", ".join(sorted(str(leg.id) for leg in legs))
-        fault = (
-            "a metadata network is for one router, whose requests its proxy passes on: "
+def _for_router(subnets: frozenset[SubnetId], interfaces: Sequence[Port]) -> ProxySpec:
+    if len(interfaces) > 1:
+        ports = ", ".join(sorted(str(interface.id) for interface in interfaces))
+        problem = (
+            "a metadata network is for one router, whose requests its proxy forwards: "
             f"remove all but one of the router ports {ports}"
         )
-        return ProxySpec(subnets=subnets, key=None, fault=fault)
+        return ProxySpec(subnets=subnets, key=None, problem=problem)
     try:
-        router = RouterId(UUID(legs[0].device_id))
+        router = RouterId(UUID(interfaces[0].device_id))
     except ValueError:
-        fault = f"the router port {legs[0].id} of a metadata network names no router"
-        return ProxySpec(subnets=subnets, key=None, fault=fault)
+        problem = f"the router port {interfaces[0].id} of a metadata network names no router"
+        return ProxySpec(subnets=subnets, key=None, problem=problem)
     return ProxySpec(subnets=subnets, key=RouterKey(router))
 
 

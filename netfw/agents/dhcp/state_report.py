@@ -1,4 +1,4 @@
-"""What the DHCP agent says of itself and of its host.  Pure."""
+"""Configuration and state report of the DHCP agent.  Pure."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from netfw.errors import ConfigError
 
 @frozen(kw_only=True)
 class DhcpAgentConfig:
-    """What the operator decides about the DHCP agent of a host."""
+    """The configuration of the DHCP agent of a host."""
 
     host: str
     threads: int = 4
-    """Networks that are worked on at the same time."""
+    """Number of networks that are converged in parallel."""
     patience: float = 0.1
-    """Seconds that a pass waits for what it ordered; what takes longer is told of later."""
+    """Seconds that a pass waits for its jobs; later results come with a later pass."""
     pause: float = 1.0
-    """Seconds for which nothing is begun, so that what was left behind is removed alone."""
+    """Seconds without new jobs, so that garbage is removed while none is running."""
     gateways: bool = False
     """The host's fabric routes: serve from the gateways' addresses."""
     metadata: MetadataPolicy = field(factory=MetadataPolicy)
     availability_zone: str | None = None
     lease_duration: int | None = None
-    """Seconds, as the driver gives them; only told."""
+    """Seconds, as the driver gives them; only reported."""
     binary: str = "netfw-dhcp-agent"
     agent_type: str = "DHCP agent"
 
 
-def check(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
-    """Refuse what cannot be.
+def validate_config(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
+    """Validate the settings against the metadata driver.
 
     :raises ConfigError: a sentence that says what to change.
     """
@@ -49,7 +49,7 @@ def check(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
 def make_state_report(
     settings: DhcpAgentConfig, driver: DriverInfo, counts: Mapping[str, int], *, start: bool
 ) -> Heartbeat:
-    """The agent's state report, with the keys that servers and operators know."""
+    """Build the state report, with the keys that servers and operators know."""
     configurations: dict[str, object] = {
         "dhcp_driver": driver.name,
         "dhcp_lease_duration": settings.lease_duration,

@@ -1,4 +1,4 @@
-"""Statuses: which ports can get their addresses, as the source is told.  Pure."""
+"""Status reports of ports: whether DHCP serves them.  Pure."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from netfw.model.resource import ref
 
 
 class DhcpStatusReporter:
-    """Says of each port what is new since it was last said."""
+    """Keeps the status of each port, and returns the reports that changed."""
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._faults: dict[PortId, str] = {}
-        """Of ports that were tried: why they are not served; empty: they are."""
-        self._said: dict[PortId, StatusReport] = {}
-        self._unsaid: set[PortId] = set()
+        self._problems: dict[PortId, str] = {}
+        """Ports that were tried, with the reason why they are not served; empty: they are."""
+        self._sent: dict[PortId, StatusReport] = {}
+        self._unsent: set[PortId] = set()
 
-    def settle(self, settled: JobResults) -> None:
-        """Note what became of ports."""
-        faults: dict[PortKey, str] = {
-            **{key: "" for key in settled.done if isinstance(key, PortKey)},
-            **{key: str(why) for key, why in settled.failed.items() if isinstance(key, PortKey)},
+    def record(self, results: JobResults) -> None:
+        """Record the results of ports."""
+        problems: dict[PortKey, str] = {
+            **{key: "" for key in results.done if isinstance(key, PortKey)},
+            **{key: str(why) for key, why in results.failed.items() if isinstance(key, PortKey)},
             **{
                 key: f"it waits: {why}"
-                for key, why in settled.waiting.items()
+                for key, why in results.waiting.items()
                 if isinstance(key, PortKey)
             },
         }
-        self._faults |= {key.port: fault for key, fault in faults.items()}
-        self.touch(key.port for key in faults)
+        self._problems |= {key.port: problem for key, problem in problems.items()}
+        self.touch(key.port for key in problems)
 
     def touch(self, ports: Iterable[PortId]) -> None:
-        """Something about these is new, if only their revision."""
-        self._unsaid.update(ports)
+        """Have the reports of *ports* made again: something changed, if only the revision."""
+        self._unsent.update(ports)
 
-    def say_again(self) -> None:
-        """Forget what was said."""
-        self._unsaid.update(self._faults)
-        self._said.clear()
+    def resend(self) -> None:
+        """Have `take` return every report once more."""
+        self._unsent.update(self._problems)
+        self._sent.clear()
 
     def take(
-        self, desired: Desired, is_open: Callable[[PortKey], bool]
+        self, desired: Desired, is_pending: Callable[[PortKey], bool]
     ) -> tuple[StatusReport, ...]:
-        """What is to be said; nothing of ports that are yet to be tried as they are now."""
+        """Return the new reports; none of ports that are still pending as they are now."""
         reports = []
-        for id in sorted(id for id in self._unsaid if not is_open(PortKey(id))):
-            self._unsaid.discard(id)
+        for id in sorted(id for id in self._unsent if not is_pending(PortKey(id))):
+            self._unsent.discard(id)
             port = desired.port(id) if id in desired.ports else None
-            if port is None or id not in self._faults:
-                self._faults.pop(id, None)
-                self._said.pop(id, None)
+            if port is None or id not in self._problems:
+                self._problems.pop(id, None)
+                self._sent.pop(id, None)
                 continue
             report = self._report(port)
-            if self._said.get(id) != report:
-                self._said[id] = report
+            if self._sent.get(id) != report:
+                self._sent[id] = report
                 reports.append(report)
         return tuple(reports)
 
     def _report(self, port: Port) -> StatusReport:
-        fault = self._faults[port.id]
+        problem = self._problems[port.id]
         return StatusReport(
             ref=ref(port),
             revision=port.revision,
             host=self._host,
             service=Service.DHCP,
-            status=Status.DEGRADED if fault else Status.ACTIVE,
-            reason=fault,
+            status=Status.DEGRADED if problem else Status.ACTIVE,
+            reason=problem,
         )

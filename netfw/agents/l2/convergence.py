@@ -1,10 +1,11 @@
 """One pass over the drivers of an L2 agent, in an order that lets no packet flow unfiltered.
 
-1. The switch takes everything, but holds back ports whose filters are not there.
-2. The firewall takes its part.
-3. The switch lets those ports live.
+1. The switch converges everything; ports without their filters are on hold.
+2. The firewall converges.
+3. The switch makes those ports live.
 
-Without a firewall, and for ports whose filters are there, the first step is all.
+The first step is enough without a firewall, for ports whose filters are there, and for fresh ports
+behind a firewall in the switch (see :mod:`netfw.agents.l2.fresh_ports`).
 """
 
 from __future__ import annotations
@@ -14,156 +15,104 @@ from typing import TypeVar, cast, get_args
 
 from attrs import evolve
 
-from netfw.agents.common.agent import ConvergeRequest
-from netfw.agents.common.refresh import refresh
+from netfw.agents.common.agent import ConvergeRequest, refresh
+from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
+from netfw.agents.l2.fresh_ports import FreshPorts
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendLocked, NetfwError, NotFound
 from netfw.model.ids import PortId
-from netfw.model.resource import Ref, Resource
 from netfw.plan import Outcome, Update
 
 K = TypeVar("K", bound=Hashable)
-L2Key = SwitchKey | FirewallKey | ExtensionPortKey
-"""What the L2 agent retries, each on its own."""
 Values = Mapping[SwitchKey, SwitchValue]
 
 
-class DesiredState:
-    """All that is wanted of the drivers of one host."""
-
-    def __init__(
-        self,
-        desired: DesiredSwitch,
-        filters: DesiredFirewall | None,
-        contributions: PortExtensions,
-        base: Mapping[ExtensionKey, SwitchContribution],
-    ) -> None:
-        self.desired, self.filters = desired, filters
-        self.contributions, self.base = contributions, base
-
-    def begin_anew(self) -> None:
-        """Forget what was learnt; what is plugged stays known."""
-        devices = self.desired.devices
-        self.desired = DesiredSwitch(self.desired.view)
-        self.filters = None if self.filters is None else DesiredFirewall()
-        for port, device in devices.items():
-            self.desired.plug(port, device)
-
-    def learn(self, put: Iterable[Resource], drop: Iterable[Ref]) -> None:
-        """Take over what the source says."""
-        self.desired.learn(put, drop)
-        if self.filters is not None:
-            self.filters.learn(put, drop)
-
-    def take_changes(self) -> tuple[frozenset[L2Key], frozenset[PortId]]:
-        """The keys to be converged since this was last asked, and the ports something is new of."""
-        touched = self.desired.take_touched()
-        keys: set[L2Key] = set(self.desired.take_changed())
-        for port in touched:
-            extended = self.desired.extended(port)
-            keys |= self.contributions.show(port, extended)
-            if self.filters is not None:
-                shown = None if extended is None else extended.port
-                self.filters.filter(port, shown, self.desired.device(port))
-            if port in self.desired.strays:
-                keys.add(PortKey(port))  # dropping it makes it dead
-        if self.filters is not None:
-            keys |= self.filters.take_changed()
-        return frozenset(keys), touched
-
-    def switch_value(self, key: SwitchKey) -> SwitchValue | None:
-        """What the switch should hold under *key*."""
-        if isinstance(key, ExtensionKey):
-            return self.base.get(key)
-        value = self.desired.values.get(key)
-        if isinstance(value, Wiring) and isinstance(key, PortKey):
-            additions = self.contributions.contributions(key.port)
-            return evolve(value, contributions=additions) if additions else value
-        return value
-
-    def switch_values(self, keys: frozenset[SwitchKey]) -> dict[SwitchKey, SwitchValue]:
-        """What the switch should hold of *keys*; ports come after what they need.
-
-        The order is the same in every run: of two that contradict each other, the first is held.
-        """
-        ordered = sorted(keys, key=lambda key: (isinstance(key, PortKey), str(key)))
-        values = {key: self.switch_value(key) for key in ordered}
-        return {key: value for key, value in values.items() if value is not None}
-
-    def contribute_all(self) -> None:
-        """Have every extension called for every port."""
-        for owner in self.contributions.owners:
-            self.contributions.call(self.contributions.parts(owner, None))
-
-    def switch_keys(self) -> frozenset[SwitchKey]:
-        """Everything the switch should hold."""
-        return frozenset(self.desired.values) | frozenset(self.base)
-
-
 class ConvergencePass:
-    """Runs passes over the drivers; remembers for which ports the filters are there."""
+    """Runs passes over the drivers; tracks the ports whose filters are in force."""
 
     def __init__(self, switch: SwitchDriver, firewall: FirewallDriver | None) -> None:
         self._switch, self._firewall = switch, firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
+        self._fresh = FreshPorts()
 
     def run(
-        self, wanted: DesiredState, task: ConvergeRequest[L2Key], held: frozenset[PortId]
+        self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: frozenset[PortId]
     ) -> tuple[Outcome[L2Key], dict[PortKey, Admission]]:
-        """Converge *task*.
+        """Converge *task*; return the outcome, and the admission of each port that was put.
 
-        :raises NetfwError: nothing could be done, and no key is to blame.
+        *wired* are the ports that are wired already.
+
+        :raises NetfwError: nothing could be done, for a reason that concerns no single key.
         """
         if task.reread:
             for driver in (self._switch, self._firewall):
                 if driver is not None:
                     refresh(driver)
-        keys = task.keys | _recontribute(wanted, task.keys) | _left_behind(wanted, task.keys, held)
+        keys = (
+            task.keys
+            | _recontribute(desired, task.keys)
+            | _unwired_ports(desired, task.keys, wired)
+        )
         switch_keys = frozenset(key for key in keys if isinstance(key, get_args(SwitchKey)))
         if task.complete:
-            self._filtered.clear()  # perhaps the filters are what was lost
-            switch_keys |= wanted.switch_keys()
-        put = wanted.switch_values(switch_keys)
-        held_back = self._held_back(wanted, put)
-        update = Update(
-            put={**put, **held_back}, drop=switch_keys - put.keys(), complete=task.complete
-        )
-        results = [cast(Outcome[L2Key], converge_isolated(self._switch, update))]
-        for error in results[0].failed.values():
-            if isinstance(error, BackendLocked):
-                raise error  # and the filters are somebody else's as well
-        if self._firewall is not None and wanted.filters is not None:
-            results.append(self._filter(wanted.filters, keys, results[0], task.complete))
+            self._filtered.clear()  # the filters may be lost
+            switch_keys |= desired.switch_keys()
+        filters = {} if desired.firewall is None else desired.firewall.values
+        self._fresh.start_pass(keys, filters, complete=task.complete)
+        put = desired.switch_values(switch_keys)
+        held_back = self._held_back(desired, put)
+        results = [
+            self._wire({**put, **held_back}, switch_keys - put.keys(), complete=task.complete)
+        ]
+        if self._firewall is not None and desired.firewall is not None:
+            results.append(self._filter(desired.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
-            results.append(cast(Outcome[L2Key], converge_isolated(self._switch, Update(put=live))))
-        results.append(_parts(wanted.contributions, task.keys))
-        results.append(_faults(wanted.desired, put))
+            results.append(self._wire(live))
+        if task.complete:
+            self._fresh.finish_complete_pass(failed=any(result.failed for result in results))
+        results.append(_extension_outcome(desired.extensions, task.keys))
+        results.append(_wiring_errors(desired.switch, put))
         admissions = {
             key: value.admission
             for key, value in put.items()
             if isinstance(key, PortKey) and isinstance(value, Wiring)
         }
-        return _merged(results), admissions
+        return _merge(results), admissions
 
-    def _held_back(self, wanted: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
-        """The ports that are to be live, and whose filters are not there.
+    def _wire(
+        self, put: Values, drop: frozenset[SwitchKey] = frozenset(), *, complete: bool = False
+    ) -> Outcome[L2Key]:
+        """Converge the switch.
 
-        One that is not filtered any more needs none: the switch has to know that before the
-        firewall takes them away, or what was allowed would be lost in between.
+        :raises BackendLocked: another agent has the switch, and so the filters as well.
         """
-        if wanted.filters is None:
+        update = Update(put=put, drop=drop, complete=complete)
+        self._fresh.start_wiring(update)
+        outcome = converge_isolated(self._switch, update)
+        for error in outcome.failed.values():
+            if isinstance(error, BackendLocked):
+                raise error
+        self._fresh.record_wiring(update, outcome)
+        return cast(Outcome[L2Key], outcome)
+
+    def _held_back(self, desired: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
+        """Return the ports to put on hold: desired live, and without their filters.
+
+        A port that is no longer filtered is not among them: the switch has to stop filtering it
+        before the firewall removes its filters, or allowed traffic would be lost in between.
+        """
+        if desired.firewall is None:
             return {}
-        filters = wanted.filters.values
+        filters = desired.firewall.values
         return {
             key: evolve(value, admission=Admission.HOLD, guard=_guard(value, filters.get(key)))
             for key, value in put.items()
@@ -172,33 +121,37 @@ class ConvergencePass:
             and value.admission is Admission.LIVE
             and self._filtered.get(key) != filters.get(key)
             and not _is_trusted(filters.get(key))
+            and not (value.filtered and self._fresh.is_fresh(key, desired.switch.device(key.port)))
         }
 
     def _filter(
         self, filters: DesiredFirewall, keys: Iterable[L2Key], first: Outcome[L2Key], complete: bool
     ) -> Outcome[L2Key]:
-        """Have the firewall take its part, without the ports that the switch could not take."""
+        """Converge the firewall, without the ports that failed or wait in the switch."""
         assert self._firewall is not None
-        asked = frozenset(key for key in keys if isinstance(key, get_args(FirewallKey)))
+        firewall_keys = frozenset(key for key in keys if isinstance(key, get_args(FirewallKey)))
         if complete:
-            asked |= frozenset(filters.values)
-        found = restrict_to_capabilities(asked, filters.values, self._firewall.describe())
-        put = found.values
+            firewall_keys |= frozenset(filters.values)
+        supported = restrict_to_capabilities(
+            firewall_keys, filters.values, self._firewall.describe()
+        )
+        put = supported.values
         update: Update[FirewallKey, FirewallValue]
-        update = Update(put=put, drop=asked - put.keys(), complete=complete)
+        update = Update(put=put, drop=firewall_keys - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
         outcome = converge_isolated(self._firewall, update.without(stuck))
-        for key in asked:
+        self._fresh.record_filters(put, outcome)
+        for key in firewall_keys:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)
                 if key in outcome.done and key in put:
                     self._filtered[key] = put[key]
-        refused = cast(Outcome[L2Key], Outcome(failed=found.refused))
-        return _merged([cast(Outcome[L2Key], outcome), refused])
+        refused = cast(Outcome[L2Key], Outcome(failed=supported.refused))
+        return _merge([cast(Outcome[L2Key], outcome), refused])
 
 
 def _guard(wiring: Wiring, value: FirewallValue | None) -> frozenset[AllowedSource] | None:
-    """What a switch that guards the port guards it by, until the firewall does."""
+    """Return the sources that the switch guards the port by, until the firewall does."""
     return value.sources if isinstance(value, FilteredPort) else wiring.guard
 
 
@@ -206,22 +159,22 @@ def _is_trusted(value: FirewallValue | None) -> bool:
     return isinstance(value, FilteredPort) and value.trusted
 
 
-def _recontribute(wanted: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
-    """Call extensions for the parts among *keys*; the ports to which they add something else."""
+def _recontribute(desired: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
+    """Call the extensions among *keys*; return the ports whose contributions changed."""
     parts = [key for key in keys if isinstance(key, ExtensionPortKey)]
-    return frozenset(PortKey(port) for port in wanted.contributions.call(parts))
+    return frozenset(PortKey(port) for port in desired.extensions.call(parts))
 
 
-def _left_behind(
-    wanted: DesiredState, keys: frozenset[L2Key], held: frozenset[PortId]
+def _unwired_ports(
+    desired: DesiredState, keys: frozenset[L2Key], wired: frozenset[PortId]
 ) -> frozenset[PortKey]:
-    """The ports that perhaps wait for a network among *keys*."""
+    """Return the ports that may wait for a network among *keys*."""
     networks = [key.network for key in keys if isinstance(key, NetworkKey)]
-    ports = {port for network in networks for port in wanted.desired.wired(network)}
-    return frozenset(PortKey(port) for port in ports - held)
+    ports = {port for network in networks for port in desired.switch.wired(network)}
+    return frozenset(PortKey(port) for port in ports - wired)
 
 
-def _parts(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2Key]:
+def _extension_outcome(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2Key]:
     parts = frozenset(key for key in keys if isinstance(key, ExtensionPortKey))
     failed: dict[L2Key, NetfwError] = {
         part: contributions.failed[part] for part in parts if part in contributions.failed
@@ -229,18 +182,18 @@ def _parts(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2K
     return Outcome(done=parts - failed.keys(), failed=failed)
 
 
-def _faults(desired: DesiredSwitch, put: Values) -> Outcome[L2Key]:
-    """The ports that are dead because something is wrong."""
+def _wiring_errors(switch: DesiredSwitch, put: Values) -> Outcome[L2Key]:
+    """Return the ports that are dead because of an error as failed."""
     failed: dict[L2Key, NetfwError] = {}
     for key in put:
-        verdict = desired.verdict(key.port) if isinstance(key, PortKey) else None
-        if verdict is not None and verdict.fault:
-            failed[key] = NotFound(verdict.reason)
+        decision = switch.decision(key.port) if isinstance(key, PortKey) else None
+        if decision is not None and decision.fault:
+            failed[key] = NotFound(decision.reason)
     return Outcome(failed=failed)
 
 
-def _merged(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
-    """What became of each key in all steps: the worst."""
+def _merge(outcomes: Iterable[Outcome[L2Key]]) -> Outcome[L2Key]:
+    """Merge the outcomes of all steps; the worst result of each key counts."""
     done: set[L2Key] = set()
     failed: dict[L2Key, NetfwError] = {}
     waiting: dict[L2Key, str] = {}

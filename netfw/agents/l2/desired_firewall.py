@@ -1,7 +1,7 @@
-"""Filters: what the firewall of this host should hold.  Pure: values in, values out.
+"""The desired state of the firewall of this host.  Pure: values in, values out.
 
-Of the ports of this host, the groups they are in, and the members of whatever those groups refer
-to.  Each change costs what it concerns: a member of a large group costs one member.
+It holds the ports of this host, the groups they are in, and the members of the groups that those
+refer to.  It is updated incrementally: a member of a large group costs one member.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from netfw.agents.common.changed_values import ChangedValues
+from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.address import IpNetwork, Mac
-from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId, SecurityGroupRuleId
+from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.security_group import AddressGroup, SecurityGroup, SecurityGroupRule
 
 K = TypeVar("K", bound=Hashable)
@@ -25,47 +28,46 @@ Remote = GroupKey | AddressGroupKey
 
 
 class DesiredFirewall:
-    """The wanted state of one firewall."""
+    """The desired state of one firewall, computed from the resources in *index*."""
 
-    def __init__(self) -> None:
-        self._resources: dict[Ref, Resource] = {}
-        self._rules: dict[SecurityGroupId, dict[SecurityGroupRuleId, SecurityGroupRule]] = {}
+    def __init__(self, index: L2ResourceIndex) -> None:
+        self._index = index
         self._users: dict[SecurityGroupId, set[PortId]] = {}
         self._referrers: dict[Remote, set[SecurityGroupId]] = {}
         self._refers: dict[SecurityGroupId, frozenset[Remote]] = {}
         self._members: dict[Remote, dict[Member, set[Ref]]] = {}
-        self._values: dict[FirewallKey, FirewallValue] = {}
-        self._changed: set[FirewallKey] = set()
+        self._values: ChangedValues[FirewallKey, FirewallValue] = ChangedValues()
 
     @property
     def values(self) -> Mapping[FirewallKey, FirewallValue]:
-        """Everything the firewall should hold."""
+        """Every desired value of the firewall."""
         return self._values
 
     def take_changed(self) -> frozenset[FirewallKey]:
-        """The keys whose values changed since this was last asked."""
-        changed, self._changed = frozenset(self._changed), set()
-        return changed
+        """Return the keys whose values changed since the last call."""
+        return self._values.take_changed()
 
-    def learn(self, put: Iterable[Resource] = (), drop: Iterable[Ref] = ()) -> None:
-        """Take over what the source says."""
-        for key, resource in [*((key, None) for key in drop), *((ref(r), r) for r in put)]:
-            former = self._resources.pop(key, None)
-            if resource is not None:
-                self._resources[key] = resource
-            if key.kind in (Kind.PORT, Kind.ADDRESS_GROUP):
-                self._redo_members(key, _members(former), _members(resource))
-            elif key.kind is Kind.SECURITY_GROUP_RULE:
-                self._redo_rule(former, resource)
-            elif key.kind is Kind.SECURITY_GROUP:
-                self._redo_group(SecurityGroupId(key.id))
+    def apply(self, changes: Iterable[ResourceChange]) -> None:
+        """Update the values after *changes*, which the index already holds."""
+        groups: set[SecurityGroupId] = set()
+        for change in changes:
+            if change.key.kind in (Kind.PORT, Kind.ADDRESS_GROUP):
+                before, after = _members(change.before), _members(change.after)
+                self._update_members(change.key, before, after)
+            elif change.key.kind is Kind.SECURITY_GROUP:
+                groups.add(SecurityGroupId(change.key.id))
+            for resource in (change.before, change.after):
+                if isinstance(resource, SecurityGroupRule):
+                    groups.add(resource.security_group_id)
+        for group in groups:
+            self._update_group(group)
 
     def filter(self, id: PortId, port: Port | None, device: SwitchDevice | None) -> None:
-        """A port of this host is to be let live on *device*; or is dead, or gone."""
+        """Filter a port of this host that goes live on *device*; ``None``: it is dead or gone."""
         key = PortKey(id)
         former = self._values.get(key)
-        value = None if port is None or device is None else filtered(port, device)
-        self._set(key, value)
+        value = None if port is None or device is None else make_filtered_port(port, device)
+        self._values.set(key, value)
         before = former.groups if isinstance(former, FilteredPort) else frozenset()
         after = frozenset() if value is None else value.groups
         for group in before - after:
@@ -73,25 +75,16 @@ class DesiredFirewall:
         for group in after - before:
             self._users.setdefault(group, set()).add(id)
         for group in before ^ after:
-            self._redo_group(group)
+            self._update_group(group)
 
-    def _redo_rule(self, former: Resource | None, rule: Resource | None) -> None:
-        if isinstance(former, SecurityGroupRule):
-            del self._rules[former.security_group_id][former.id]
-        if isinstance(rule, SecurityGroupRule):
-            self._rules.setdefault(rule.security_group_id, {})[rule.id] = rule
-        for each in (former, rule):
-            if isinstance(each, SecurityGroupRule):
-                self._redo_group(each.security_group_id)
-
-    def _redo_group(self, id: SecurityGroupId) -> None:
-        group = self._resources.get(Ref(Kind.SECURITY_GROUP, id))
+    def _update_group(self, id: SecurityGroupId) -> None:
+        group = self._index.get(Ref(Kind.SECURITY_GROUP, id))
         value, refers = None, frozenset[Remote]()
         if id in self._users and isinstance(group, SecurityGroup):
-            rules = frozenset(self._rules.get(id, {}).values())
+            rules = frozenset(self._index.rules(id))
             value = Rules(rules, group.stateful)
             refers = frozenset(remote for rule in rules for remote in _remotes(rule))
-        self._set(GroupKey(id), value)
+        self._values.set(GroupKey(id), value)
         former = self._refers.pop(id, frozenset())
         if refers:
             self._refers[id] = refers
@@ -101,9 +94,9 @@ class DesiredFirewall:
             self._referrers.setdefault(remote, set()).add(id)
         for remote in former ^ refers:
             for member in self._members.get(remote, {}):
-                self._redo_member(member)
+                self._update_member(member)
 
-    def _redo_members(
+    def _update_members(
         self, owner: Ref, before: frozenset[Member], after: frozenset[Member]
     ) -> None:
         for member in before - after:
@@ -111,24 +104,15 @@ class DesiredFirewall:
         for member in after - before:
             self._members.setdefault(member.group, {}).setdefault(member, set()).add(owner)
         for member in before ^ after:
-            self._redo_member(member)
+            self._update_member(member)
 
-    def _redo_member(self, member: Member) -> None:
+    def _update_member(self, member: Member) -> None:
         wanted = member.group in self._referrers and member in self._members.get(member.group, {})
-        self._set(member, member if wanted else None)
-
-    def _set(self, key: FirewallKey, value: FirewallValue | None) -> None:
-        if self._values.get(key) == value:
-            return
-        self._changed.add(key)
-        if value is None:
-            del self._values[key]
-        else:
-            self._values[key] = value
+        self._values.set(member, member if wanted else None)
 
 
-def filtered(port: Port, device: SwitchDevice) -> FilteredPort:
-    """What may pass *port*."""
+def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:
+    """Return the filter of *port* on *device*."""
     return FilteredPort(
         network=port.network_id,
         device=device.name,
@@ -140,7 +124,7 @@ def filtered(port: Port, device: SwitchDevice) -> FilteredPort:
 
 
 def _members(resource: Resource | None) -> frozenset[Member]:
-    """What a port or an address group is, in the eyes of those who refer to it."""
+    """Return the members that a port or an address group contributes to groups."""
     match resource:
         case Port():
             prefixes: set[tuple[IpNetwork, Mac | None]]

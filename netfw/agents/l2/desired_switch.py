@@ -1,8 +1,8 @@
-"""Desired: what the switch of this host should hold.  Pure: values in, values out.
+"""The desired state of the switch of this host.  Pure: values in, values out.
 
-It is kept current change by change, and each change costs what it concerns: a port costs that
-port, a network its ports on this host, an agent the networks that its host shares with this one.
-Whatever the order of changes, the result is that of learning everything at once.
+It is updated incrementally: a changed port costs that port, a network its ports on this host, an
+agent the networks that its host shares with this one.  The result does not depend on the order of
+changes: it equals the state computed from all resources at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import cast
 
+from netfw.agents.common.changed_values import ChangedValues
+from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.overlay import OverlayPeers, reachable_port
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
@@ -28,71 +30,72 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.segment import Segment
 from netfw.model.subnet import Subnet
 from netfw.model.trunk import Trunk
 
 
 class DesiredSwitch:
-    """The wanted state of one switch.
+    """The desired state of one switch, computed from the resources in *index*.
 
-    A port that the source does not bind to this host, or does not know, is not in it: nobody
-    wires it, and the switch keeps it dead.
+    A port that the source binds to another host, or to none, has no value: the switch keeps it
+    dead.
     """
 
-    def __init__(self, view: L2HostContext) -> None:
+    def __init__(self, view: L2HostContext, index: L2ResourceIndex) -> None:
         self.view = view
-        self._book = L2ResourceIndex(view)
-        self._values: dict[SwitchKey, SwitchValue] = {}
-        self._verdicts: dict[PortId, WiringDecision] = {}
+        self._index = index
+        self._values: ChangedValues[SwitchKey, SwitchValue] = ChangedValues()
+        self._devices: dict[PortId, SwitchDevice] = {}
+        self._reachable: dict[NetworkId, tuple[Segment, ...]] = {}
+        self._decisions: dict[PortId, WiringDecision] = {}
         self._wired: dict[NetworkId, set[PortId]] = {}
         self._users: dict[Ref, set[PortId]] = {}
         self._uses: dict[PortId, frozenset[Ref]] = {}
-        self._changed: set[SwitchKey] = set()
         self._touched: set[PortId] = set()
-        self._strays: set[PortId] = set()
-        self._distrusted: set[PortId] = set()
-        self._peers = OverlayPeers(view, self._set)
+        self._unbound: set[PortId] = set()
+        self._untrusted: set[PortId] = set()
+        self._peers = OverlayPeers(view, self._values.set)
 
     @property
     def values(self) -> Mapping[SwitchKey, SwitchValue]:
-        """Everything the switch should hold."""
+        """Every desired value of the switch."""
         return self._values
 
-    def verdict(self, port: PortId) -> WiringDecision | None:
+    def decision(self, port: PortId) -> WiringDecision | None:
         """How a port is to be wired, and why not; ``None``: it is not plugged, or not ours."""
-        return self._verdicts.get(port)
+        return self._decisions.get(port)
 
     def port(self, port: PortId) -> Port | None:
         """The port, if it is bound to this host."""
-        return self._book.home_port(port)
+        return self._index.home_port(port)
 
     def ports(self) -> frozenset[PortId]:
         """Every port that is bound to this host, plugged or not."""
-        return frozenset(self._book.all_home_ports())
+        return frozenset(self._index.all_home_ports())
 
     def device(self, port: PortId) -> SwitchDevice | None:
         """The device of a port, if it is plugged."""
-        return self._book.devices.get(port)
+        return self._devices.get(port)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:
         """All that is plugged, known or not."""
-        return self._book.devices
+        return self._devices
 
     @property
-    def strays(self) -> Set[PortId]:
+    def unbound(self) -> Set[PortId]:
         """The ports that are plugged here, and that the source does not bind to this host."""
-        return self._strays
+        return self._unbound
 
     @property
-    def distrusted(self) -> Set[PortId]:
+    def untrusted(self) -> Set[PortId]:
         """The ports that are plugged here and are to be filtered."""
-        return self._distrusted
+        return self._untrusted
 
     @property
-    def told_addresses(self) -> frozenset[IpAddress]:
+    def advertised_addresses(self) -> frozenset[IpAddress]:
         """Where other hosts are told to reach this one by tunnels."""
         return self._peers.own_addresses()
 
@@ -102,53 +105,52 @@ class DesiredSwitch:
 
     def extended(self, id: PortId) -> ExtendedPort | None:
         """What extensions are shown of a port; ``None``: it is dead, gone, or not ours."""
-        verdict, port, device = self._verdicts.get(id), self.port(id), self.device(id)
-        if verdict is None or port is None or device is None:
+        decision, port, device = self._decisions.get(id), self.port(id), self.device(id)
+        if decision is None or port is None or device is None:
             return None
-        network = self._book.network(port.network_id)
-        if network is None or verdict.wiring.admission is Admission.DEAD:
+        network = self._index.network(port.network_id)
+        if network is None or decision.wiring.admission is Admission.DEAD:
             return None
         return ExtendedPort(
-            port=port, network=network, device=device, related=self._book.related(port)
+            port=port, network=network, device=device, related=self._index.related(port)
         )
 
     def take_changed(self) -> frozenset[SwitchKey]:
         """The keys whose values changed since this was last asked."""
-        changed, self._changed = frozenset(self._changed), set()
-        return changed
+        return self._values.take_changed()
 
     def take_touched(self) -> frozenset[PortId]:
         """The ports of which anything changed since this was last asked, their wiring or not."""
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
-    def learn(self, put: Iterable[Resource] = (), drop: Iterable[Ref] = ()) -> None:
-        """Take over what the source says."""
+    def apply(self, changes: Iterable[ResourceChange]) -> None:
+        """Update the values after *changes*, which the index already holds."""
         ports: set[PortId] = set()
         networks: set[NetworkId] = set()
-        for key, resource in [*((key, None) for key in drop), *((ref(r), r) for r in put)]:
-            former = self._book.put(key, resource)
-            ports |= self._users.get(key, set())
-            for each in (former, resource):
-                if each is not None:
-                    self._concerned(each, ports, networks)
-            self._tell_peers(key, resource)
+        for change in changes:
+            ports |= self._users.get(change.key, set())
+            for resource in (change.before, change.after):
+                if resource is not None:
+                    self._concerned(resource, ports, networks)
+            self._update_peers(change.key, change.after)
         for network in networks:
-            ports |= self._book.home_ports(network)
+            self._reachable.pop(network, None)
+            ports |= self._index.home_ports(network)
         for port in ports:
-            self._redo_port(port)
+            self._update_port(port)
         for network in networks:
-            self._redo_network(network)
+            self._update_network(network)
 
     def plug(self, id: PortId, device: SwitchDevice | None) -> None:
-        """Take over what is plugged for a port; ``None``: nothing."""
-        if self._book.devices.get(id) == device:
+        """Set the device that is plugged for a port; ``None``: there is none."""
+        if self._devices.get(id) == device:
             return
         if device is None:
-            del self._book.devices[id]
+            del self._devices[id]
         else:
-            self._book.devices[id] = device
-        self._redo_port(id)
+            self._devices[id] = device
+        self._update_port(id)
 
     def _concerned(self, resource: Resource, ports: set[PortId], networks: set[NetworkId]) -> None:
         match resource:
@@ -161,7 +163,7 @@ class DesiredSwitch:
             case Trunk():
                 ports.update(ports_of(resource))
 
-    def _tell_peers(self, key: Ref, resource: Resource | None) -> None:
+    def _update_peers(self, key: Ref, resource: Resource | None) -> None:
         if key.kind is Kind.AGENT:
             self._peers.agent(AgentId(key.id), cast(Agent | None, resource))
         elif key.kind is Kind.PORT:
@@ -169,46 +171,56 @@ class DesiredSwitch:
             remote = None if port is None else reachable_port(port, self.view)
             self._peers.port(PortId(key.id), remote)
 
-    def _redo_port(self, id: PortId) -> None:
+    def _update_port(self, id: PortId) -> None:
         self._touched.add(id)
-        former, verdict = self._verdicts.pop(id, None), self._decide(id)
-        if verdict is not None:
-            self._verdicts[id] = verdict
-        self._set(PortKey(id), None if verdict is None else verdict.wiring)
+        former, decision = self._decisions.pop(id, None), self._decide(id)
+        if decision is not None:
+            self._decisions[id] = decision
+        self._values.set(PortKey(id), None if decision is None else decision.wiring)
         device = self.device(id)
-        stray = verdict is None and device is not None and not device.ancillary
-        (self._strays.add if stray else self._strays.discard)(id)
-        port = None if verdict is None else self.port(id)
-        distrusted = port is not None and not is_unfiltered(port)
-        (self._distrusted.add if distrusted else self._distrusted.discard)(id)
-        self._redo_uses(id)
-        before, after = _network(former), _network(verdict)
+        unbound = decision is None and device is not None and not device.ancillary
+        (self._unbound.add if unbound else self._unbound.discard)(id)
+        port = None if decision is None else self.port(id)
+        untrusted = port is not None and not is_unfiltered(port)
+        (self._untrusted.add if untrusted else self._untrusted.discard)(id)
+        self._update_uses(id)
+        before, after = _network(former), _network(decision)
         if before == after:
             return
         if after is not None:
             self._wired.setdefault(after, set()).add(id)
-            self._redo_network(after)
+            self._update_network(after)
         if before is not None:
             self._wired[before].discard(id)
             if not self._wired[before]:
                 del self._wired[before]
-            self._redo_network(before)
+            self._update_network(before)
 
     def _decide(self, id: PortId) -> WiringDecision | None:
         port, device = self.port(id), self.device(id)
         if port is None or device is None or device.ancillary:
             return None
-        network = self._book.network(port.network_id)
-        segments = self._book.reachable(port.network_id)
+        network = self._index.network(port.network_id)
+        segments = self._reachable_segments(port.network_id)
         if network is not None and not segments:
-            segments = self._book.segments(network)  # to say why
+            segments = self._index.segments(network)  # to say why
         return decide_wiring(
-            port, network, segments, self._book.subnets(port.network_id), self.view
+            port, network, segments, self._index.subnets(port.network_id), self.view
         )
 
-    def _redo_uses(self, id: PortId) -> None:
-        port = self.port(id) if id in self._verdicts else None
-        refs = frozenset[Ref]() if port is None else self._book.related_refs(port)
+    def _reachable_segments(self, id: NetworkId) -> tuple[Segment, ...]:
+        """Return the segments of a network that this host can take part in."""
+        network = self._index.network(id)
+        if network is None:
+            return ()
+        if id not in self._reachable:
+            segments = self._index.segments(network)
+            self._reachable[id] = tuple(filter(self.view.reaches, segments))
+        return self._reachable[id]
+
+    def _update_uses(self, id: PortId) -> None:
+        port = self.port(id) if id in self._decisions else None
+        refs = frozenset[Ref]() if port is None else self._index.related_refs(port)
         former = self._uses.pop(id, frozenset())
         for key in former - refs:
             self._users[key].discard(id)
@@ -219,29 +231,20 @@ class DesiredSwitch:
         if refs:
             self._uses[id] = refs
 
-    def _redo_network(self, id: NetworkId) -> None:
-        network = self._book.network(id)
+    def _update_network(self, id: NetworkId) -> None:
+        network = self._index.network(id)
         if network is None or id not in self._wired:
-            self._set(NetworkKey(id), None)
+            self._values.set(NetworkKey(id), None)
             self._peers.network(id, None)
             return
-        segments = self._book.reachable(id)
-        self._set(NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu))
+        segments = self._reachable_segments(id)
+        self._values.set(NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu))
         types = (segment.provider.network_type for segment in segments)
         self._peers.network(id, next((type for type in types if type.is_tunnel), None))
 
-    def _set(self, key: SwitchKey, value: SwitchValue | None) -> None:
-        if self._values.get(key) == value:
-            return
-        self._changed.add(key)
-        if value is None:
-            del self._values[key]
-        else:
-            self._values[key] = value
 
-
-def _network(verdict: WiringDecision | None) -> NetworkId | None:
+def _network(decision: WiringDecision | None) -> NetworkId | None:
     """The network that a port needs here: none while it is dead."""
-    if verdict is None or verdict.wiring.admission is Admission.DEAD:
+    if decision is None or decision.wiring.admission is Admission.DEAD:
         return None
-    return verdict.wiring.network
+    return decision.wiring.network

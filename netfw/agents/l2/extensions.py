@@ -1,4 +1,4 @@
-"""Contributions: what the extensions add to the ports, each one's failures kept to itself."""
+"""Calls of L2 extensions for ports; a failure concerns one extension and one port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 @frozen
 class ExtensionPortKey:
-    """An extension's part of a port; it fails, and is retried, by itself."""
+    """One extension on one port: fails and is retried alone."""
 
     owner: str
     port: PortId
@@ -34,24 +34,24 @@ class ExtensionPortKey:
 
 @frozen
 class ExtensionPortsChanged(Event):
-    """An extension asks to be called again: for these ports, or for all."""
+    """An extension requests to be called again, for these ports or for all."""
 
     owner: str
     ports: frozenset[PortId] | None = None
 
 
 class PortExtensions:
-    """What each extension adds to each port.
+    """The contributions of each extension to each port.
 
-    An extension is called when what it is shown of a port has changed, or when it asks; what it
-    added before stays while it fails.
+    An extension is called when the port it sees has changed, or on its own request; its former
+    contribution stays while it fails.
     """
 
     def __init__(self, extensions: Sequence[L2Extension]) -> None:
         self._extensions = {extension.grant_request().owner: extension for extension in extensions}
         self._grants: dict[str, Grant] = {}
-        self._shown: dict[ExtensionPortKey, ExtendedPort] = {}
-        self._additions: dict[ExtensionPortKey, SwitchContribution | None] = {}
+        self._ports: dict[ExtensionPortKey, ExtendedPort] = {}
+        self._contributions: dict[ExtensionPortKey, SwitchContribution | None] = {}
         self.failed: dict[ExtensionPortKey, NetfwError] = {}
 
     @property
@@ -60,103 +60,104 @@ class PortExtensions:
         return tuple(self._extensions)
 
     def watch(self, sink: Sink) -> None:
-        """Pass on what extensions learn by themselves, with their name on it."""
+        """Forward the events of extensions to *sink*, with the name of the extension."""
         for owner, extension in self._extensions.items():
-            extension.watch(_signed(owner, sink))
+            extension.watch(_named_sink(owner, sink))
 
-    def begin(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchContribution]:
-        """Have everything granted; return what extensions add whatever ports there are.
+    def start(self, switch: SwitchDriver) -> Mapping[ExtensionKey, SwitchContribution]:
+        """Request the grants; return the contributions that do not depend on ports.
 
-        :raises ConfigError: an extension cannot have what it claims, or cannot be.
+        :raises ConfigError: a grant request cannot be fulfilled, or an extension cannot start.
         """
         base: dict[ExtensionKey, SwitchContribution] = {}
         for owner, extension in self._extensions.items():
             self._grants[owner] = switch.grant(extension.grant_request())
-            addition = _checked(owner, extension.contribute_base(self._grants[owner]))
-            if addition is not None:
-                base[ExtensionKey(owner)] = addition
+            contribution = _validated(owner, extension.contribute_base(self._grants[owner]))
+            if contribution is not None:
+                base[ExtensionKey(owner)] = contribution
         return base
 
-    def show(self, port: PortId, extended: ExtendedPort | None) -> frozenset[ExtensionPortKey]:
-        """Let every extension see what *port* is now, or that it is dead or gone.
+    def update(self, port: PortId, extended: ExtendedPort | None) -> frozenset[ExtensionPortKey]:
+        """Store *port* as the extensions see it; ``None``: it is dead or gone.
 
-        Returns the parts that are to be called for that.
+        Return the keys of the extensions to call.
         """
         changed = set()
         for owner in self._extensions:
             part = ExtensionPortKey(owner, port)
             if extended is None:
-                self._forget(part)
-            elif self._shown.get(part) != extended:
-                self._shown[part] = extended
+                self._discard(part)
+            elif self._ports.get(part) != extended:
+                self._ports[part] = extended
                 changed.add(part)
         return frozenset(changed)
 
-    def call(self, parts: Iterable[ExtensionPortKey]) -> frozenset[PortId]:
-        """Call extensions for these, as far as they are still there.
+    def call(self, keys: Iterable[ExtensionPortKey]) -> frozenset[PortId]:
+        """Call extensions for *keys* whose ports still exist.
 
-        Returns the ports to which something else is added than before.
+        Return the ports whose contributions changed.
         """
         changed = set()
-        for part in parts:
-            if part in self._shown:
-                before = self._additions.get(part)
+        for part in keys:
+            if part in self._ports:
+                before = self._contributions.get(part)
                 self._call(part)
-                if self._additions.get(part) != before:
+                if self._contributions.get(part) != before:
                     changed.add(part.port)
         return frozenset(changed)
 
-    def parts(self, owner: str, ports: frozenset[PortId] | None) -> frozenset[ExtensionPortKey]:
-        """The parts of an extension: of these ports, or of all."""
+    def keys(self, owner: str, ports: frozenset[PortId] | None) -> frozenset[ExtensionPortKey]:
+        """Return the keys of an extension, for these ports or for all."""
         if ports is not None:
             return frozenset(ExtensionPortKey(owner, port) for port in ports)
-        return frozenset(part for part in self._shown if part.owner == owner)
+        return frozenset(part for part in self._ports if part.owner == owner)
 
     def contributions(self, port: PortId) -> tuple[SwitchContribution, ...]:
-        """What is added to a port, in the order of the configuration."""
-        found = (self._additions.get(ExtensionPortKey(owner, port)) for owner in self._extensions)
-        return tuple(addition for addition in found if addition is not None)
+        """Return the contributions to a port, in the order of the configuration."""
+        keys = (ExtensionPortKey(owner, port) for owner in self._extensions)
+        contributions = (self._contributions.get(key) for key in keys)
+        return tuple(contribution for contribution in contributions if contribution is not None)
 
     def _call(self, part: ExtensionPortKey) -> None:
         extension, grant = self._extensions[part.owner], self._grants[part.owner]
         try:
-            addition = extension.contribute(part.port, self._shown[part], grant)
-            self._additions[part] = _checked(part.owner, addition)
+            contribution = extension.contribute(part.port, self._ports[part], grant)
+            self._contributions[part] = _validated(part.owner, contribution)
         except NetfwError as exc:
             self.failed[part] = exc
         except Exception as exc:
-            LOG.exception("%s: a defect of the extension", part)
+            LOG.exception("%s: internal error of the extension", part)
             self.failed[part] = DriverCrashed(f"{part.owner}: {type(exc).__name__}: {exc}")
         else:
             self.failed.pop(part, None)
 
-    def _forget(self, part: ExtensionPortKey) -> None:
-        for book in (self._shown, self._additions, self.failed):
-            book.pop(part, None)
+    def _discard(self, part: ExtensionPortKey) -> None:
+        for mapping in (self._ports, self._contributions, self.failed):
+            mapping.pop(part, None)
 
 
-def _checked(owner: str, addition: SwitchContribution | None) -> SwitchContribution | None:
-    """*addition*, which a stranger wrote, if it is one.
+def _validated(owner: str, contribution: SwitchContribution | None) -> SwitchContribution | None:
+    """Return *contribution* of a third-party extension, after validation.
 
-    :raises DriverCrashed: it is something else.
+    :raises DriverCrashed: it is malformed.
     """
-    if addition is None:
+    if contribution is None:
         return None
-    if not isinstance(addition, SwitchContribution):
-        raise DriverCrashed(f"{owner}: it returned {addition!r}, which is no SwitchAddition")
-    if addition.owner != owner:
-        raise DriverCrashed(f"{owner}: it returned an addition of {addition.owner!r}")
+    if not isinstance(contribution, SwitchContribution):
+        raise DriverCrashed(f"{owner}: it returned {contribution!r}, not a SwitchContribution")
+    if contribution.owner != owner:
+        raise DriverCrashed(f"{owner}: it returned a contribution of {contribution.owner!r}")
     for name, kind in (("flows", Flow), ("qos", QosRule)):
-        given = getattr(addition, name)
-        if not isinstance(given, tuple) or not all(isinstance(each, kind) for each in given):
+        given = getattr(contribution, name)
+        if not isinstance(given, tuple) or not all(isinstance(item, kind) for item in given):
             raise DriverCrashed(
-                f"{owner}: the {name} of its addition are no tuple of them: {given!r}"
+                f"{owner}: the {name} of its contribution are no tuple of them: {given!r}"
             )
-    return addition
+    return contribution
 
 
-def _signed(owner: str, sink: Sink) -> Sink:
-    def signed(event: Event) -> None:
+def _named_sink(owner: str, sink: Sink) -> Sink:
+    def forward(event: Event) -> None:
         match event:
             case KeysChanged():
                 ports = frozenset(key for key in event.keys)
@@ -166,4 +167,4 @@ def _signed(owner: str, sink: Sink) -> Sink:
             case _:
                 sink(event)
 
-    return signed
+    return forward

@@ -1,4 +1,4 @@
-"""What of the wanted filters a firewall driver can have.  Pure."""
+"""Restriction of the desired filters to the capabilities of the firewall driver.  Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from netfw.errors import NetfwError, NotSupported
 
 @frozen
 class SupportedPolicy:
-    """What to ask a driver for, and which groups it enforces in part or not at all.
+    """The values for a driver, and the groups that it enforces in part or not at all.
 
-    What it cannot enforce allows nothing: less passes than is wanted, never more.
+    An unsupported rule allows nothing: less traffic passes than desired, never more.
     """
 
     values: Mapping[FirewallKey, FirewallValue] = field(factory=dict)
@@ -24,14 +24,14 @@ class SupportedPolicy:
 
 
 def restrict_to_capabilities(
-    keys: Iterable[FirewallKey], wanted: Mapping[FirewallKey, FirewallValue], firewall: DriverInfo
+    keys: Iterable[FirewallKey], desired: Mapping[FirewallKey, FirewallValue], firewall: DriverInfo
 ) -> SupportedPolicy:
-    """What *firewall* can have of *keys*, by the capabilities that it declares."""
+    """Return the values of *keys* that *firewall* supports, by its capabilities."""
     values: dict[FirewallKey, FirewallValue] = {}
     refused: dict[FirewallKey, NetfwError] = {}
     for key in keys:
-        if key in wanted:
-            value, reason = _possible(wanted[key], firewall)
+        if key in desired:
+            value, reason = _restrict(desired[key], firewall)
             if value is not None:
                 values[key] = value
             if reason:
@@ -39,17 +39,21 @@ def restrict_to_capabilities(
     return SupportedPolicy(values, refused)
 
 
-def _possible(value: FirewallValue, firewall: DriverInfo) -> tuple[FirewallValue | None, str]:
-    """What is left of *value*, and why not all of it."""
-    can = firewall.capabilities
-    if Capability.FILTERING not in can:
-        return value, ""  # it enforces nothing, and says so
-    if isinstance(value, Rules) and not value.stateful and Capability.STATELESS_GROUPS not in can:
+def _restrict(value: FirewallValue, firewall: DriverInfo) -> tuple[FirewallValue | None, str]:
+    """Return the supported part of *value*, and why it is not all."""
+    capabilities = firewall.capabilities
+    if Capability.FILTERING not in capabilities:
+        return value, ""  # a driver without filtering accepts everything
+    if (
+        isinstance(value, Rules)
+        and not value.stateful
+        and Capability.STATELESS_GROUPS not in capabilities
+    ):
         return None, (
             "has no stateless groups, so this one allows nothing: make it stateful, or choose "
             "another firewall_driver"
         )
-    if Capability.ADDRESS_GROUPS in can:
+    if Capability.ADDRESS_GROUPS in capabilities:
         return value, ""
     if isinstance(value, Member) and isinstance(value.group, AddressGroupKey):
         return None, ""

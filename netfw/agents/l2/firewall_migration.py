@@ -1,4 +1,4 @@
-"""Firewall drivers that a host had before: what they left behind is removed, last of all."""
+"""Removal of the filters of former firewall drivers, after all ports are wired."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from netfw.plan import Update
 
 
 class RetiredFirewalls:
-    """Drivers that are to hold nothing any more."""
+    """Firewall drivers that are no longer configured."""
 
     def __init__(self, drivers: Iterable[FirewallDriver]) -> None:
-        self._left = {driver.describe().name: driver for driver in drivers}
-        self._why: dict[str, str] = {}
+        self._remaining = {driver.describe().name: driver for driver in drivers}
+        self._errors: dict[str, str] = {}
 
     @property
-    def left(self) -> Mapping[str, FirewallDriver]:
-        """Those that may still hold something, by name."""
-        return self._left
+    def remaining(self) -> Mapping[str, FirewallDriver]:
+        """The drivers that may still have filters on the host, by name."""
+        return self._remaining
 
     def remove(self) -> None:
-        """Have them remove all they hold; one that cannot is asked again another time."""
-        for name, driver in tuple(self._left.items()):
+        """Remove the filters of all drivers; a driver that fails is retried with the next call."""
+        for name, driver in tuple(self._remaining.items()):
             try:
                 converge_isolated(driver, Update(complete=True)).raise_failed()
             except NetfwError as exc:
-                self._why[name] = str(exc)
+                self._errors[name] = str(exc)
             else:
-                del self._left[name]
+                del self._remaining[name]
 
     def warnings(self) -> dict[str, str]:
-        """What an operator should know of them."""
+        """Return a warning for each driver that may still have filters."""
         return {
-            f"retired firewall driver {name}": "what it left behind is still there"
-            + (f": {self._why[name]}" if name in self._why else " until all ports are wired")
-            for name in self._left
+            f"retired firewall driver {name}": "its filters are still there"
+            + (f": {self._errors[name]}" if name in self._errors else " until all ports are wired")
+            for name in self._remaining
         }

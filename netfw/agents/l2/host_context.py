@@ -1,4 +1,4 @@
-"""From where the wanted state is looked at: this host, and what it offers.  Pure."""
+"""The host and the facts that the desired state depends on.  Pure."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Segment
 
 @frozen(kw_only=True)
 class L2HostContext:
-    """This host, as the wanted state depends on it."""
+    """The properties of this host that the desired state depends on."""
 
     host: str
     facts: SwitchFacts
     population: bool = False
-    """Forwarding entries come from the source; without it, tunnels are meshed and learn."""
+    """Forwarding entries come from the source; otherwise tunnels are meshed and learn."""
     arp_responder: bool = False
     guard: bool = False
-    """The switch keeps ports from using others' addresses."""
+    """The switch guards ports against spoofing."""
     filtered: bool = False
-    """The switch leaves it to the firewall in it what passes to and from ports."""
+    """The firewall in the switch decides what passes to and from ports."""
 
     def own(self, type: NetworkType) -> Endpoint | None:
-        """This host's end of tunnels of a type."""
+        """Return this host's tunnel endpoint of a type."""
         for endpoint in self.facts.endpoints:
             if endpoint.type is type:
                 return endpoint
         return None
 
     def reaches(self, segment: Segment) -> bool:
-        """Whether this host can take part in *segment*."""
+        """Return whether this host can take part in *segment*."""
         return not self.unreachable_reason(segment)
 
     def unreachable_reason(self, segment: Segment) -> str:
-        """What to change for this host to take part in *segment*; empty: nothing."""
+        """Return what to change for this host to reach *segment*; empty: it does."""
         kind, physical = segment.provider.network_type, segment.provider.physical_network
         if segment.provider.segmentation_id is None and kind in SEGMENTATION_IDS:
             return f"give its {kind} segment a segmentation id"
@@ -53,9 +53,9 @@ class L2HostContext:
 
 
 def segments_of(network: Network, stored: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The segments of a network: those that have an identity, else those the network names."""
-    found = tuple(sorted(stored, key=lambda segment: segment.id))
-    return found or tuple(
+    """Return the segments of a network: stored ones, else those of the network itself."""
+    ordered = tuple(sorted(stored, key=lambda segment: segment.id))
+    return ordered or tuple(
         Segment(
             id=SegmentId(uuid5(network.id, f"segment {number}")),
             network_id=network.id,

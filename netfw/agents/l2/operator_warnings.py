@@ -1,4 +1,4 @@
-"""What an operator should know of a host although nothing failed.  Pure."""
+"""Warnings for the operator of a host, although nothing failed.  Pure."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.model.address import IpAddress
 
-_SHOWN = 20
+_MAX_NAMED = 20
 
 
 def collect_warnings(desired: DesiredSwitch, firewall: DriverInfo | None) -> dict[str, str]:
-    """By name, in the order of weight."""
-    found: dict[str, str] = {}
-    if desired.distrusted and (
+    """Return the warnings by name, the most important first."""
+    warnings: dict[str, str] = {}
+    if desired.untrusted and (
         firewall is None or Capability.FILTERING not in firewall.capabilities
     ):
         name = "no firewall_driver" if firewall is None else f"firewall_driver {firewall.name}"
-        found[name] = (
-            f"security groups of {_ports(len(desired.distrusted))} are not enforced; "
+        warnings[name] = (
+            f"security groups of {_ports(len(desired.untrusted))} are not enforced; "
             f"set {'' if firewall is None else 'another '}firewall_driver of [agent]"
         )
     own = {endpoint.address for endpoint in desired.view.facts.endpoints}
-    if own and (told := desired.told_addresses - own):
-        found["local_ip"] = (
-            f"tunnels of this host begin at {_texts(own)}, but the source tells other hosts to "
-            f"reach it at {_texts(told)}: change local_ip, or what the source says of this host"
+    if own and (advertised := desired.advertised_addresses - own):
+        warnings["local_ip"] = (
+            f"tunnels of this host start at {_texts(own)}, but the source advertises "
+            f"{_texts(advertised)} to other hosts: change local_ip, or the source"
         )
-    if desired.strays:
-        names = (device.name for port in desired.strays if (device := desired.device(port)))
-        more = len(desired.strays) - _SHOWN
-        found["strays"] = (
-            "plugged here, not bound to this host, and so kept dead: "
-            f"{', '.join(nsmallest(_SHOWN, names))}{f' and {more} more' if more > 0 else ''}"
+    if desired.unbound:
+        names = (device.name for port in desired.unbound if (device := desired.device(port)))
+        more = len(desired.unbound) - _MAX_NAMED
+        warnings["unbound_devices"] = (
+            "plugged, but not bound to this host, and therefore dead: "
+            f"{', '.join(nsmallest(_MAX_NAMED, names))}{f' and {more} more' if more > 0 else ''}"
         )
-    return found
+    return warnings
 
 
 def _texts(addresses: Iterable[IpAddress]) -> str:

@@ -1,7 +1,7 @@
-"""What is on other hosts, and how to get there: tunnels, flooding, forwarding.  Pure.
+"""Tunnels, flooding and forwarding to other hosts.  Pure.
 
-Without population every peer is reached by a meshed tunnel.  With it, what is wanted follows
-from the ports of others: a tunnel exists while something is sent through it.
+Without population every peer has a meshed tunnel.  With population, tunnels follow from the ports
+of other hosts: a tunnel exists while traffic can be sent through it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Put = Callable[[SwitchKey, SwitchValue | None], None]
 
 
 def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
-    """The far ends that *agent* offers and this host can use; none for its own."""
+    """Return the endpoints of *agent* that this host can use; none for its own agent."""
     content = agent.configurations.content()
     address, names = _address(content.get("tunneling_ip")), content.get("tunnel_types")
     if address is None or not isinstance(names, list | tuple) or agent.host == view.host:
@@ -49,19 +49,19 @@ def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
     return frozenset(usable)
 
 
-def _address(said: object) -> IpAddress | None:
-    """What a peer says of its address, if that can be the address of another host."""
+def _address(raw: object) -> IpAddress | None:
+    """Return the address that a peer advertises, if another host can have it."""
     try:
-        address = as_address(str(said))
+        address = as_address(str(raw))
     except ValueError:
         return None
-    nobody = address.is_unspecified or address.is_loopback
-    many = address.is_multicast or address == _BROADCAST
-    return None if nobody or many else address
+    no_host = address.is_unspecified or address.is_loopback
+    many_hosts = address.is_multicast or address == _BROADCAST
+    return None if no_host or many_hosts else address
 
 
 class OverlayPeers:
-    """Keeps the wanted tunnels, floods and forwardings current; each change costs itself."""
+    """The desired tunnels, floods and forwardings, updated incrementally."""
 
     def __init__(self, view: L2HostContext, put: Put) -> None:
         self._view, self._put = view, put
@@ -79,7 +79,7 @@ class OverlayPeers:
         self._users: dict[Endpoint, set[FloodKey]] = {}
 
     def agent(self, id: AgentId, agent: Agent | None) -> None:
-        """An agent is as it is now, or gone."""
+        """Update an agent; ``None``: it is gone."""
         former = self._agents.pop(id, None)
         self._own.pop(id, None)
         if agent is not None:
@@ -103,22 +103,22 @@ class OverlayPeers:
             self._host(host)
 
     def own_addresses(self) -> frozenset[IpAddress]:
-        """Where other hosts are told to reach this one."""
+        """Return the tunnel addresses of this host that the source advertises."""
         return frozenset(self._own.values())
 
     def port(self, id: PortId, port: Port | None) -> None:
-        """A port of another host is as it is now; gone, or of this host: ``None``."""
+        """Update a port of another host; ``None``: it is gone, or bound to this host."""
         if not self._view.population:
             return
         former = self._ports.pop(id, None)
         if former is not None:
-            self._forget(former)
+            self._unlink(former)
         if port is not None:
             self._ports[id] = port
             host, network = port.binding.host, port.network_id
             self._there.setdefault(network, {}).setdefault(host, set()).add(id)
             self._networks_on.setdefault(host, set()).add(network)
-            # a replicated interface is wherever the active router is: peers flood to its MAC
+            # The MAC of a replicated interface is on the host of the active router: peers flood.
             if port.device_owner != DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE:
                 self._macs.setdefault(_key(port), set()).add(id)
         for each in (former, port):
@@ -127,7 +127,7 @@ class OverlayPeers:
                 self._forward(_key(each))
 
     def network(self, id: NetworkId, type: NetworkType | None) -> None:
-        """A network that is here is tunnelled by this type, or not at all."""
+        """Update the tunnel type of a network on this host; ``None``: it is not tunnelled."""
         if not self._view.population or self._here.get(id) is type:
             return
         if type is None:
@@ -138,7 +138,7 @@ class OverlayPeers:
             self._flood(id, host)
             self._forward_all(ports)
 
-    def _forget(self, port: Port) -> None:
+    def _unlink(self, port: Port) -> None:
         host, network = port.binding.host, port.network_id
         hosts = self._there[network]
         _discard(hosts, host, port.id)
@@ -154,7 +154,7 @@ class OverlayPeers:
             self._forward_all(self._there[network][host])
 
     def _endpoint(self, host: str, network: NetworkId) -> Endpoint | None:
-        """Where *host* is reached for *network*; of several ends, the one said last."""
+        """Return the endpoint of *host* for *network*; of several, the newest."""
         type = self._here.get(network)
         offers = self._by_host.get(host, {})
         ends = [end for end in offers if end.type is type]
@@ -208,7 +208,7 @@ class OverlayPeers:
 
 
 def reachable_port(port: Port, view: L2HostContext) -> Port | None:
-    """*port*, if it is on another host and can be sent to."""
+    """Return *port* if it is on another host and reachable."""
     host = port.binding.host
     if not host or host == view.host or not port.admin_up or is_distributed(port.device_owner):
         return None
@@ -220,7 +220,7 @@ def _key(port: Port) -> ForwardingKey:
 
 
 def _discard(index: dict[K, set[V]], key: K, value: V) -> None:
-    """Take *value* out of the set under *key*, and an empty set out of *index*."""
+    """Remove *value* from the set under *key*; delete an empty set."""
     members = index.get(key)
     if members is not None:
         members.discard(value)

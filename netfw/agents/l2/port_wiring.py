@@ -1,4 +1,4 @@
-"""How one port is to be wired, and why not.  Pure."""
+"""Decides how a port is wired.  Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from netfw.model.subnet import Subnet
 
 @frozen
 class WiringDecision:
-    """How a port is to be wired."""
+    """The desired wiring of a port, with the reason if it is dead."""
 
     wiring: Wiring
     reason: str = ""
     """Why it is dead."""
     fault: bool = False
-    """It is dead because something is wrong, not because somebody wants it so."""
+    """It is dead because of an error, not on request."""
 
 
 def decide_wiring(
@@ -38,13 +38,13 @@ def decide_wiring(
     subnets: Mapping[SubnetId, Subnet],
     view: L2HostContext,
 ) -> WiringDecision:
-    """How *port*, which is bound to this host and plugged, is to be wired.
+    """Decide the wiring of *port*, which is bound to this host and plugged.
 
-    *segments* are those of its network that this host reaches, or all when it reaches none.
+    *segments* are those of its network that this host reaches, or all if it reaches none.
     """
     every = tuple(segments)
     reachable = tuple(filter(view.reaches, every))
-    reason = _closed(port, network)
+    reason = _dead_reason(port, network)
     fault = not reason and not reachable
     if fault:
         ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"
@@ -62,8 +62,8 @@ def decide_wiring(
     return WiringDecision(wiring, reason, fault)
 
 
-def _closed(port: Port, network: Network | None) -> str:
-    """Why the port is not to be admitted; empty: it is."""
+def _dead_reason(port: Port, network: Network | None) -> str:
+    """Return why the port is dead; empty: it is live."""
     if network is None:
         return f"its network {port.network_id} is not known"
     if not port.admin_up:
@@ -78,7 +78,7 @@ def _closed(port: Port, network: Network | None) -> str:
 def _segment(
     port: Port, reachable: tuple[Segment, ...], subnets: Mapping[SubnetId, Subnet]
 ) -> SegmentId | None:
-    """The one of several segments that the port is on: its subnet's, else the first."""
+    """Return which of several segments the port is on: its subnet's, else the first."""
     if len(reachable) < 2:
         return None
     by_id = {segment.id for segment in reachable}
@@ -95,7 +95,7 @@ def is_unfiltered(port: Port) -> bool:
 
 
 def has_other_macs(port: Port) -> bool:
-    """Whether other MAC addresses than its own may be behind the port."""
+    """Return whether the port may use other MAC addresses than its own."""
     if is_trusted(port.device_owner):
         return False
     pairs = port.allowed_address_pairs
@@ -103,7 +103,7 @@ def has_other_macs(port: Port) -> bool:
 
 
 def sources(port: Port) -> frozenset[AllowedSource]:
-    """What the port may send as: its addresses, its allowed pairs, and what each MAC implies."""
+    """Return the allowed sources: addresses, allowed pairs, link-local of each MAC."""
     own = {AllowedSource(port.mac, host_prefix(fixed.address)) for fixed in port.fixed_ips}
     pairs = {
         AllowedSource(pair.mac or port.mac, pair.prefix) for pair in port.allowed_address_pairs
@@ -115,7 +115,7 @@ def sources(port: Port) -> frozenset[AllowedSource]:
 
 
 def host_prefix(address: IpAddress) -> IpNetwork:
-    """The prefix that holds *address* and no other."""
+    """Return the prefix with *address* only."""
     if isinstance(address, IPv4Address):
         return IPv4Network((int(address), 32))
     return IPv6Network((int(address), 128))

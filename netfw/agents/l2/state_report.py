@@ -1,4 +1,4 @@
-"""What the L2 agent says of itself and of its host.  Pure."""
+"""Configuration and state report of the L2 agent.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOURCE_VERSIONS: Mapping[str, int] = {}
 
 @frozen(kw_only=True)
 class L2AgentConfig:
-    """What the operator decides about the L2 agent of a host."""
+    """The configuration of the L2 agent of a host."""
 
     host: str
     population: bool = False
@@ -30,14 +30,16 @@ class L2AgentConfig:
     agent_type: str = "Open vSwitch agent"
 
 
-def check(settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | None = None) -> None:
-    """Refuse what cannot be.
+def validate_config(
+    settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | None = None
+) -> None:
+    """Validate the settings against the drivers.
 
     :raises ConfigError: a sentence that says what to change.
     """
     if settings.arp_responder and not settings.population:
         raise ConfigError(
-            "arp_responder needs l2_population, from which it knows the addresses: "
+            "arp_responder needs l2_population, which has the addresses: "
             "set l2_population = true, or arp_responder = false"
         )
     if settings.population and Capability.POPULATION not in switch.capabilities:
@@ -61,8 +63,8 @@ def check(settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | No
         )
 
 
-def check_tunnels(settings: L2AgentConfig, view: L2HostContext) -> None:
-    """Refuse what cannot be on this host.
+def validate_tunnels(settings: L2AgentConfig, view: L2HostContext) -> None:
+    """Validate the settings against the tunnels of this host.
 
     :raises ConfigError: a sentence that says what to change.
     """
@@ -73,8 +75,8 @@ def check_tunnels(settings: L2AgentConfig, view: L2HostContext) -> None:
         )
 
 
-def check_addresses(view: L2HostContext, is_local: Callable[[IpAddress], bool]) -> None:
-    """Refuse to send tunnels from an address that nobody could answer to.
+def validate_addresses(view: L2HostContext, is_local: Callable[[IpAddress], bool]) -> None:
+    """Validate that tunnels start at an address of this host.
 
     :raises ConfigError: a sentence that says what to change.
     """
@@ -95,7 +97,7 @@ def make_state_report(
     counts: Mapping[str, int],
     start: bool,
 ) -> Heartbeat:
-    """The agent's state report, with the keys that servers and operators know."""
+    """Build the state report, with the keys that servers and operators know."""
     facts = view.facts
     addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
     hybrid = firewall is not None and Capability.HYBRID_PLUG in firewall.capabilities

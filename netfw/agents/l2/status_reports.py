@@ -1,4 +1,4 @@
-"""Statuses: what to tell the source of each port.  Pure."""
+"""Status reports of ports: whether they are wired.  Pure."""
 
 from __future__ import annotations
 
@@ -20,80 +20,78 @@ from netfw.plan import Outcome
 
 @frozen
 class PortResult:
-    """What became of a port's wiring."""
+    """The result of wiring a port."""
 
     status: Status
     reason: str = ""
 
 
 class L2StatusReporter:
-    """Says of each port what is new since it was last said."""
+    """Keeps the status of each port, and returns the reports that changed."""
 
     def __init__(self) -> None:
-        self._fates: dict[PortId, PortResult] = {}
-        self._said: dict[PortId, StatusReport] = {}
-        self._unsaid: set[PortId] = set()
+        self._results: dict[PortId, PortResult] = {}
+        self._sent: dict[PortId, StatusReport] = {}
+        self._unsent: set[PortId] = set()
 
-    def settle(self, outcome: Outcome[PortKey], admissions: dict[PortKey, Admission]) -> None:
-        """Note what became of ports that were wired so."""
+    def record(self, outcome: Outcome[PortKey], admissions: dict[PortKey, Admission]) -> None:
+        """Record the outcome of ports that were wired with *admissions*."""
         for key in outcome.done:
             if key in admissions:
                 live = admissions[key] is Admission.LIVE
-                self._fates[key.port] = PortResult(Status.ACTIVE if live else Status.DOWN)
+                self._results[key.port] = PortResult(Status.ACTIVE if live else Status.DOWN)
             else:
-                self._fates.pop(key.port, None)
+                self._results.pop(key.port, None)
         for key, error in outcome.failed.items():
-            self._fates[key.port] = PortResult(Status.DEGRADED, str(error))
+            self._results[key.port] = PortResult(Status.DEGRADED, str(error))
         for key, reason in outcome.waiting.items():
-            self._fates[key.port] = PortResult(Status.DOWN, reason)
+            self._results[key.port] = PortResult(Status.DOWN, reason)
         self.touch(key.port for key in (*outcome.done, *outcome.failed, *outcome.waiting))
 
     def touch(self, ports: Iterable[PortId]) -> None:
-        """Something about these is new."""
-        self._unsaid.update(ports)
+        """Have the reports of *ports* made again."""
+        self._unsent.update(ports)
 
-    def say_again(self, ports: Iterable[PortId]) -> None:
-        """Forget what was said."""
-        self._said.clear()
+    def resend(self, ports: Iterable[PortId]) -> None:
+        """Have `take` return the reports of *ports* once more."""
+        self._sent.clear()
         self.touch(ports)
 
-    def take(
-        self, desired: DesiredSwitch, unsettled: frozenset[PortId]
-    ) -> tuple[StatusReport, ...]:
-        """What is to be said.  Of *unsettled* ports nothing is known yet at their revision."""
+    def take(self, desired: DesiredSwitch, pending: frozenset[PortId]) -> tuple[StatusReport, ...]:
+        """Return the new reports; none of *pending* ports, which have no result yet."""
         reports = []
-        ready = self._unsaid - unsettled
-        self._unsaid -= ready
+        ready = self._unsent - pending
+        self._unsent -= ready
         for id in sorted(ready):
             port = desired.port(id)
             report = None if port is None else self._report(port, desired)
             if report is None:
-                self._said.pop(id, None)
-            elif self._said.get(id) != report:
-                self._said[id] = report
+                self._sent.pop(id, None)
+            elif self._sent.get(id) != report:
+                self._sent[id] = report
                 reports.append(report)
         return tuple(reports)
 
     def _report(self, port: Port, desired: DesiredSwitch) -> StatusReport | None:
-        fate = self._fate(port.id, desired)
-        if fate is None:
+        result = self._result(port.id, desired)
+        if result is None:
             return None
         return StatusReport(
             ref=ref(port),
             revision=port.revision,
             host=desired.view.host,
             service=Service.L2,
-            status=fate.status,
-            reason=fate.reason,
+            status=result.status,
+            reason=result.reason,
         )
 
-    def _fate(self, id: PortId, desired: DesiredSwitch) -> PortResult | None:
-        device, verdict = desired.device(id), desired.verdict(id)
+    def _result(self, id: PortId, desired: DesiredSwitch) -> PortResult | None:
+        device, decision = desired.device(id), desired.decision(id)
         if device is None:
             return PortResult(Status.DOWN, "it is not plugged on this host")
         if device.ancillary:
             return PortResult(Status.ACTIVE)
-        fate = self._fates.get(id)
-        if fate is not None and fate.status is Status.DOWN and verdict is not None:
-            return PortResult(Status.DOWN, fate.reason or verdict.reason)
-        return fate
+        result = self._results.get(id)
+        if result is not None and result.status is Status.DOWN and decision is not None:
+            return PortResult(Status.DOWN, result.reason or decision.reason)
+        return result

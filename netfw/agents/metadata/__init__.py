@@ -1,18 +1,18 @@
-"""The metadata agent: tells the metadata service which instance asks, and brings back its answer.
+"""The metadata agent: forwards metadata requests with the identity of the requesting instance.
 
-A proxy in the instance's network says from which address, and on which network or behind which
-router, a request came.  That is one port, or nothing is passed on.
+A proxy in the instance's network adds the source address and the network or router of a request.
+They identify one port; otherwise the request is refused.
 
-``asking``, ``outgoing``, ``announce``
-    what a request says, what is made of it, and what the agent says of itself.  Pure
-``directory``
-    whose address it is, as the source of state says, kept for a moment
-``upstream``, ``link``
-    the metadata service
-``relay``
-    all of it together, as a WSGI application
-``door``, ``liveness``
-    the socket that it is served at, and the proof that it is
+``request_origin``, ``headers``, ``state_report``
+    the origin of a request, the headers to forward, the agent's state report.  Pure
+``instance_cache``
+    the instance of an address, requested from the state source and cached
+``upstream_pool``, ``upstream_connection``
+    connections to the metadata service
+``proxy_app``
+    the proxy as a WSGI application
+``unix_listener``, ``health_file``
+    the socket that it listens on, and the health check
 ``agent``
     the work for :class:`~netfw.agents.common.loop.Loop`
 """

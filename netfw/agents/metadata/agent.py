@@ -1,4 +1,4 @@
-"""MetadataAgent: a socket to be kept open, and heartbeats, as the work of a loop."""
+"""MetadataAgent: keeps the listener open and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.resource_index import ResourceIndex
 from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.proxy_app import MetadataProxyApp
-from netfw.agents.metadata.state_report import MetadataSettings, announce
+from netfw.agents.metadata.state_report import MetadataSettings, make_state_report
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.drivers.events import Event, Sink
 from netfw.drivers.reports import Heartbeat, Report
@@ -16,7 +17,7 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.plan import Outcome
 
 NO_SECRET = (
-    "it is empty: whoever reaches the metadata service can pass for any instance; set the same "
+    "it is empty: a client of the metadata service can impersonate any instance; set the same "
     "secret here and there"
 )
 
@@ -24,73 +25,74 @@ NO_SECRET = (
 class MetadataAgent(HostAgent[str]):
     """The work of a metadata agent, for :class:`~netfw.agents.common.loop.Loop`.
 
-    Nothing here follows from resources: the one thing to keep as it should be is the socket.  What
-    it is made of is closed by whoever made it.
+    It does not depend on resources: the only thing to converge is the socket.  The caller closes
+    the objects that it is made of.
     """
 
     def __init__(
         self,
         settings: MetadataSettings,
-        relay: MetadataProxyApp,
-        door: UnixListener,
-        liveness: HealthProbe,
+        app: MetadataProxyApp,
+        listener: UnixListener,
+        health: HealthProbe,
     ) -> None:
         self.binary = settings.binary
         self.settings = settings
-        self._relay, self._door, self._liveness = relay, door, liveness
+        self.resources = ResourceIndex()
+        self._app, self._listener, self._health = app, listener, health
         self._key = f"the socket {settings.socket}"
 
     @property
-    def interest(self) -> Subscription:
+    def subscription(self) -> Subscription:
         return Subscription(self.settings.host, {Service.METADATA})
 
     def watch(self, sink: Sink) -> None:
-        """Nothing here has news of its own."""
+        """Send nothing: this agent has no events."""
 
-    def begin(self) -> None:
-        self._door.open()
-        self._liveness.start()
+    def start(self) -> None:
+        self._listener.open()
+        self._health.start()
 
     def apply_delta(self, change: ReplicaDelta) -> frozenset[str]:
-        self._relay.directory.believe()
+        self._app.directory.mark_available()
         return frozenset()
 
     def rescan(self) -> frozenset[str]:
-        return frozenset() if self._door.is_bound else frozenset({self._key})
+        return frozenset() if self._listener.is_bound else frozenset({self._key})
 
     def handle_events(self, events: Sequence[Event]) -> frozenset[str]:
         return frozenset()
 
     def converge(self, task: ConvergeRequest[str]) -> ConvergeResult[str]:
-        mended = not self._door.is_bound
-        self._door.open()
-        counts = Counts(updated=1) if mended else Counts()
+        reopened = not self._listener.is_bound
+        self._listener.open()
+        counts = Counts(updated=1) if reopened else Counts()
         return ConvergeResult(outcome=Outcome(done=task.keys), counts=counts)
 
     def reports(self) -> Sequence[Report]:
         return ()
 
     def resend_reports(self) -> None:
-        """There is nothing to say but heartbeats."""
+        """Do nothing: there are no reports but heartbeats."""
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
-        return announce(self.settings, self.counts(), start=start)
+        return make_state_report(self.settings, self.counts(), start=start)
 
     def counts(self) -> Mapping[str, int]:
-        directory = self._relay.directory
+        directory = self._app.directory
         return {
             "requests": 0,
-            **self._relay.counts(),
+            **self._app.counts(),
             "ports_asked_for": directory.asked,
             "ports_known": directory.hits,
         }
 
     def warnings(self) -> Mapping[str, str]:
-        policy = self._relay.policy
-        found = {
+        policy = self._app.policy
+        warnings = {
             "metadata_proxy_shared_secret": "" if policy.secret else NO_SECRET,
-            "the metadata service": policy.upstream.trouble,
-            "the source": self._relay.directory.trouble,
-            "liveness": self._liveness.trouble,
+            "the metadata service": policy.upstream.problem,
+            "the source": self._app.directory.problem,
+            "liveness": self._health.problem,
         }
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in warnings.items() if text}

@@ -1,7 +1,7 @@
-"""What goes to the metadata service, and what comes back of its answer.  Pure.
+"""Headers to and from the metadata service.  Pure.
 
-A guest says about itself whatever it likes, and a service believes the agent: so no header passes
-that a service, or a proxy before it, could take for the agent's word.
+A guest can send any header, and the service trusts the agent.  So no header is forwarded that the
+service, or a proxy before it, could take for one of the agent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, str], ...]
 _ID = re.compile(r"[!-~]{1,255}")
 _NAME = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _FOLD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+[ \t]*")
-"""Lines that go on in the next one, and what else no header should have."""
+"""Line folding and control characters, which a header must not contain."""
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -36,10 +36,10 @@ HOP_BY_HOP: Final = frozenset(
         "upgrade",
     }
 )
-"""What is said between two neighbours, and to nobody behind them."""
+"""Headers for one connection only (RFC 9110, 7.6.1)."""
 
-_OURS = HOP_BY_HOP | {"host", "content-length", "expect", "forwarded", "via"}
-_CLAIMS = (
+_RESERVED = HOP_BY_HOP | {"host", "content-length", "expect", "forwarded", "via"}
+_IDENTITY_PREFIXES = (
     "cf-connecting-ip",
     "client-ip",
     "true-client-ip",
@@ -63,39 +63,39 @@ _CLAIMS = (
     "x-tenant-",
     "x-user-",
 )
-"""Beginnings of names under which proxies tell services who asks, or what was really asked for."""
+"""Prefixes of headers by which proxies pass the identity or the original request on."""
 
 
 @frozen
 class Instance:
-    """Who owns the port that a request came from."""
+    """The instance and project of the port that a request came from."""
 
     id: str
     project_id: str
 
     @property
-    def nameable(self) -> bool:
-        """Whether it can stand in a header."""
+    def fits_header(self) -> bool:
+        """Whether the ids are valid header values."""
         return all(_ID.fullmatch(text) for text in (self.id, self.project_id or "-"))
 
 
 def signature(secret: str, instance_id: str) -> str:
-    """What proves to the service that the agent named the instance."""
+    """Return the HMAC by which the service verifies the instance id."""
     return hmac.new(secret.encode(), instance_id.encode(), hashlib.sha256).hexdigest()
 
 
 def request_headers(
     guest: Mapping[str, str], address: IpAddress, instance: Instance, secret: str
 ) -> Headers:
-    """The headers for the service: the *guest*'s harmless ones, and who it is."""
-    named = _named_by(guest.items())
-    passed = [
+    """Return the headers for the service: the *guest*'s allowed ones, and the instance's ids."""
+    connection_only = _named_by_connection(guest.items())
+    forwarded = [
         (name, value)
         for name, value in guest.items()
-        if not _is_ours(_plain(name)) and _plain(name) not in named
+        if not _is_reserved(_plain(name)) and _plain(name) not in connection_only
     ]
     return (
-        *passed,
+        *forwarded,
         ("X-Forwarded-For", str(address)),
         ("X-Instance-ID", instance.id),
         ("X-Tenant-ID", instance.project_id),
@@ -104,26 +104,26 @@ def request_headers(
 
 
 def response_headers(headers: Headers) -> Headers:
-    """What of the service's *headers* is for the guest; the length of the body is told anew."""
-    named = _named_by(headers) | HOP_BY_HOP | {"content-length"}
+    """Return the service's *headers* for the guest, without the length of the body."""
+    dropped = _named_by_connection(headers) | HOP_BY_HOP | {"content-length"}
     return tuple(
         (name, _FOLD.sub(" ", value))
         for name, value in headers
-        if _NAME.fullmatch(name) and _plain(name) not in named
+        if _NAME.fullmatch(name) and _plain(name) not in dropped
     )
 
 
 def _plain(name: str) -> str:
-    """*name* as those read it who do not tell ``_`` from ``-``."""
+    """Return *name* in lower case with ``-`` for ``_``, as some servers read it."""
     return name.lower().replace("_", "-")
 
 
-def _is_ours(name: str) -> bool:
-    return name in _OURS or name.startswith(_CLAIMS)
+def _is_reserved(name: str) -> bool:
+    return name in _RESERVED or name.startswith(_IDENTITY_PREFIXES)
 
 
-def _named_by(headers: Iterable[tuple[str, str]]) -> set[str]:
-    """The headers that ``Connection`` says are for the neighbour alone."""
+def _named_by_connection(headers: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the header names that ``Connection`` lists."""
     return {
         _plain(word.strip())
         for name, value in headers

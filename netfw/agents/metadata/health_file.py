@@ -1,7 +1,7 @@
-"""Liveness: a file with the time at which a worker of the agent last answered.
+"""Health check: a file with the time at which a worker of the agent last answered.
 
-The agent asks itself, through its own socket, like any proxy; the worker that gets the request
-writes the file.  So an old file tells of an agent whose threads all hang, too.
+The agent sends a request to its own socket, like any proxy; the worker that handles it writes the
+file.  So the file is also stale when all worker threads hang.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from netfw.agents.metadata.proxy_app import PROBE
 
 LOG = logging.getLogger(__name__)
 
-_PATIENCE = 1.0
-"""Seconds that the end of the agent waits for an answer of its own."""
+_JOIN_SECONDS = 1.0
+"""Seconds that `close` waits for a probe in progress."""
 
 
 class HealthProbe:
-    """Keeps the file young while requests at the socket are answered.
+    """Updates the file while requests at the socket are answered.
 
-    *every* says, each time anew, how many seconds to wait; 0: no file.
+    *interval* returns the seconds between probes, and is read each time; 0: no file.
     """
 
-    def __init__(self, file: Path, door: Path, every: Callable[[], float]) -> None:
-        self._file, self._door, self._every = file, door, every
-        self.word = secrets.token_hex(16)
-        """By which the agent knows itself; no guest can guess it."""
-        self.trouble = ""
+    def __init__(self, file: Path, socket_path: Path, interval: Callable[[], float]) -> None:
+        self._file, self._socket_path, self._interval = file, socket_path, interval
+        self.token = secrets.token_hex(16)
+        """Secret in the probe request, which a guest cannot guess."""
+        self.problem = ""
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-liveness", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-health", daemon=True)
 
     def start(self) -> None:
-        """Begin; twice is once."""
+        """Start the probe thread; idempotent."""
         if not self._thread.is_alive() and not self._stopped.is_set():
             self._thread.start()
 
     def close(self) -> None:
-        """The agent ends on purpose: there is no file of one that does not live."""
-        begun = self._thread.is_alive()
+        """Stop, and remove the file."""
+        was_running = self._thread.is_alive()
         self._stopped.set()
-        if begun:
-            self._thread.join(_PATIENCE)
+        if was_running:
+            self._thread.join(_JOIN_SECONDS)
             self._file.unlink(missing_ok=True)
 
-    def note(self) -> None:
-        """Write the time; called by a worker."""
+    def write(self) -> None:
+        """Write the current time to the file; called by a worker."""
         if self._stopped.is_set():
             return
         temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}")
@@ -61,35 +61,35 @@ class HealthProbe:
             temporary.write_text(f"{datetime.now(UTC).isoformat(timespec='milliseconds')}\n")
             temporary.replace(self._file)
         except OSError as exc:
-            self._say(f"the liveness file cannot be written: {exc}")
+            self._report(f"the file cannot be written: {exc}")
         else:
-            self._say("")
+            self._report("")
 
     def _run(self) -> None:
         pause = 0.0
         while not self._stopped.wait(pause):
-            every = self._every()
-            if every:
-                self._ask(every)
-            pause = every or 1.0
+            interval = self._interval()
+            if interval:
+                self._probe(interval)
+            pause = interval or 1.0
 
-    def _ask(self, patience: float) -> None:
-        """Have a worker write the file, if one is free within *patience* seconds."""
+    def _probe(self, timeout: float) -> None:
+        """Have a worker write the file, if one is free within *timeout* seconds."""
         connection = http.client.HTTPConnection("netfw")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             try:
-                sock.settimeout(max(1.0, patience))
-                sock.connect(str(self._door))
+                sock.settimeout(max(1.0, timeout))
+                sock.connect(str(self._socket_path))
                 connection.sock = sock
-                connection.request("GET", "/", headers={PROBE: self.word, "Connection": "close"})
+                connection.request("GET", "/", headers={PROBE: self.token, "Connection": "close"})
                 status = connection.getresponse().status
             except (OSError, http.client.HTTPException) as exc:
-                self._say(f"the agent does not answer itself: {exc}")
+                self._report(f"no answer at the socket: {exc}")
             else:
                 if status == http.client.SERVICE_UNAVAILABLE:
-                    self._say("all workers are busy")
+                    self._report("all workers are busy")
 
-    def _say(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            LOG.warning("%s", trouble or "workers answer again")
-        self.trouble = trouble
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
+            LOG.warning("health check: %s", problem or "recovered")
+        self.problem = problem

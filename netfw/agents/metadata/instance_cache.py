@@ -1,8 +1,8 @@
-"""Directory: whose address it is.
+"""Cache of the instance behind an address.
 
-Answers are kept for a moment, as an instance that boots asks many times.  Those who ask the same at
-the same time wait for one answer.  While the source is away, one asks it and the others are told so
-at once: they would keep the threads from everybody else.
+Answers have a short TTL, since an instance sends many requests while it boots.  Concurrent requests
+for the same address share one query.  During an outage of the source, one thread queries it and the
+others fail at once, so that they do not occupy all worker threads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from netfw.model.port import Port
 
 LOG = logging.getLogger(__name__)
 
-Ask = Callable[[FindPorts], tuple[Port, ...]]
+FindPortsQuery = Callable[[FindPorts], tuple[Port, ...]]
 
 
 @frozen(kw_only=True)
 class CachePolicy:
-    """How long answers are kept; 0 seconds: not at all."""
+    """The TTL of answers in seconds; 0: not cached."""
 
     found: float = 5.0
     none: float = 1.0
-    """That there is no such instance, or that nobody could say."""
+    """TTL of the answer that there is no such instance, and of errors."""
     most: int = 20_000
-    """Answers; beyond them, the oldest go."""
+    """Maximum number of answers; beyond it, the oldest are evicted."""
 
 
 Answer = Instance | HttpError
@@ -46,123 +46,123 @@ class InstanceCache:
 
     def __init__(
         self,
-        ask: Ask,
-        keeping: CachePolicy | None = None,
+        query: FindPortsQuery,
+        policy: CachePolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ask, self._clock = ask, clock
-        self.keeping = keeping or CachePolicy()
+        self._query, self._clock = query, clock
+        self.policy = policy or CachePolicy()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[FindPorts, tuple[float, Answer]] = OrderedDict()
-        self._under_way: dict[FindPorts, Future[Answer]] = {}
+        self._cache: OrderedDict[FindPorts, tuple[float, Answer]] = OrderedDict()
+        self._in_flight: dict[FindPorts, Future[Answer]] = {}
         self._probing = threading.Lock()
-        self.trouble = ""
+        self.problem = ""
         """Why the source does not answer; empty: it does."""
         self.hits = self.asked = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._cache)
 
     def find(self, request: FindPorts) -> Instance:
-        """The instance that asks.
+        """Return the instance behind an address.
 
-        :raises Refusal: there is none, or more than one, or nobody can say.
+        :raises HttpError: there is none, or more than one, or the source does not answer.
         """
         answer = self._answer(request)
         if isinstance(answer, HttpError):
-            # One of its own: a raised error carries the trail of its thread.
+            # A new error: a raised one carries the traceback of its thread.
             raise HttpError(answer.status, answer.word, str(answer), answer.headers)
         return answer
 
-    def believe(self) -> None:
-        """The source has answered something else meanwhile: all may ask it again."""
-        self._note("")
+    def mark_available(self) -> None:
+        """End the outage: the source has answered another request."""
+        self._set_problem("")
 
     def _answer(self, request: FindPorts) -> Answer:
         with self._lock:
-            kept = self._kept.get(request)
-            if kept is not None and self._clock() < kept[0]:
+            cached = self._cache.get(request)
+            if cached is not None and self._clock() < cached[0]:
                 self.hits += 1
-                return kept[1]
+                return cached[1]
             mine: Future[Answer] = Future()
-            first = self._under_way.setdefault(request, mine)
+            first = self._in_flight.setdefault(request, mine)
         return self._fetch_shared(request, mine) if first is mine else first.result()
 
     def _fetch_shared(self, request: FindPorts, flight: Future[Answer]) -> Answer:
-        """Ask for all who wait for *flight*."""
+        """Query the source, for all threads that wait for *flight*."""
         try:
-            answer = self._asked(request)
+            answer = self._fetch(request)
         except BaseException as exc:
             flight.set_exception(exc)
             raise
         finally:
             with self._lock:
-                del self._under_way[request]
+                del self._in_flight[request]
         flight.set_result(answer)
         return answer
 
-    def _asked(self, request: FindPorts) -> Answer:
-        if not self.trouble:
-            return self._learn(request)
+    def _fetch(self, request: FindPorts) -> Answer:
+        if not self.problem:
+            return self._query_and_store(request)
         if not self._probing.acquire(blocking=False):
-            return _away()
+            return _unavailable()
         try:
-            return self._learn(request)
+            return self._query_and_store(request)
         finally:
             self._probing.release()
 
-    def _learn(self, request: FindPorts) -> Answer:
+    def _query_and_store(self, request: FindPorts) -> Answer:
         self.asked += 1
         answer: Answer
         try:
-            answer = _only(self._ask(request))
+            answer = _only(self._query(request))
         except NotFound as exc:
-            LOG.info("%s: %s", _words(request), exc)
-            answer = _nobody()
+            LOG.info("%s: %s", _describe(request), exc)
+            answer = _not_found()
         except NetfwError as exc:
-            self._note(str(exc))
-            answer = _away()
+            self._set_problem(str(exc))
+            answer = _unavailable()
         else:
-            self._note("")
-        self._keep(request, answer)
+            self._set_problem("")
+        self._store(request, answer)
         return answer
 
-    def _note(self, trouble: str) -> None:
-        if trouble and not self.trouble:
-            LOG.warning("instances cannot be told apart: %s", trouble)
-        elif self.trouble and not trouble:
-            LOG.warning("instances can be told apart again")
-        self.trouble = trouble
+    def _set_problem(self, problem: str) -> None:
+        if problem and not self.problem:
+            LOG.warning("instance lookup failed: %s", problem)
+        elif self.problem and not problem:
+            LOG.warning("instance lookup: recovered")
+        self.problem = problem
 
-    def _keep(self, request: FindPorts, answer: Answer) -> None:
-        keeping = self.keeping
-        seconds = keeping.found if isinstance(answer, Instance) else keeping.none
+    def _store(self, request: FindPorts, answer: Answer) -> None:
+        policy = self.policy
+        seconds = policy.found if isinstance(answer, Instance) else policy.none
         with self._lock:
-            self._kept.pop(request, None)
+            self._cache.pop(request, None)
             if seconds > 0:
-                self._kept[request] = self._clock() + seconds, answer
-            while len(self._kept) > keeping.most:
-                self._kept.popitem(last=False)
+                self._cache[request] = self._clock() + seconds, answer
+            while len(self._cache) > policy.most:
+                self._cache.popitem(last=False)
 
 
 def _only(ports: tuple[Port, ...]) -> Answer:
     if len(ports) != 1:
-        return _nobody()
+        return _not_found()
     instance = Instance(ports[0].device_id, ports[0].project_id or "")
-    return instance if instance.nameable else _nobody()
+    return instance if instance.fits_header else _not_found()
 
 
-def _nobody() -> HttpError:
+def _not_found() -> HttpError:
     return HttpError(404, "HTTPNotFound", "no instance is known by this address here")
 
 
-def _away() -> HttpError:
-    text = "who asks cannot be found out now; try again"
+def _unavailable() -> HttpError:
+    text = "the instance cannot be looked up now; try again"
     return HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})
 
 
-def _words(request: FindPorts) -> str:
-    place = (
+def _describe(request: FindPorts) -> str:
+    location = (
         f"network {request.network}" if request.network is not None else f"router {request.router}"
     )
-    return f"{request.address} on {place}"
+    return f"{request.address} on {location}"

@@ -1,7 +1,7 @@
-"""Relay: the agent as a WSGI application.
+"""The metadata proxy as a WSGI application.
 
-What is wrong is said in one short sentence; why, only in the log.  Headers come from a server that
-has refused what could be read in two ways (`netfw.http.request_head`).
+An error response has one short sentence; details are only in the log.  The HTTP server has refused
+ambiguous headers already (`netfw.http.request_head`).
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from netfw.http.http_error import HttpError, busy, plain
 LOG = logging.getLogger(__name__)
 
 MOST_BODY = 1024 * 1024
-"""Bytes of a request's body."""
+"""Maximum number of bytes of a request's body."""
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""What is passed on; TRACE would show a guest what the service is told of it."""
+"""Forwarded methods; TRACE would show a guest the headers that the agent adds."""
 PROBE = "X-Netfw-Probe"
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
-_OURS = HttpError(
-    500, "HTTPInternalServerError", "the agent made a mistake; its log has the details"
+_INTERNAL_ERROR = HttpError(
+    500, "HTTPInternalServerError", "internal error of the agent; its log has the details"
 )
 
 
 @frozen
 class Policy:
-    """Whom requests are passed on to, and with whose signature; replaced as a whole."""
+    """The service that requests are forwarded to, and the shared secret; replaced as a whole."""
 
     upstream: UpstreamPool
     secret: str = field(repr=False)
 
 
 class MetadataProxyApp:
-    """Passes requests on, in any number of threads.
+    """Forwards requests, in any number of threads.
 
-    Who asks gets *share* threads at most at the same time, so that one guest cannot keep all
-    others waiting.  A request with the *probe* word comes from the agent itself: *alive* is called,
-    in the thread that would have passed it on.
+    One origin gets at most *share* threads at the same time, so that a guest cannot block all
+    others.  A request with the *probe* token comes from the agent itself: *alive* is called in the
+    worker thread.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class MetadataProxyApp:
         self._share = share
         self._probe, self._alive = probe, alive
         self._lock = threading.Lock()
-        self._under_way: Counter[FindPorts] = Counter()
+        self._in_progress: Counter[FindPorts] = Counter()
         self._answers: Counter[str] = Counter()
 
     def counts(self) -> Mapping[str, int]:
-        """How many requests were answered, and by which status."""
+        """Return the numbers of answered requests, in all and by status."""
         with self._lock:
             return dict(self._answers)
 
@@ -104,66 +104,72 @@ class MetadataProxyApp:
         self, environ: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[int, Headers, bytes]:
         try:
-            answered = self._relayed(environ, headers)
-        except HttpError as refusal:
-            return _refused(refusal)
+            response = self._forward(environ, headers)
+        except HttpError as error:
+            return _error_response(error)
         except Exception:
-            LOG.exception("a defect of the agent itself")
-            return _refused(_OURS)
-        bodiless = answered.status in (204, 304)
-        length = () if bodiless else (("Content-Length", str(answered.length)),)
-        given = (*response_headers(answered.headers), *length)
-        return answered.status, given, answered.body
+            LOG.exception("request failed: internal error")
+            return _error_response(_INTERNAL_ERROR)
+        bodiless = response.status in (204, 304)
+        length = () if bodiless else (("Content-Length", str(response.length)),)
+        given = (*response_headers(response.headers), *length)
+        return response.status, given, response.body
 
-    def _relayed(self, environ: Mapping[str, Any], headers: Mapping[str, str]) -> UpstreamResponse:
+    def _forward(self, environ: Mapping[str, Any], headers: Mapping[str, str]) -> UpstreamResponse:
         request = parse_origin(headers)
         if environ["REQUEST_METHOD"] not in METHODS:
             allowed = {"Allow": ", ".join(sorted(METHODS))}
-            raise HttpError(405, "HTTPMethodNotAllowed", "that method is not passed on", allowed)
+            raise HttpError(405, "HTTPMethodNotAllowed", "that method is not forwarded", allowed)
         body = _body(environ)
         if environ["netfw.is_abandoned"]():
-            raise busy()  # after so long in the queue that nobody waits for it any more
-        with self._taking_part(request):
+            raise busy()  # the client gave up while the request was queued
+        with self._limited(request):
             instance = self.directory.find(request)
             policy = self.policy
-            asking = UpstreamRequest(
+            forwarded = UpstreamRequest(
                 method=environ["REQUEST_METHOD"],
                 target=environ["REQUEST_URI"],
                 headers=request_headers(headers, request.address, instance, policy.secret),
                 body=body,
             )
-            return policy.upstream.ask(asking)
+            return policy.upstream.send(forwarded)
 
     @contextmanager
-    def _taking_part(self, request: FindPorts) -> Iterator[None]:
-        """:raises Refusal: who asks has as many requests under way as he may."""
+    def _limited(self, request: FindPorts) -> Iterator[None]:
+        """Count a request of an origin in progress.
+
+        :raises HttpError: the origin has reached its limit.
+        """
         with self._lock:
-            if self._under_way[request] >= self._share:
+            if self._in_progress[request] >= self._share:
                 raise busy()
-            self._under_way[request] += 1
+            self._in_progress[request] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._under_way[request] -= 1
-                if not self._under_way[request]:
-                    del self._under_way[request]
+                self._in_progress[request] -= 1
+                if not self._in_progress[request]:
+                    del self._in_progress[request]
 
 
 def _headers(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of a request, by their names in title case."""
-    found = {
+    """Return the headers of a request, with names in title case."""
+    headers = {
         name[5:].replace("_", "-").title(): value
         for name, value in environ.items()
         if name.startswith("HTTP_")
     }
     if environ.get("CONTENT_TYPE"):
-        found["Content-Type"] = environ["CONTENT_TYPE"]
-    return found
+        headers["Content-Type"] = environ["CONTENT_TYPE"]
+    return headers
 
 
 def _body(environ: Mapping[str, Any]) -> bytes:
-    """:raises Refusal: it is longer than a body may be, or ends early."""
+    """Read the body.
+
+    :raises HttpError: it is too long, or ends early.
+    """
     declared = int(environ.get("CONTENT_LENGTH") or 0)
     body: bytes = b"" if declared > MOST_BODY else environ["wsgi.input"].read()
     if max(declared, len(body)) > MOST_BODY:
@@ -174,14 +180,14 @@ def _body(environ: Mapping[str, Any]) -> bytes:
     return body
 
 
-def _refused(refusal: HttpError) -> tuple[int, Headers, bytes]:
-    words = plain(refusal)
+def _error_response(error: HttpError) -> tuple[int, Headers, bytes]:
+    words = plain(error)
     headers = (
-        *refusal.headers.items(),
+        *error.headers.items(),
         ("Content-Type", words.content_type),
         ("Content-Length", str(len(words.body))),
     )
-    return refusal.status, headers, words.body
+    return error.status, headers, words.body
 
 
 def _phrase(status: int) -> str:

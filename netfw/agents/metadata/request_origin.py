@@ -1,4 +1,4 @@
-"""Who asks, as the proxy of his network says.  Pure."""
+"""The origin of a request, from the headers that the proxy adds.  Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f.:]{2,45}")
 
 
 def parse_origin(headers: Mapping[str, str]) -> FindPorts:
-    """What to ask for the port that a request came from; names of *headers* are in title case.
+    """Parse the origin of a request into a port query; names of *headers* are in title case.
 
-    :raises Refusal: the proxy says too little, or two things.
+    :raises HttpError: the headers are incomplete or ambiguous.
     """
     network, router = headers.get(NETWORK), headers.get(ROUTER)
     if (network is None) == (router is None):
@@ -43,7 +43,7 @@ def _id(name: str, text: str) -> UUID:
 
 
 def _address(text: str) -> IpAddress:
-    """One address: who wrote a second one in front of it cannot be told from the proxy."""
+    """Parse a single address; a list is refused, since the client may have sent its first part."""
     if not _ADDRESS.fullmatch(text):
         raise _no_address()
     try:

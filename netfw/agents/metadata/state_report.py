@@ -1,4 +1,4 @@
-"""What the metadata agent says of itself, and the mode of its socket.  Pure."""
+"""Configuration and state report of the metadata agent, and its socket mode.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OCTAL = re.compile(r"0?[0-7]{3}")
 
 @frozen(kw_only=True)
 class MetadataSettings:
-    """What the operator decides about the metadata agent of a host."""
+    """The configuration of the metadata agent of a host."""
 
     host: str
     socket: Path
@@ -27,13 +27,15 @@ class MetadataSettings:
     service_port: int = 0
     workers: int = 32
     backlog: int = 4096
-    """Requests that wait for a worker."""
+    """Maximum number of requests that wait for a worker."""
     binary: str = "netfw-metadata-agent"
     agent_type: str = "Metadata agent"
 
 
-def announce(settings: MetadataSettings, counts: Mapping[str, int], *, start: bool) -> Heartbeat:
-    """The agent's state report, with the keys that servers and operators know."""
+def make_state_report(
+    settings: MetadataSettings, counts: Mapping[str, int], *, start: bool
+) -> Heartbeat:
+    """Build the state report, with the keys that servers and operators know."""
     configurations: dict[str, object] = {
         "metadata_proxy_socket": str(settings.socket),
         "nova_metadata_host": settings.service_host,
@@ -45,29 +47,29 @@ def announce(settings: MetadataSettings, counts: Mapping[str, int], *, start: bo
 
 @frozen(kw_only=True)
 class RunAs:
-    """A user and a group, by their numbers."""
+    """The user id and group id of a process."""
 
     user: int
     group: int
 
 
-def socket_mode(word: str, agent: RunAs, proxy: RunAs) -> int:
-    """The mode that *word* says: ``user``, ``group``, ``all``, ``deduce``, or an octal number.
+def socket_mode(value: str, agent: RunAs, proxy: RunAs) -> int:
+    """Return the mode of an option value: ``user``, ``group``, ``all``, ``deduce`` or octal.
 
-    ``deduce`` gives as little as a *proxy* needs to connect to the socket of the *agent*.
+    ``deduce`` is the least permission that a *proxy* needs to connect to the socket of the *agent*.
 
-    :raises ConfigError: it is none of these.
+    :raises ConfigError: the value is none of these.
     """
-    if word == "deduce":
+    if value == "deduce":
         if proxy.user in (0, agent.user):
-            word = "user"
+            value = "user"
         else:
-            word = "group" if proxy.group == agent.group else "all"
-    if word in _MODES:
-        return _MODES[word]
-    if not _OCTAL.fullmatch(word):
+            value = "group" if proxy.group == agent.group else "all"
+    if value in _MODES:
+        return _MODES[value]
+    if not _OCTAL.fullmatch(value):
         raise ConfigError(
-            f"metadata_proxy_socket_mode cannot be {word!r}: it is deduce, user, group, all, or "
+            f"metadata_proxy_socket_mode cannot be {value!r}: it is deduce, user, group, all, or "
             "an octal number such as 0660"
         )
-    return int(word, 8)
+    return int(value, 8)

@@ -63,7 +63,7 @@ class UnixListener:
         )
         self._bound = socket_identity(self.path)
         self._server.start()
-        LOG.info("instances' requests are taken at %s (mode %o)", self.path, self._mode)
+        LOG.info("listening on %s (mode %o)", self.path, self._mode)
         if former is not None:
             former.stop(1.0)
 
@@ -78,7 +78,7 @@ class UnixListener:
     def close(self, grace: float = 5.0) -> None:
         """Finish the requests under way within *grace* seconds; remove the socket and the lock."""
         if self._server is not None and not self._server.stop(grace):
-            LOG.warning("requests did not end within %g s", grace)
+            LOG.warning("%s: requests did not end within %g s", self.path, grace)
         if self.is_bound:
             self.path.unlink(missing_ok=True)
         self._lock.release()

@@ -1,4 +1,4 @@
-"""Upstream: the metadata service, over connections that are used again and again."""
+"""Connection pool to the metadata service."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from netfw.http.http_error import RETRY_AFTER, HttpError
 LOG = logging.getLogger(__name__)
 
 _IDLE = 15.0
-"""Seconds after which a connection is not used again: services hang up on silent ones."""
+"""Seconds after which an idle connection is not reused: services close idle ones."""
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @frozen(kw_only=True)
 class TlsTrust:
-    """How the service is known, and how it knows the agent."""
+    """The TLS settings: certificate authorities and client certificate."""
 
     authorities: str = ""
-    """File of certificates; empty: those of the machine."""
+    """File of CA certificates; empty: those of the machine."""
     certificate: str = ""
     key: str = ""
     insecure: bool = False
-    """Believe anybody."""
+    """Do not verify the server's certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """What connections are made with.
+        """Build the TLS context.
 
         :raises ConfigError: a file cannot be used.
         """
@@ -63,15 +63,15 @@ class TlsTrust:
 
 @frozen(kw_only=True)
 class UpstreamConfig:
-    """Where the metadata service is."""
+    """The address and limits of the metadata service."""
 
     host: str
     port: int
     tls: TlsTrust | None = None
     timeout: float = 50.0
-    """Seconds that it may take to answer, all in all."""
+    """Seconds for a request in all."""
     connecting: float = 5.0
-    """Seconds of these that it may take to be reached."""
+    """Seconds of these for the connection."""
 
     def __str__(self) -> str:
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -79,7 +79,7 @@ class UpstreamConfig:
 
 
 class UpstreamPool:
-    """The service, for all threads.
+    """Connections to the service, for all threads.
 
     :raises ConfigError: the files of TLS cannot be used.
     """
@@ -90,75 +90,75 @@ class UpstreamPool:
         self._lock = threading.Lock()
         self._idle: deque[UpstreamConnection] = deque()
         self._closed = False
-        self.trouble = ""
-        """Why the service did not answer last time; empty: it did."""
+        self.problem = ""
+        """Why the last request got no answer; empty: it did."""
 
-    def ask(self, asking: UpstreamRequest) -> UpstreamResponse:
-        """What the service says.
+    def send(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Send a request to the service; return its response.
 
-        :raises Refusal: it says nothing, and what the guest is told instead.
+        :raises HttpError: there is none; the error response for the guest.
         """
         until = time.monotonic() + self._service.timeout
         try:
-            answered = self._ask(asking, until)
+            response = self._send(request, until)
         except TimeoutError as exc:
-            raise self._silent(504, "does not answer in time", exc) from exc
+            raise self._error(504, "does not answer in time", exc) from exc
         except _Unreachable as exc:
-            raise self._silent(503, "cannot be reached", exc.__cause__) from exc
+            raise self._error(503, "cannot be reached", exc.__cause__) from exc
         except (OSError, http.client.HTTPException) as exc:
-            raise self._silent(502, "gave no proper answer", exc) from exc
-        self._note("")
-        return answered
+            raise self._error(502, "gave no proper answer", exc) from exc
+        self._set_problem("")
+        return response
 
     def close(self) -> None:
-        """Keep no connection; those in use end with their exchange."""
+        """Close idle connections; those in use are closed after their exchange."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, deque()
-        for link in idle:
-            link.close()
+        for connection in idle:
+            connection.close()
 
-    def _ask(self, asking: UpstreamRequest, until: float) -> UpstreamResponse:
-        link = self._used() if asking.method in _REPEATABLE else None
-        if link is not None:
+    def _send(self, request: UpstreamRequest, until: float) -> UpstreamResponse:
+        connection = self._reuse() if request.method in _REPEATABLE else None
+        if connection is not None:
             with suppress(ConnectionError, http.client.RemoteDisconnected):
-                return self._exchange(link, asking, until)
-        return self._exchange(self._new(until), asking, until)
+                return self._exchange(connection, request, until)
+        return self._exchange(self._connect(until), request, until)
 
     def _exchange(
-        self, link: UpstreamConnection, asking: UpstreamRequest, until: float
+        self, connection: UpstreamConnection, request: UpstreamRequest, until: float
     ) -> UpstreamResponse:
         try:
-            answered, usable = link.exchange(asking, until)
+            response, reusable = connection.exchange(request, until)
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        if not (usable and self._kept(link)):
-            link.close()
-        return answered
+        if not (reusable and self._keep(connection)):
+            connection.close()
+        return response
 
-    def _kept(self, link: UpstreamConnection) -> bool:
-        """Keep *link* for others, and let go of those that nobody wanted."""
+    def _keep(self, connection: UpstreamConnection) -> bool:
+        """Return *connection* to the pool, and close those that were idle for too long."""
         with self._lock:
             if self._closed or len(self._idle) >= self._spare:
                 return False
-            self._idle.append(link)
-            while link.idle_since - self._idle[0].idle_since > _IDLE:
+            self._idle.append(connection)
+            while connection.idle_since - self._idle[0].idle_since > _IDLE:
                 self._idle.popleft().close()
         return True
 
-    def _used(self) -> UpstreamConnection | None:
-        """A connection that was used before, the youngest first."""
+    def _reuse(self) -> UpstreamConnection | None:
+        """Take a reusable connection from the pool, the most recently used first."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
-                link = self._idle.pop()
-            if time.monotonic() - link.idle_since < _IDLE and link.is_quiet:
-                return link
-            link.close()
+                connection = self._idle.pop()
+            if time.monotonic() - connection.idle_since < _IDLE and connection.is_reusable:
+                return connection
+            connection.close()
 
-    def _new(self, until: float) -> UpstreamConnection:
+    def _connect(self, until: float) -> UpstreamConnection:
         service = self._service
         try:
             return UpstreamConnection(
@@ -172,18 +172,18 @@ class UpstreamPool:
         except (OSError, UnicodeError) as exc:
             raise _Unreachable from exc
 
-    def _silent(self, status: int, what: str, exc: BaseException | None) -> HttpError:
-        self._note(f"{self._service} {what}: {exc}")
+    def _error(self, status: int, what: str, exc: BaseException | None) -> HttpError:
+        self._set_problem(f"{self._service} {what}: {exc}")
         words = {502: "HTTPBadGateway", 503: "ServiceUnavailable", 504: "HTTPGatewayTimeout"}
         headers = {"Retry-After": RETRY_AFTER} if status == 503 else {}
         return HttpError(status, words[status], f"the metadata service {what}", headers)
 
-    def _note(self, trouble: str) -> None:
-        if trouble and not self.trouble:
-            LOG.warning("the metadata service %s", trouble)
-        elif self.trouble and not trouble:
-            LOG.warning("the metadata service %s answers again", self._service)
-        self.trouble = trouble
+    def _set_problem(self, problem: str) -> None:
+        if problem and not self.problem:
+            LOG.warning("metadata service %s", problem)
+        elif self.problem and not problem:
+            LOG.warning("metadata service %s: recovered", self._service)
+        self.problem = problem
 
 
 class _Unreachable(Exception):
@@ -191,4 +191,4 @@ class _Unreachable(Exception):
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a passphrase, which nobody can type here")
+    raise ValueError("the key has a passphrase, which cannot be entered here")

@@ -1,4 +1,4 @@
-"""``netfw-db``: makes the tables of the server's database, and brings them to another version."""
+"""``netfw-db``: creates and migrates the tables of the server's database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = "netfw-db"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 refused or not as it should be, 2 wrongly used or configured."""
+    """Run the command; return 0 done, 1 refused or check failed, 2 wrong usage or options."""
     arguments = _parser().parse_args(argv)
     try:
         conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(work=_restored)
     command = commands.add_parser(
-        "outbox", help="say what devices and outside parties are still to be told"
+        "outbox", help="print deliveries that devices and outside parties have not received"
     )
     chosen = command.add_mutually_exclusive_group()
     chosen.add_argument("--retry", action="store_true", help="try again what was refused")
@@ -110,7 +110,7 @@ def _restored(database: Database, _: argparse.Namespace) -> int:
 
 
 def _outbox(database: Database, arguments: argparse.Namespace) -> int:
-    """Show what waits; 1: something was refused, or did not answer."""
+    """Print pending deliveries; return 1 when a target refused or did not answer."""
     from netfw.server.db import migration
 
     migration.require_newest(database)
@@ -139,7 +139,7 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
 
 
 def _forget(database: Database, driver: str) -> int:
-    """1: nothing waits for it, so that its name is perhaps another."""
+    """Drop the deliveries of a target; return 1 when there are none: the name may be wrong."""
 
     def forget(transaction: Transaction) -> tuple[set[str], int]:
         known = {*transaction.outbox.backlogs(), *_lanes(transaction)}

@@ -1,4 +1,4 @@
-"""``netfw plan``: what an agent would change on this host, without changing it."""
+"""``netfw plan``: prints what an agent would change on this host, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netfw.plan import Plan, Update
 
 CHANGES = 3
-"""The exit status that says: something would change, or cannot be."""
+"""Exit status when something would change or is refused."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -80,8 +80,9 @@ def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
     from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups
 
     with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
-        parts.agent.apply_delta(Replica(parts.source, parts.agent.interest).pull())
-        return plans_in_turn(parts.agent.everything())
+        agent = parts.agent
+        agent.apply_delta(Replica(parts.source, agent.subscription, agent.resources).pull())
+        return plans_in_turn(agent.everything())
 
 
 PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
@@ -100,15 +101,15 @@ def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
 
 
 def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
-    """What each driver would do to come to what *source* wants.
+    """Return the plan of each driver for the desired state of *source*.
 
-    :raises BackendUnavailable: source or switch do not answer.
-    :raises NotSupported: a driver cannot say what it would do.
+    :raises BackendUnavailable: the source or the switch does not answer.
+    :raises NotSupported: a driver cannot plan.
     """
     from netfw.agents.common.replica import Replica
 
-    replica = Replica(source, agent.interest)
-    agent.begin()
+    replica = Replica(source, agent.subscription, agent.resources)
+    agent.start()
     agent.rescan()
     agent.apply_delta(replica.pull())
     switch, *others = agent.everything()
@@ -119,10 +120,10 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
 
 
 def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
-    """What each driver would do, where what one does makes room for what the next one does.
+    """Return the plans of drivers that depend on each other, in the order of execution.
 
     :raises BackendUnavailable: a machine does not answer.
-    :raises NotSupported: a driver cannot say what it would do.
+    :raises NotSupported: a driver cannot plan.
     """
     plans: dict[str, Plan] = {}
     coming: set[Hashable] = set()
@@ -140,7 +141,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
 
 
 def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:
-    """*update* as an agent gives it to a switch while the filters of *keys* cannot be made."""
+    """Return *update* with *keys* on hold: the filters of these ports cannot be made."""
     from netfw.drivers.switch_values import Admission, Wiring
 
     put = {

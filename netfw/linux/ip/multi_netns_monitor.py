@@ -13,18 +13,23 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from netfw.errors import NetfwError
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netlink.messages import (
+    NLM_F_ACK,
+    NetlinkMessage,
+    parse_attributes,
+    render_attribute,
+)
+from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 
-_SOL_NETLINK, _ADD_MEMBERSHIP, _LISTEN_ALL, _FORCED_BUFFER = 270, 1, 8, 33
 _GROUPS = {"links": 1, "IPv4 addresses": 5, "IPv4 routes": 7, "IPv6 addresses": 9, "routes": 11}
-_NEW_NUMBER, _GET_NUMBER = 88, 90
-_REQUEST, _ACK = 0x1, 0x4
-_NUMBER, _DESCRIPTOR = 1, 3
-_HEADER, _ATTRIBUTE, _INT = struct.Struct("=IHHII4x"), struct.Struct("=HHi"), struct.Struct("=i")
+_NEW_NSID, _GET_NSID = 88, 90
+_NSID_ATTRIBUTE, _DESCRIPTOR_ATTRIBUTE = 1, 3
+_GENERIC, _INT = bytes(4), struct.Struct("=i")
+_TIMEOUT = 30.0
 _MOUNTS = "/proc/thread-self/mountinfo"
 
 Tell = Callable[[frozenset[str]], None]
@@ -52,7 +57,13 @@ class MultiNetnsMonitor:
         self._stirred: set[str] = set()
         self._closed = False
         try:
-            self._socket = _listening(buffer_size)
+            self._netlink = RawNetlinkSocket(
+                socket.NETLINK_ROUTE,
+                groups=_GROUPS.values(),
+                all_namespaces=True,
+                receive_buffer=buffer_size,
+                timeout=0,
+            )
             self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
             self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         except OSError as error:
@@ -96,20 +107,20 @@ class MultiNetnsMonitor:
             self._closed = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        self._socket.close()
+        self._netlink.close()
         os.close(self._mounts)
         os.close(self._wake)
 
     def _run(self) -> None:
         waiting = select.poll()
-        waiting.register(self._socket, select.POLLIN)
+        waiting.register(self._netlink, select.POLLIN)
         waiting.register(self._mounts, select.POLLPRI)
         waiting.register(self._wake, select.POLLIN)
         due: float | None = None
         while not self._closed:
             left = None if due is None else max(0.0, due - time.monotonic()) * 1000
             ready = {descriptor for descriptor, _ in waiting.poll(left)}
-            if self._socket.fileno() in ready:
+            if self._netlink.fileno() in ready:
                 self._hear()
             if self._mounts in ready:
                 self._compare()
@@ -123,14 +134,13 @@ class MultiNetnsMonitor:
         """Of an announcement it counts only where it was made."""
         while True:
             try:
-                _, ancillary, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(_INT.size))
+                numbers = self._netlink.receive_origin()
             except BlockingIOError:
                 return
-            except OSError:  # there were more than it had room for
+            except OSError:  # an overrun, or an announcement that the kernel could not build
                 with self._guard:
                     self._stirred |= self._heeded.keys()
                 continue
-            numbers = [_INT.unpack(data)[0] for _, _, data in ancillary]
             with self._guard:
                 named = {self._numbers.get(number, "") for number in numbers}
                 self._stirred |= named & self._heeded.keys()
@@ -150,47 +160,25 @@ class MultiNetnsMonitor:
             self._tell(stirred)
 
 
-def _listening(buffer_size: int) -> socket.socket:
-    heard = socket.socket(
-        socket.AF_NETLINK,
-        socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK,
-        socket.NETLINK_ROUTE,
-    )
-    try:
-        heard.bind((0, 0))  # who has no number of his own hears nothing
-        with suppress(PermissionError):  # root of a user namespace only: the machine's limit counts
-            heard.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, buffer_size)
-        heard.setsockopt(_SOL_NETLINK, _LISTEN_ALL, 1)
-        for group in _GROUPS.values():
-            heard.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
-    except OSError:
-        heard.close()
-        raise
-    return heard
-
-
 def _number_of(descriptor: int) -> int:
-    """What the calling thread's namespace calls another one; it gets a number if it has none."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as asked:
-        asked.settimeout(30)
-        which = _ATTRIBUTE.pack(_ATTRIBUTE.size, _DESCRIPTOR, descriptor)
-        any_ = _ATTRIBUTE.pack(_ATTRIBUTE.size, _NUMBER, -1)
-        _ask(asked, _NEW_NUMBER, _ACK, any_ + which)  # says so if it has one already
-        answer = _ask(asked, _GET_NUMBER, 0, which)
-    kind, (_, attribute, number) = _kind(answer), _ATTRIBUTE.unpack_from(answer, _HEADER.size)
-    if kind != _NEW_NUMBER or attribute != _NUMBER or number < 0:
+    """Return the id of another namespace in the calling thread's one; assign one if it has none."""
+    target = render_attribute(_DESCRIPTOR_ATTRIBUTE, _INT.pack(descriptor))
+    any_id = render_attribute(_NSID_ATTRIBUTE, _INT.pack(-1))
+    with RawNetlinkSocket(socket.NETLINK_ROUTE, timeout=_TIMEOUT) as netlink:
+        # Refused with EEXIST if it has one already.
+        _exchange(netlink, _NEW_NSID, _GENERIC + any_id + target, NLM_F_ACK)
+        reply = _exchange(netlink, _GET_NSID, _GENERIC + target)
+    nsid = None
+    if reply.kind == _NEW_NSID:
+        nsid = parse_attributes(reply.body[len(_GENERIC) :]).get(_NSID_ATTRIBUTE)
+    number = -1 if nsid is None else int(_INT.unpack(nsid)[0])
+    if number < 0:
         raise OSError(0, "the kernel gave the namespace no number")
-    return int(number)
+    return number
 
 
-def _ask(asked: socket.socket, kind: int, flags: int, body: bytes) -> bytes:
-    size = _HEADER.size + len(body)
-    asked.send(_HEADER.pack(size, kind, _REQUEST | flags, 1, 0) + body)
-    return asked.recv(4096)
-
-
-def _kind(message: bytes) -> int:
-    return int(_HEADER.unpack_from(message)[1])
+def _exchange(netlink: RawNetlinkSocket, kind: int, body: bytes, flags: int = 0) -> NetlinkMessage:
+    return next(netlink.replies({netlink.request(kind, body, flags)}))
 
 
 def _birth(descriptor: int) -> _Birth:

@@ -1,4 +1,4 @@
-"""RemoteSource: the state source that agents have of a server, whatever carries the messages."""
+"""RemoteSource: the client side of a state source that another process offers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.state.dependencies import roots
-from netfw.state.rpc.codecs import CURSOR, INTEREST, REPORT, dialogue_of, read
+from netfw.state.rpc.codecs import CURSOR, REPORT, SUBSCRIPTION, codec_of, read
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import REVIVED, SERVER, VERSION, Content, check_version, pack, unpack
-from netfw.state.rpc.notifications import NotificationFilter, hint_topic
-from netfw.state.rpc.paging import DeltaPage, joined, read_part
+from netfw.state.rpc.notifications import NotificationFilter, notification_topic
+from netfw.state.rpc.paging import DeltaPage, join_pages, read_page
 
 R = TypeVar("R")
 
@@ -29,9 +29,9 @@ REPORTS_AT_ONCE = 500
 
 
 class RemoteSource(StateSource):
-    """A source that is asked over *transport*, which may be shared with others.
+    """A state source behind *transport*, which may be shared.
 
-    Each call waits ``timeout`` seconds at most.  Who closes the transport closes it after this.
+    Each call waits ``timeout`` seconds at most.  The caller closes the transport after it.
     """
 
     VERSION: ClassVar[int] = 1
@@ -59,40 +59,40 @@ class RemoteSource(StateSource):
 
     def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
-        for part in self._parts("snapshot", {"interest": INTEREST.render(interest)}):
-            cursor = cursor or part.delta.cursor
-            yield evolve(part.delta, cursor=cursor, more=part.after is not None)
+        for page in self._pages("snapshot", {"interest": SUBSCRIPTION.render(interest)}):
+            cursor = cursor or page.delta.cursor
+            yield evolve(page.delta, cursor=cursor, more=page.after is not None)
 
     def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        asked = {"interest": INTEREST.render(interest), "since": CURSOR.render(since)}
-        return joined(part.delta for part in self._parts("changes", asked))
+        content = {"interest": SUBSCRIPTION.render(interest), "since": CURSOR.render(since)}
+        return join_pages(page.delta for page in self._pages("changes", content))
 
     def report(self, reports: Sequence[Report]) -> bool:
         revived = False
         for at in range(0, len(reports), REPORTS_AT_ONCE):
-            some = [REPORT.render(each) for each in reports[at : at + REPORTS_AT_ONCE]]
-            revived |= self._call("report", {"reports": some}).get(REVIVED) is True
+            batch = [REPORT.render(report) for report in reports[at : at + REPORTS_AT_ONCE]]
+            revived |= self._call("report", {"reports": batch}).get(REVIVED) is True
         return revived
 
     def request(self, request: Request[R]) -> R:
-        how = dialogue_of(request)
-        if how is None:
+        codec = codec_of(request)
+        if codec is None:
             self._call("ask", {"request": type(request).__name__})
             raise BackendBroken(f"the server answered {type(request).__name__}, which it cannot")
-        answer = self._call("ask", {"request": how.name, "about": how.request.render(request)})
+        answer = self._call("ask", {"request": codec.name, "about": codec.request.render(request)})
         try:
-            return cast(R, read(how.answer, answer.get("answer"), how.name))
+            return cast(R, read(codec.answer, answer.get("answer"), codec.name))
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token, listener = object(), NotificationFilter(hint)
-        topics = sorted(map(hint_topic, roots(interest)))
-        each = [self._transport.subscribe(topic, listener) for topic in topics]
+        topics = sorted(map(notification_topic, roots(interest)))
+        unsubscribes = [self._transport.subscribe(topic, listener) for topic in topics]
 
         def stop() -> None:
             self._stops.pop(token, None)
-            for unsubscribe in each:
+            for unsubscribe in unsubscribes:
                 unsubscribe()
 
         self._stops[token] = stop
@@ -102,19 +102,19 @@ class RemoteSource(StateSource):
         for stop in tuple(self._stops.values()):
             stop()
 
-    def _parts(self, method: str, asked: Content) -> Iterator[DeltaPage]:
+    def _pages(self, method: str, content: Content) -> Iterator[DeltaPage]:
         after: object = None
         while True:
-            part = self._part(method, {**asked, "after": after})
-            yield part
-            after = part.after
+            page = self._page(method, {**content, "after": after})
+            yield page
+            after = page.after
             if after is None:
                 return
 
-    def _part(self, method: str, asked: Content) -> DeltaPage:
-        answer = self._call(method, asked)
+    def _page(self, method: str, content: Content) -> DeltaPage:
+        answer = self._call(method, content)
         try:
-            return read_part(answer, self._server)
+            return read_page(answer, self._server)
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 

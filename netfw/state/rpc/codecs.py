@@ -1,4 +1,4 @@
-"""Everything that is sent beside resources: interests, cursors, reports, requests and answers."""
+"""Codecs of everything but resources: subscriptions, cursors, reports, requests and answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from netfw.model.wire.scalars import (
     TOKEN,
     choice,
 )
-from netfw.state.rpc.compat import PeerCompatibility, pruned
+from netfw.state.rpc.compat import PeerCompatibility, prune
 
 MANY: Final = 65_536
 REASON_LENGTH: Final = 2_000
@@ -52,19 +52,19 @@ COUNT_BITS: Final = 63
 
 
 def _parse_reason(raw: object) -> str:
-    """Text for a person: whatever it is, it does not keep a report from being heard."""
+    """Return the reason as text; a malformed one does not invalidate the report."""
     return str(raw)[:REASON_LENGTH]
 
 
 def _parse_counts(raw: object) -> Mapping[str, int]:
     if not isinstance(raw, Mapping):
         raise ValueError(f"not an object: {describe(raw)}")
-    found = ((str(name), value) for name, value in raw.items() if _counts(name, value))
-    return dict(islice(found, MOST_COUNTS))
+    counts = ((str(name), value) for name, value in raw.items() if _is_count(name, value))
+    return dict(islice(counts, MOST_COUNTS))
 
 
-def _counts(name: object, value: object) -> bool:
-    """Whether it is a number as agents have some: they are kept and shown with each agent."""
+def _is_count(name: object, value: object) -> bool:
+    """Return whether a count is of a size that the server stores."""
     return (
         isinstance(value, int)
         and value.bit_length() <= COUNT_BITS
@@ -84,7 +84,7 @@ PORT: Final = CODECS[Kind.PORT]
 SERVICE: Final = choice(Service)
 REF: Final = ObjectCodec(Ref, (Attribute("kind", choice(Kind)), Attribute("id", ID)))
 CURSOR: Final = ObjectCodec(Cursor, (Attribute("epoch", TOKEN), Attribute("seq", REVISION)))
-INTEREST: Final = ObjectCodec(
+SUBSCRIPTION: Final = ObjectCodec(
     Subscription,
     (Attribute("host", HOST), Attribute("services", Listed(SERVICE, frozenset))),
 )
@@ -125,14 +125,14 @@ _NETWORK, _HOST = Attribute("network", ID), Attribute("host", HOST)
 
 @frozen
 class RequestCodec:
-    """A kind of request, and what its answer is."""
+    """The codecs of one kind of request and of its answer."""
 
     name: str
     request: ObjectCodec[Any]
     answer: Codec[Any]
 
 
-DIALOGUES: Final = (
+REQUEST_CODECS: Final = (
     RequestCodec(
         "ensure_dhcp_port",
         ObjectCodec(
@@ -168,58 +168,58 @@ DIALOGUES: Final = (
         PORTS,
     ),
 )
-_BY_NAME: Final = {each.name: each for each in DIALOGUES}
-_BY_REQUEST: Final = {each.request.cls: each for each in DIALOGUES}
+_BY_NAME: Final = {codec.name: codec for codec in REQUEST_CODECS}
+_BY_REQUEST: Final = {codec.request.cls: codec for codec in REQUEST_CODECS}
 
 
 def read(codec: Codec[Any], raw: object, what: str) -> Any:
-    """The value that *raw* says to *codec*; names that are not known here are ignored.
+    """Parse *raw* with *codec*; unknown names are ignored.
 
     :raises InvalidInput: what is wrong with it.
     """
     try:
-        return codec.parse(pruned(codec, raw))
+        return codec.parse(prune(codec, raw))
     except Faulty as exc:
         raise InvalidInput({f"{what}.{path}": text for path, text in exc.faults.items()}) from exc
     except ValueError as exc:
         raise InvalidInput({what: str(exc)}) from exc
 
 
-def read_interest(raw: object, peer: PeerCompatibility) -> Subscription:
-    """Who asks, and for what; a service that is not known here has nothing to tell.
+def read_subscription(raw: object, peer: PeerCompatibility) -> Subscription:
+    """Parse a subscription; unknown services are left out.
 
-    :raises InvalidInput: it is none.
+    :raises InvalidInput: it is malformed.
     """
     if isinstance(raw, Mapping) and isinstance(raw.get("services"), list):
-        known = [each for each in raw["services"] if each in list(Service)]
-        for unknown in (each for each in raw["services"] if each not in known):
-            peer.say(f"an agent asks for the service {str(unknown)[:64]!r}: it is told nothing")
+        known = [name for name in raw["services"] if name in list(Service)]
+        for unknown in (name for name in raw["services"] if name not in known):
+            peer.warn(f"an agent subscribes to the unknown service {str(unknown)[:64]!r}")
         raw = {**raw, "services": known}
-    interest: Subscription = read(INTEREST, raw, "interest")
-    return interest
+    subscription: Subscription = read(SUBSCRIPTION, raw, "interest")
+    return subscription
 
 
 def read_report(raw: object, peer: PeerCompatibility) -> Report | None:
-    """What an agent reports; ``None``: this release cannot know it."""
+    """Parse a report; ``None``: of a kind that this release does not know."""
     try:
-        report: Report = REPORT.parse(pruned(REPORT, raw))
+        report: Report = REPORT.parse(prune(REPORT, raw))
     except ValueError as exc:
-        peer.say(f"a report is ignored: {exc}")
+        peer.warn(f"a report is ignored: {exc}")
         return None
     return report
 
 
-def dialogue(name: object) -> RequestCodec:
-    """The dialogue of that name.
+def codec_named(name: object) -> RequestCodec:
+    """Return the codecs of the request of that name.
 
-    :raises NotSupported: there is none.
+    :raises NotSupported: there is no such request.
     """
-    found = _BY_NAME.get(str(name))
-    if found is None:
+    codec = _BY_NAME.get(str(name))
+    if codec is None:
         raise NotSupported(f"this server does not know the request {str(name)[:64]!r}")
-    return found
+    return codec
 
 
-def dialogue_of(request: Request[Any]) -> RequestCodec | None:
-    """The dialogue that *request* begins."""
+def codec_of(request: Request[Any]) -> RequestCodec | None:
+    """Return the codecs of *request*, if it can be sent."""
     return _BY_REQUEST.get(type(request))

@@ -1,7 +1,7 @@
-"""Reading what a newer release wrote: names that are not known here are left out.
+"""Compatibility with newer releases: unknown names are left out.
 
-Only names are left out, never values.  A rule whose protocol is not known here must not become a
-rule for any protocol, so what has a value that cannot be read is skipped as a whole.
+Only names are left out, never values.  A rule with an unknown protocol must not become a rule for
+any protocol, so an object with an unreadable value is skipped as a whole.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from netfw.model.wire.object_codec import Attribute, Inline, ObjectCodec, Tagged
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED = 10_000
-"""So many things are said once; then it begins anew, rather than grow."""
+MAX_LOGGED = 10_000
+"""Size limit of the set of logged warnings; at the limit it is cleared."""
 
 
-def pruned(codec: object, raw: Any) -> Any:
-    """*raw* without what *codec* does not know the name of."""
+def prune(codec: object, raw: Any) -> Any:
+    """Return *raw* without the names that *codec* does not know."""
     match codec:
         case ObjectCodec() if isinstance(raw, Mapping):
             return dict(_known(codec, raw))
         case Nullable() if raw is not None:
-            return pruned(codec.codec, raw)
+            return prune(codec.codec, raw)
         case Several():
-            return pruned(codec.codec, raw)
+            return prune(codec.codec, raw)
         case Listed() if isinstance(raw, list):
-            return [pruned(codec.codec, each) for each in raw if _is_known(codec.codec, each)]
+            return [prune(codec.codec, each) for each in raw if _is_known(codec.codec, each)]
         case Tagged() if isinstance(raw, Mapping) and _is_known(codec, raw):
             shape = codec.shapes[raw[codec.tag]]
-            return {codec.tag: raw[codec.tag], **pruned(shape, raw)}
+            return {codec.tag: raw[codec.tag], **prune(shape, raw)}
     return raw
 
 
 def _known(shape: ObjectCodec[Any], raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    derived = {each.name for each in shape.derived}
+    derived = {attribute.name for attribute in shape.derived}
     for name, value in raw.items():
         if name in derived or (shape.rest is not None and name not in shape.names):
             yield name, value
     for part in shape.parts:
         mine = {name: raw[name] for name in part.names if name in raw}
         if isinstance(part, Inline):
-            yield from pruned(part.shape, mine).items()
+            yield from prune(part.shape, mine).items()
         elif isinstance(part, Attribute):
-            yield from ((name, pruned(part.codec, value)) for name, value in mine.items())
+            yield from ((name, prune(part.codec, value)) for name, value in mine.items())
         else:
             yield from mine.items()
 
@@ -63,39 +63,41 @@ def _is_known(codec: object, raw: object) -> bool:
 
 
 class PeerCompatibility:
-    """Reads what a peer sent, and says once what of it this release does not know."""
+    """Parses resources of a peer, and logs once what this release does not know."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
         self._lock = threading.Lock()
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def resource(self, kind: object, body: object) -> Resource | None:
-        """The resource that *body* says; ``None``: this release cannot know it."""
+        """Parse a resource; ``None``: this release cannot read it."""
         try:
             known = Kind(str(kind))
         except ValueError:
-            self.say(f"{self._peer} has resources of kind {str(kind)[:64]!r}: they are skipped")
+            self.warn(f"{self._peer} has resources of kind {str(kind)[:64]!r}: they are skipped")
             return None
         try:
             return parse(known, body)
         except InvalidInput as refused:
             try:
-                found = parse(known, pruned(CODECS[known], body))
+                resource = parse(known, prune(CODECS[known], body))
             except InvalidInput as exc:
                 id = body.get("id") if isinstance(body, Mapping) else None
-                self.say(f"{self._peer} has a {known} {id} that is skipped: {exc}")
+                self.warn(f"{self._peer} has a {known} {id} that is skipped: {exc}")
                 return None
             names = ", ".join(sorted(refused.problems))
-            self.say(f"{self._peer} says more of each {known}, which is ignored: {names}")
-            return found
+            self.warn(
+                f"{self._peer} sends unknown attributes of {known}, which are ignored: {names}"
+            )
+            return resource
 
-    def say(self, what: str) -> None:
-        """Warn, unless that was said before."""
+    def warn(self, text: str) -> None:
+        """Log a warning, once."""
         with self._lock:
-            if what in self._said:
+            if text in self._logged:
                 return
-            if len(self._said) >= REMEMBERED:
-                self._said.clear()
-            self._said.add(what)
-        LOG.warning("%s; it is perhaps of another release", what)
+            if len(self._logged) >= MAX_LOGGED:
+                self._logged.clear()
+            self._logged.add(text)
+        LOG.warning("%s; the peer may run another release", text)

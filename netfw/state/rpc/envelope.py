@@ -1,7 +1,7 @@
-"""What every message has: a version, and a body that is one JSON object.
+"""The envelope of every message: a version, and a body that is one JSON object.
 
-The version is that of the messages, not of netfw.  A peer with another minor number is a release
-older or newer: each side leaves out what it does not know.  Another major number is refused.
+The version is that of the messages, not of netfw.  A peer with another minor number runs an older
+or newer release: each side ignores unknown names.  Another major number is refused.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from netfw.errors import InvalidInput, NotSupported
 
 VERSION: Final = "1.0"
 SERVER: Final = "server"
-"""The topic on which servers answer."""
+"""The topic of the RPC server."""
 REVIVED: Final = "revived"
-"""Said in the answer to an agent's report: it was believed dead."""
+"""Key in the answer to a report: the agent was considered dead."""
 
 Content = dict[str, Any]
 
 
 def pack(content: Mapping[str, Any]) -> bytes:
-    """*content* as the body of a message."""
+    """Render *content* as the body of a message."""
     return text(content).encode()
 
 
 def text(content: object) -> str:
-    """*content* as JSON, without a blank."""
+    """Render *content* as compact JSON."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
 
 def unpack(body: bytes) -> Content:
-    """The content of a message.
+    """Parse the body of a message.
 
     :raises InvalidInput: it is no JSON object.
     """
@@ -45,14 +45,14 @@ def unpack(body: bytes) -> Content:
     return content
 
 
-def check_version(theirs: str, who: str) -> None:
-    """Accept what *who* speaks.
+def check_version(version: str, peer: str) -> None:
+    """Check the message version of a peer.
 
     :raises NotSupported: its major number is another one.
     """
-    if theirs.partition(".")[0] != VERSION.partition(".")[0]:
+    if version.partition(".")[0] != VERSION.partition(".")[0]:
         raise NotSupported(
-            f"{who} speaks version {theirs} of the messages and this side version {VERSION}; "
+            f"{peer} speaks version {version} of the messages and this side version {VERSION}; "
             "they understand each other only while the first number is the same: bring server "
             "and agents to releases next to each other"
         )

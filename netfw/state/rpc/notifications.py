@@ -1,4 +1,4 @@
-"""Hints between processes: which topic of a transport is whose, and which hints are stale."""
+"""Notifications between processes: topic names, and a filter for stale notifications."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ METHOD = "hint"
 TOPIC_LENGTH = 100
 
 
-def hint_topic(root: AgentRoot) -> str:
-    """Where hints for *root* are published: ``l2.compute-7``; for all hosts, ``l2.``."""
+def notification_topic(root: AgentRoot) -> str:
+    """Return the topic of notifications for *root*: ``l2.compute-7``; for all hosts, ``l2.``."""
     name = f"{root.service}.{root.host}"
     if len(name) <= TOPIC_LENGTH:
         return name
     return f"{root.service}.{sha256(root.host.encode()).hexdigest()}"
 
 
-def hint_for(root: AgentRoot, cursor: Cursor | None) -> Message:
-    """The hint that there are commits up to *cursor* which concern *root*."""
+def make_notification(root: AgentRoot, cursor: Cursor | None) -> Message:
+    """Build the notification that commits up to *cursor* concern *root*."""
     body = b"" if cursor is None else pack(CURSOR.render(cursor))
-    return Message(topic=hint_topic(root), method=METHOD, version=VERSION, body=body)
+    return Message(topic=notification_topic(root), method=METHOD, version=VERSION, body=body)
 
 
 class NotificationFilter:
-    """Passes hints on, once for each place in the journal.
+    """Forwards notifications to *notify*, once for each cursor.
 
-    Each of several servers publishes every hint, and each topic of an agent has its own.  A hint
-    for what was hinted already is left out; one that does not say what it is for is passed on.
+    Each of several servers publishes every notification, on each topic of an agent.  A notification
+    with a cursor that is not newer is dropped; one without a cursor is forwarded.
     """
 
-    def __init__(self, hint: Hint) -> None:
-        self._hint = hint
+    def __init__(self, notify: Hint) -> None:
+        self._notify = notify
         self._lock = threading.Lock()
         self._latest: Cursor | None = None
 
     def __call__(self, message: Message) -> None:
-        if self._is_news(_cursor(message)):
-            self._hint()
+        if self._is_newer(_cursor(message)):
+            self._notify()
 
-    def _is_news(self, cursor: Cursor | None) -> bool:
+    def _is_newer(self, cursor: Cursor | None) -> bool:
         with self._lock:
             latest = self._latest
             if cursor is None:

@@ -1,9 +1,9 @@
-"""Deltas in parts that fit into messages.
+"""Paging of deltas, so that each page fits into a message.
 
-A part is what comes behind a place in the order of refs, as much as a message takes.  The next one
-is asked for with the place where this one ended, and may be worked out by another process at a
-later moment: the cursor that counts is the oldest of all parts, so whatever the parts do not agree
-on is among the changes since.
+A page holds what follows a position in the order of refs, as much as a message takes.  The next
+page is requested with the position where this one ended, and may come from another process at a
+later moment.  The resulting cursor is the oldest of all pages: where pages are inconsistent, the
+changes since that cursor correct them.
 """
 
 from __future__ import annotations
@@ -21,63 +21,63 @@ from netfw.state.rpc.envelope import Content, text
 from netfw.state.rpc.protocols import EncodedDelta, position
 
 BUDGET = 256 * 1024
-"""Bytes after which a part ends.  One resource can be larger, and is then sent alone."""
+"""Bytes after which a page ends.  A larger resource is sent alone."""
 
 
 @frozen(kw_only=True)
 class DeltaPage:
-    """What one message says of a delta."""
+    """The page of a delta in one message."""
 
     delta: Delta
     after: object = None
-    """Where to go on; ``None``: this was the end."""
+    """The position of the next page; ``None``: this is the last one."""
 
 
-def written(delta: Delta) -> EncodedDelta:
-    """*delta* with its resources as text."""
+def encode_delta(delta: Delta) -> EncodedDelta:
+    """Return *delta* with its resources as JSON text."""
     return EncodedDelta(
-        put={ref(each): text(render(each)) for each in delta.put},
+        put={ref(resource): text(render(resource)) for resource in delta.put},
         drop=delta.drop,
         cursor=delta.cursor,
         more=delta.more,
     )
 
 
-def write_part(
+def encode_page(
     delta: EncodedDelta, after: Ref | None, budget: int, *, goes_on: bool = False
 ) -> bytes:
-    """What comes behind *after*; *goes_on*: the delta is itself a page, and more follows it."""
-    begin = None if after is None else position(after)
+    """Encode what follows *after*; *goes_on*: *delta* is itself a page, and more follow."""
+    start = None if after is None else position(after)
     refs = sorted((*delta.put, *delta.drop), key=position)
-    there = [each for each in refs if begin is None or position(each) > begin]
+    remaining = [key for key in refs if start is None or position(key) > start]
     put: list[str] = []
     drop: list[str] = []
     size = taken = 0
-    for each in there:
-        body = delta.put.get(each)
-        line = f'["{each.kind}",{body or text(str(each.id))}]'
+    for key in remaining:
+        body = delta.put.get(key)
+        line = f'["{key.kind}",{body or text(str(key.id))}]'
         if taken and size + len(line) > budget:
             break
         (drop if body is None else put).append(line)
         size, taken = size + len(line), taken + 1
-    unsaid = taken < len(there) or goes_on
+    more = taken < len(remaining) or goes_on
     head = {
         "cursor": CURSOR.render(delta.cursor),
         "more": delta.more,
-        "after": REF.render(there[taken - 1]) if unsaid and taken else None,
+        "after": REF.render(remaining[taken - 1]) if more and taken else None,
     }
     return f'{text(head)[:-1]},"put":[{",".join(put)}],"drop":[{",".join(drop)}]}}'.encode()
 
 
-def read_part(content: Content, peer: PeerCompatibility) -> DeltaPage:
-    """What a message says.
+def read_page(content: Content, peer: PeerCompatibility) -> DeltaPage:
+    """Parse the page of a message.
 
-    :raises InvalidInput: it is no part of a delta.
+    :raises InvalidInput: it is malformed.
     """
-    put = (peer.resource(*_pair(each)) for each in content.get("put", ()))
+    put = (peer.resource(*_pair(raw)) for raw in content.get("put", ()))
     return DeltaPage(
         delta=Delta(
-            put=tuple(each for each in put if each is not None),
+            put=tuple(resource for resource in put if resource is not None),
             drop=frozenset(_dropped(content.get("drop", ()))),
             cursor=read(CURSOR, content.get("cursor"), "cursor"),
             more=bool(content.get("more")),
@@ -86,18 +86,18 @@ def read_part(content: Content, peer: PeerCompatibility) -> DeltaPage:
     )
 
 
-def joined(parts: Iterable[Delta]) -> Delta:
-    """The delta whose parts these are; of what two of them say, the later is right."""
+def join_pages(pages: Iterable[Delta]) -> Delta:
+    """Join the pages of a delta; where two name a resource, the later one wins."""
     put: dict[Ref, Resource] = {}
     drop: set[Ref] = set()
     cursors: set[Cursor] = set()
     more = False
-    for part in parts:
-        new = {ref(each): each for each in part.put}
-        put = {key: each for key, each in {**put, **new}.items() if key not in part.drop}
-        drop = (drop | part.drop) - new.keys()
-        cursors.add(part.cursor)
-        more |= part.more
+    for page in pages:
+        new = {ref(resource): resource for resource in page.put}
+        put = {key: value for key, value in {**put, **new}.items() if key not in page.drop}
+        drop = (drop | page.drop) - new.keys()
+        cursors.add(page.cursor)
+        more |= page.more
     oldest = min(cursors, key=lambda cursor: cursor.seq)
     return Delta(
         put=tuple(put.values()),

@@ -1,7 +1,6 @@
-"""What a source can do for many readers at once, beyond the contract.
+"""Optional protocols of a state source that save the RPC server decoding and encoding.
 
-A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source; one that has these methods
-costs it
+A :class:`~netfw.state.rpc.server.StateRpcServer` offers any source; one with these methods costs
 less.
 """
 
@@ -18,7 +17,7 @@ from netfw.model.resource import Ref
 from netfw.state.dependencies import AgentRoot
 
 Tell = Callable[[Cursor, frozenset[AgentRoot] | None], None]
-"""Hears up to where there were commits, and whom they concern; ``None``: anybody.
+"""Callback with the newest cursor and the agent roots that commits concern; ``None``: all.
 
 It may be called by any thread, and only enqueues: it neither waits nor raises.
 """
@@ -26,7 +25,7 @@ It may be called by any thread, and only enqueues: it neither waits nor raises.
 
 @frozen(kw_only=True)
 class EncodedDelta:
-    """A delta whose resources are written already, each as a JSON object in the form of the API."""
+    """A delta with encoded resources, each as a JSON object in the form of the API."""
 
     put: Mapping[Ref, str] = field(factory=dict)
     drop: frozenset[Ref] = frozenset()
@@ -36,30 +35,30 @@ class EncodedDelta:
 
 @runtime_checkable
 class EncodedSource(Protocol):
-    """A source that has its resources as text, and can go on with what another process began."""
+    """A source that has its resources as text, and can continue a snapshot of another process."""
 
     def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
-        """A page of what concerns *interest*, in the order of :func:`position`, behind *after*.
+        """Return a page of the resources of *interest* after *after*, ordered by :func:`position`.
 
-        Its cursor is from before it was read.  Whoever reads page after page keeps the cursor of
-        the first: changes since that bring what the pages do not agree on.
+        Its cursor is from before it was read.  A reader of several pages keeps the cursor of the
+        first: the changes since then correct inconsistent pages.
         """
 
     def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
-        """What ``changes`` says.
+        """Return the same delta as ``changes``, encoded.
 
-        :raises CursorLost: it cannot tell.
+        :raises CursorLost: the source does not know the changes since then.
         """
 
 
 @runtime_checkable
 class CommitFeed(Protocol):
-    """A source that says after every commit whom it concerns."""
+    """A source that announces every commit with the agent roots it concerns."""
 
     def announce(self, tell: Tell) -> Stop:
-        """Tell of every commit from now on, until stopped."""
+        """Call *tell* after every commit from now on, until stopped."""
 
 
 def position(ref: Ref) -> tuple[str, int]:
-    """Where *ref* stands in the order of pages."""
+    """Return the sort key of *ref* in the order of pages."""
     return ref.kind.value, ref.id.int

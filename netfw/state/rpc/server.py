@@ -1,4 +1,4 @@
-"""Desk: where the agents of other processes ask a state source."""
+"""RPC server that offers a state source to agents in other processes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from netfw.errors import InvalidInput, NotSupported, RequestError
 from netfw.model.resource import Ref
 from netfw.model.wire.codec import Absent
 from netfw.state.dependencies import EVERYWHERE, AgentRoot
-from netfw.state.rpc.codecs import CURSOR, REF, dialogue, read, read_interest, read_report
+from netfw.state.rpc.codecs import CURSOR, REF, codec_named, read, read_report, read_subscription
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import REVIVED, SERVER, VERSION, Content, check_version, pack, unpack
-from netfw.state.rpc.notifications import hint_for
-from netfw.state.rpc.paging import BUDGET, write_part, written
+from netfw.state.rpc.notifications import make_notification
+from netfw.state.rpc.paging import BUDGET, encode_delta, encode_page
 from netfw.state.rpc.protocols import CommitFeed, EncodedSource
 
 LOG = logging.getLogger(__name__)
 
 WATCHED = 10_000
-"""So many interests are watched at once in a source that does not announce."""
+"""Maximum number of watched subscriptions of a source that does not announce commits."""
 
 MOST_REPORTS = 5_000
-"""Of one message: ten times what an agent sends at once."""
+"""Maximum number of reports in one message: ten times what an agent sends at once."""
 
 Answer = Callable[[Content, Caller], bytes]
 
 
 class StateRpcServer:
-    """Offers *source* to whoever reaches *transport*.
+    """Offers *source* to the clients of *transport*.
 
-    It keeps nothing about agents: what they ask for next they say themselves, so it may be another
-    process that answers.  Hints go to whom a commit concerns, whether or not somebody listens.
+    It keeps no state about agents: each request is self-contained, so that another process can
+    answer the next one.  Notifications are published for each agent root that a commit concerns,
+    whether or not an agent is subscribed.
     """
 
     def __init__(self, source: StateSource, transport: Transport, *, budget: int = BUDGET) -> None:
@@ -57,16 +58,16 @@ class StateRpcServer:
         self._watched: dict[Subscription, Stop] = {}
 
     def open(self) -> None:
-        """Answer and hint from now on.
+        """Start to answer and to publish notifications.
 
         :raises Conflict: the transport's address is taken.
         """
         if isinstance(self._source, CommitFeed):
-            self._stops.append(self._source.announce(self._tell))
+            self._stops.append(self._source.announce(self._publish))
         self._stops.append(self._transport.serve(SERVER, self.handle))
 
     def close(self) -> None:
-        """Answer and hint no more; what is being answered is finished first."""
+        """Stop; finish the requests in progress first."""
         while self._stops:
             self._stops.pop()()
         with self._watching:
@@ -77,7 +78,7 @@ class StateRpcServer:
     def handle(self, message: Message, caller: Caller) -> Message:
         """Answer *message*.
 
-        :raises NetfwError: what the caller is to be told instead.
+        :raises NetfwError: the error to send to the caller.
         """
         own_id = request_id.sanitize(message.request_id)
         with request_id.bind(own_id):
@@ -85,7 +86,7 @@ class StateRpcServer:
             method = self._methods.get(message.method)
             if method is None:
                 raise NotSupported(f"this server does not know the method {message.method[:64]!r}")
-            LOG.debug("%s asks for %s", caller.name, message.method)
+            LOG.debug("%s: %s", caller.name, message.method)
             body = method(unpack(message.body), caller)
         return Message(
             topic=message.topic,
@@ -96,22 +97,23 @@ class StateRpcServer:
         )
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:
-        interest, after = self._interest(content, caller), _after(content)
+        subscription, after = self._subscription(content, caller), _after(content)
         if isinstance(self._source, EncodedSource):
-            page = self._source.written_part(interest, after)
-            return write_part(page, after, self._budget, goes_on=page.more)
-        whole = list(self._source.snapshot(interest))
-        put = tuple(each for page in whole for each in page.put)
-        return write_part(written(Delta(put=put, cursor=whole[0].cursor)), after, self._budget)
+            page = self._source.written_part(subscription, after)
+            return encode_page(page, after, self._budget, goes_on=page.more)
+        pages = list(self._source.snapshot(subscription))
+        put = tuple(resource for page in pages for resource in page.put)
+        delta = encode_delta(Delta(put=put, cursor=pages[0].cursor))
+        return encode_page(delta, after, self._budget)
 
     def _changes(self, content: Content, caller: Caller) -> bytes:
-        interest = self._interest(content, caller)
+        subscription = self._subscription(content, caller)
         since: Cursor = read(CURSOR, content.get("since"), "since")
         if isinstance(self._source, EncodedSource):
-            delta = self._source.written_changes(interest, since)
+            delta = self._source.written_changes(subscription, since)
         else:
-            delta = written(self._source.changes(interest, since))
-        return write_part(delta, _after(content), self._budget)
+            delta = encode_delta(self._source.changes(subscription, since))
+        return encode_page(delta, _after(content), self._budget)
 
     def _report(self, content: Content, caller: Caller) -> bytes:
         raws = content.get("reports")
@@ -119,39 +121,40 @@ class StateRpcServer:
             raise InvalidInput({"reports": "is not a list"})
         if len(raws) > MOST_REPORTS:
             raise InvalidInput({"reports": f"{len(raws)} are more than {MOST_REPORTS} at once"})
-        found = (read_report(raw, self._agents) for raw in raws)
-        reports = tuple(each for each in found if each is not None)
-        _allow(caller, (_host(each) for each in reports))
+        parsed = (read_report(raw, self._agents) for raw in raws)
+        reports = tuple(report for report in parsed if report is not None)
+        _authorize(caller, map(_host, reports))
         revived = bool(reports) and self._source.report(reports)
         return pack({REVIVED: True} if revived else {})
 
     def _ask(self, content: Content, caller: Caller) -> bytes:
-        how = dialogue(content.get("request"))
-        request: Request[Any] = read(how.request, content.get("about", {}), how.name)
-        _allow(caller, [host for host in [getattr(request, "host", None)] if host is not None])
-        answer = how.answer.render(self._source.request(request))
+        codec = codec_named(content.get("request"))
+        request: Request[Any] = read(codec.request, content.get("about", {}), codec.name)
+        _authorize(caller, [host for host in [getattr(request, "host", None)] if host is not None])
+        answer = codec.answer.render(self._source.request(request))
         return pack({} if isinstance(answer, Absent) else {"answer": answer})
 
-    def _interest(self, content: Content, caller: Caller) -> Subscription:
-        interest = read_interest(content.get("interest"), self._agents)
-        _allow(caller, [interest.host])
+    def _subscription(self, content: Content, caller: Caller) -> Subscription:
+        subscription = read_subscription(content.get("interest"), self._agents)
+        _authorize(caller, [subscription.host])
         if not isinstance(self._source, CommitFeed):
-            self._watch(interest)
-        return interest
+            self._watch(subscription)
+        return subscription
 
-    def _watch(self, interest: Subscription) -> None:
-        """Have whoever asked once be hinted from now on."""
+    def _watch(self, subscription: Subscription) -> None:
+        """Publish notifications for *subscription* from its first request on."""
         with self._watching:
-            if interest in self._watched or len(self._watched) >= WATCHED or not interest.services:
+            full = len(self._watched) >= WATCHED
+            if full or subscription in self._watched or not subscription.services:
                 return
-            root = AgentRoot(min(interest.services), interest.host)
-            publish = partial(self._tell, None, frozenset({root}))
-            self._watched[interest] = self._source.watch(interest, publish)
+            root = AgentRoot(min(subscription.services), subscription.host)
+            publish = partial(self._publish, None, frozenset({root}))
+            self._watched[subscription] = self._source.watch(subscription, publish)
 
-    def _tell(self, cursor: Cursor | None, concerned: frozenset[AgentRoot] | None) -> None:
-        everybody = (AgentRoot(service, EVERYWHERE) for service in Service)
-        for root in everybody if concerned is None else concerned:
-            self._transport.publish(hint_for(root, cursor))
+    def _publish(self, cursor: Cursor | None, concerned: frozenset[AgentRoot] | None) -> None:
+        every_agent = (AgentRoot(service, EVERYWHERE) for service in Service)
+        for root in every_agent if concerned is None else concerned:
+            self._transport.publish(make_notification(root, cursor))
 
 
 def _after(content: Content) -> Ref | None:
@@ -163,14 +166,19 @@ def _host(report: Report) -> str:
     return report.agent.host if isinstance(report, Heartbeat) else report.host
 
 
-def _allow(caller: Caller, hosts: Iterable[str] | Sequence[str]) -> None:
-    """Have callers whose credentials are those of one host speak for that host alone.
+def _authorize(caller: Caller, hosts: Iterable[str] | Sequence[str]) -> None:
+    """Check that a caller with the credentials of one host acts for that host only.
 
-    :raises RequestError: this one speaks for another.
+    :raises RequestError: the caller acts for another host.
     """
     for host in hosts:
         if caller.host is not None and host != caller.host:
-            LOG.warning("%s of host %s speaks for host %s: refused", caller.name, caller.host, host)
+            LOG.warning(
+                "%s: refused: credentials of host %s, request for host %s",
+                caller.name,
+                caller.host,
+                host,
+            )
             raise RequestError(
                 f"{caller.name} may speak for host {caller.host} and not for host {host}"
             )

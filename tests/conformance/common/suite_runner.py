@@ -15,7 +15,7 @@ from netfw.errors import NetfwError
 
 REFUSING = (AssertionError, NetfwError, pytest.fail.Exception)
 """How a test refuses: by a failed assertion, or by an error of the contract."""
-ANY_FAULT = (*REFUSING, LookupError, ValueError, OSError)
+ANY_FAULT = (*REFUSING, LookupError, ValueError, OSError, StopIteration)
 """Also by what a driver must not raise, or by reading what a broken driver did not make."""
 Make = Callable[..., Any]
 Drivers = Callable[[], AbstractContextManager[Make | None]]

@@ -47,7 +47,7 @@ class FakeDhcpClient(DhcpClientVm):
                 return lease
         return None
 
-    def lease(self, asked=(), *, said=None, hoped=True):
+    def lease(self, asked=(), *, said=None, expected=True):
         self.has = self.ask(said)
         return self.has
 
@@ -73,7 +73,7 @@ class FakeDhcpClient(DhcpClientVm):
         self.booted = self.ask()
         return self.booted
 
-    def announcement(self, *, hoped=True):
+    def announcement(self, *, expected=True):
         for backend in self.backends:
             serving = backend.nets.get(self.network)
             if serving is not None and serving.alive and serving.announcement:
@@ -85,7 +85,7 @@ class FakeDhcpClient(DhcpClientVm):
         blocks = [block for block, made in (said.prefixes if said else {}).items() if made]
         return frozenset(eui64(IPv6Network(block), self.mac) for block in blocks)
 
-    def lease6(self, *, stateless=False, hoped=True):
+    def lease6(self, *, stateless=False, expected=True):
         for backend in self.backends:
             for serving, entry in backend.entries(self.network, self.mac):
                 told = entry.lease6
@@ -120,7 +120,7 @@ class FakeDhcpEnvironment(DhcpEnvironment):
     def __init__(self, kind: type[FakeDhcpDriver]):
         self.kind = kind
         self.backends = (FakeDhcpBackend(), FakeDhcpBackend())
-        self.guests = {}
+        self.clients = {}
 
     def make_driver(self, second=False) -> DhcpDriver:
         return self.kind(self.backends[second])
@@ -131,15 +131,15 @@ class FakeDhcpEnvironment(DhcpEnvironment):
     def know(self, network, server):
         pass
 
-    def guest(self, network, mac):
-        guest = self.guests.get((network, mac))
-        if guest is None:
-            guest = FakeDhcpClient(self.backends, network, mac)
-            self.guests[network, mac] = guest
-        return guest
+    def client(self, network, mac):
+        client = self.clients.get((network, mac))
+        if client is None:
+            client = FakeDhcpClient(self.backends, network, mac)
+            self.clients[network, mac] = client
+        return client
 
     def dismiss(self):
-        self.guests.clear()
+        self.clients.clear()
         for backend in self.backends:
             backend.foreign.clear()
 
@@ -160,7 +160,7 @@ class FakeDhcpEnvironment(DhcpEnvironment):
         nets = self.backends[0].nets.items()
         return any(str(id) in place.netns and s.value.server == server for id, s in nets)
 
-    def picture(self):
+    def dump_state(self):
         return frozenset(line for backend in self.backends for line in lines(backend))
 
     def contains(self, text):

@@ -38,5 +38,5 @@ class TestDhcpMutations(MutationChecks):
 
 
 def test_suite_without_environment_is_refused_before_any_test():
-    with pytest.raises(TypeError, match="override shared_ground;"):
+    with pytest.raises(TypeError, match="override shared_environment;"):
         type("TestMine", (DhcpDriverConformance,), {})

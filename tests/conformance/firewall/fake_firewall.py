@@ -201,7 +201,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def connection(cls, way: Delivery, packet: Packet) -> Connection:
         """Return the key of the connection of *packet*."""
         ends = packet.source, packet.target, packet.source_port, packet.target_port
-        return way.sender.seat.network, packet.protocol, packet.identifier, *ends
+        return way.sender.plug_point.network, packet.protocol, packet.identifier, *ends
 
     @classmethod
     def is_invalid(
@@ -254,7 +254,7 @@ class FakeFirewallEnvironment(FirewallEnvironment):
 
     def __init__(self, kind: type[FakeFirewallDriver]) -> None:
         self.kind, self.backend = kind, FakeFirewallBackend()
-        self.seats = tuple(
+        self.plug_points = tuple(
             PlugPoint(
                 number=number,
                 port=PortId(UUID(int=number + 1)),
@@ -275,7 +275,7 @@ class FakeFirewallEnvironment(FirewallEnvironment):
     def wire(self, ports: Mapping[FirewallTestPort, Any]) -> None:
         """Do nothing: there is no switch."""
 
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         held = {f"{key} {value}" for key, value in self.backend.policy.items()}
         return frozenset(held | self.backend.marks)
 

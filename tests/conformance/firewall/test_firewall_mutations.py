@@ -21,7 +21,7 @@ pytestmark = pytest.mark.fakes
 MUTATIONS = Mutations.merge(
     rule_mutations.MUTATIONS, anti_spoofing_mutations.MUTATIONS, update_mutations.MUTATIONS
 )
-PROPERTY_BASED = "test_every_packet_has_the_fate_that_the_law_says"
+PROPERTY_BASED = "test_every_packet_passes_or_not_as_the_reference_model"
 REFUSED_BY_PROPERTIES = (
     "end_port_range_early", "ignore_ethertype", "ignore_remote_prefix",
     "make_stateless_groups_stateful", "ignore_connection_state", "ignore_remote_group",

@@ -112,7 +112,7 @@ def share_connections_across_networks(cls, original, backend, delivery):
     sent = delivery.sent
     if isinstance(sent, Packet):
         ways = {cls.connection(delivery, each)[1:] for each in (sent, reverse(sent))}
-        here = delivery.sender.seat.network
+        here = delivery.sender.plug_point.network
         if any(c[1:] in ways and c[0] != here for c in backend.connections):
             return True
     return original(backend, delivery)

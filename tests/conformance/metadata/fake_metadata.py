@@ -285,17 +285,17 @@ class FakeMetadataConformance(MetadataDriverConformance):
     def make_namespace(self, name: str) -> None:
         self.backend.namespaces.add(name)
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         return [*(proxy.addresses or (OWN,)), *([LINK_LOCAL] if proxy.device else [])]
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
-        return CLIENT[door.version]
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
+        return CLIENT[address.version]
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         running = [key for key, each in self.backend.processes.items() if each.proxy == proxy]
-        if not running or (door == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
+        if not running or (address == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
             return b""
-        sent, answer = self.DRIVER.PROXY.serve(running[0], self.source(proxy, door), request)
+        sent, answer = self.DRIVER.PROXY.serve(running[0], self.source(proxy, address), request)
         self.backend.arrived += requests_in(BytesIO(sent).read)
         return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, ClassVar, Self
 
 from attrs import evolve
@@ -20,6 +21,7 @@ from netfw.drivers.base import DriverInfo, HostResources
 from tests.conformance.common.mutations import Mutations, breaks
 
 MUTATIONS = Mutations()
+NUMBERS = count()
 
 
 def even(value: Value) -> None:
@@ -129,3 +131,27 @@ def _(driver, original):
         if "tap" in each.name
     ]
     return (*original(), *more)
+
+
+@MUTATIONS.override("info", breaks(ApiExtension, 2))
+def declare_other_names_per_object(driver, original):
+    """Declare other names with each object, so that two objects of one extension fit."""
+    return evolve(original(), alias=f"acme-taps-{driver.number}")
+
+
+@declare_other_names_per_object.also("__init__")
+def _(driver, original):
+    original()
+    driver.number = next(NUMBERS)
+
+
+@declare_other_names_per_object.also("resources")
+def _(driver, _):
+    number = driver.number
+    mute = Action(name=f"mute{number}")
+    return (evolve(TAP, name=f"tap{number}", collection=f"taps{number}", actions=(mute,)),)
+
+
+@declare_other_names_per_object.also("policies")
+def _(driver, original):
+    return tuple(evolve(rule, name=f"{rule.name}{driver.number}") for rule in original())

@@ -43,12 +43,12 @@ class ExternalIpamConformance(IpamDriverConformance):
 
     DRIVER: ClassVar[type[ExternalIpam]] = ExternalIpam
 
-    def books(self) -> MemoryAddresses:
+    def make_stores(self) -> MemoryAddresses:
         self.elsewhere = MemoryAddresses()
         return MemoryAddresses()
 
     def make_driver(self) -> ExternalIpam:
         return self.DRIVER(self.elsewhere)
 
-    def taken(self, books: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
+    def taken(self, stores: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
         return self.elsewhere.taken(subnet)

@@ -36,7 +36,7 @@ class FakeFabric:
             raise BackendUnavailable("the fabric does not answer")
         return self.present
 
-    def picture(self) -> Hashable:
+    def dump_state(self) -> Hashable:
         return frozenset(self.present.items())
 
     @contextmanager
@@ -92,7 +92,7 @@ class FakeMechanismConformance(MechanismDriverConformance):
     def setting(self) -> Iterator[MechanismEnvironment]:
         fabric = FakeFabric()
         yield MechanismEnvironment(
-            make=lambda: self.DRIVER(fabric), picture=fabric.picture, outage=fabric.outage
+            make=lambda: self.DRIVER(fabric), dump_state=fabric.dump_state, outage=fabric.outage
         )
 
     def bindable(self) -> BindingRequest | None:

@@ -13,7 +13,7 @@ from netfw.testing.conformance.server.api_extension import (
     Request,
 )
 from tests.conformance.common.mutation_checks import MutationChecks
-from tests.conformance.common.suite_runner import Refusal, run_tests
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
 from tests.conformance.server.api_extension_mutations import MUTATIONS, Taps
 
 pytestmark = pytest.mark.fakes
@@ -47,9 +47,9 @@ class TestApiExtensionMutations(MutationChecks):
     CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
     FAKE = Taps
     MUTATIONS = MUTATIONS
-    LEAST = 9
+    LEAST = 10
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = FakeApiExtensionConformance()
         suite.extension = driver
-        return run_tests(suite, tests)
+        return run_tests(suite, tests, refusing=ANY_FAULT)

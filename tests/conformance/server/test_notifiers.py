@@ -45,16 +45,16 @@ class HttpNotifierConformance(NotifierConformance):
 
     @contextmanager
     def setting(self) -> Iterator[NotifierEnvironment]:
-        with listening() as party:
+        with listening() as receiver:
             make = type(self).MAKE
             yield NotifierEnvironment(
-                make=lambda: make(party.url),
-                heard=lambda: _heard(party),
-                outage=lambda: _answering(party, 503),
-                refusal=lambda: _answering(party, 400),
+                make=lambda: make(receiver.url),
+                received=lambda: _heard(receiver),
+                outage=lambda: _answering(receiver, 503),
+                refusal=lambda: _answering(receiver, 400),
             )
 
-    def concerning(self) -> Sequence[Change]:
+    def relevant_changes(self) -> Sequence[Change]:
         return [plugged(2), plugged(1)]
 
 
@@ -67,10 +67,10 @@ class TestCompute(HttpNotifierConformance):
 
 
 @contextmanager
-def _silence(party: Party) -> Iterator[None]:
-    party.slow = 3.0
+def _silence(receiver: Party) -> Iterator[None]:
+    receiver.slow = 3.0
     yield
-    party.slow = 0.0
+    receiver.slow = 0.0
 
 
 class TestSlowWebhook(TestWebhook):
@@ -78,30 +78,30 @@ class TestSlowWebhook(TestWebhook):
 
     @contextmanager
     def setting(self) -> Iterator[NotifierEnvironment]:
-        with listening() as party:
+        with listening() as receiver:
             yield NotifierEnvironment(
-                make=lambda: WebhookNotifier([party.url], timeout=0.2),
-                heard=lambda: _heard(party),
-                outage=lambda: _silence(party),
-                refusal=lambda: _answering(party, 422),
+                make=lambda: WebhookNotifier([receiver.url], timeout=0.2),
+                received=lambda: _heard(receiver),
+                outage=lambda: _silence(receiver),
+                refusal=lambda: _answering(receiver, 422),
                 patience=0.5,
             )
 
 
-def _answering(party: Party, status: int) -> AbstractContextManager[None]:
+def _answering(receiver: Party, status: int) -> AbstractContextManager[None]:
     @contextmanager
     def answering() -> Iterator[None]:
-        before = len(party.requests)
-        party.answers = [(status, "no")] * 99
+        before = len(receiver.requests)
+        receiver.answers = [(status, "no")] * 99
         yield
-        party.answers = []
-        del party.requests[before:]
+        receiver.answers = []
+        del receiver.requests[before:]
 
     return answering()
 
 
-def _heard(party: Party) -> list[UUID]:
-    events = [each for body in party.bodies for each in body["events"]]
+def _heard(receiver: Party) -> list[UUID]:
+    events = [each for body in receiver.bodies for each in body["events"]]
     return [UUID(each.get("tag") or each["id"]) for each in events]
 
 

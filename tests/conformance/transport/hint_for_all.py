@@ -9,7 +9,7 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
 from netfw.state.dependencies import EVERYWHERE, AgentRoot
 from netfw.state.rpc import RemoteSource
-from netfw.state.rpc.notifications import hint_for
+from netfw.state.rpc.notifications import make_notification
 
 DEADLINE = 30.0
 
@@ -23,5 +23,5 @@ def hints_for_all(server: Transport, source: RemoteSource) -> bool:
     source.watch(Subscription("compute-7", {Service.L2}), heard.release)
     while heard.acquire(timeout=1.0):
         pass
-    server.publish(hint_for(AgentRoot(Service.L2, EVERYWHERE), Cursor("epoch", 1)))
+    server.publish(make_notification(AgentRoot(Service.L2, EVERYWHERE), Cursor("epoch", 1)))
     return heard.acquire(timeout=DEADLINE)

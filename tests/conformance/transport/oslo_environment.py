@@ -42,13 +42,13 @@ class OsloTransports(TransportConformance):
         )
 
     @contextmanager
-    def stage(self) -> Iterator[TransportEnvironment]:
+    def make_environment(self) -> Iterator[TransportEnvironment]:
         self.prefix = f"t{secrets.token_hex(4)}"
         self.port = next(self.PORTS)
         self.relay = FaultProxy(("127.0.0.1", self.port), ("127.0.0.1", PORT))
         try:
-            with super().stage() as stage:
-                yield stage
+            with super().make_environment() as environment:
+                yield environment
         finally:
             self.relay.close()
 
@@ -61,8 +61,8 @@ class OsloTransports(TransportConformance):
     def outage(self) -> AbstractContextManager[None]:
         return self.relay.outage()
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make(transport_url=self.broker.url("a wrong password", self.port))]
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return self.broker.log()

@@ -57,15 +57,15 @@ class LocalTransports(TransportConformance):
         )
 
     @contextmanager
-    def stage(self) -> Iterator[TransportEnvironment]:
+    def make_environment(self) -> Iterator[TransportEnvironment]:
         log, self.log = logging.getLogger(self.LOGGER), Remembering()
         log.addHandler(self.log)
         self.directory = Path(tempfile.mkdtemp(prefix="netfw-"))
         try:
             self.relay = self.make_relay()
             try:
-                with super().stage() as stage:
-                    yield stage
+                with super().make_environment() as environment:
+                    yield environment
             finally:
                 self.relay.close()
         finally:
@@ -86,10 +86,10 @@ class LocalTransports(TransportConformance):
     def outage(self) -> AbstractContextManager[None]:
         return self.relay.outage()
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return ()
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return "\n".join(self.log.lines)
 
 
@@ -119,7 +119,7 @@ class LocalTcpTransports(LocalTransports):
             token_file=str(self.directory / tokens),
         )
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make_client("wrong")]
 
 
@@ -153,6 +153,6 @@ class LocalTlsTransports(LocalTcpTransports):
         """A client with these options for TLS."""
         return self.make(listen="", connect=f"tls:127.0.0.1:{self.ports[0]}", **tls)
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         nobody = {"tls_ca": str(self.authority.certificate)}
         return [self.connected(nobody), self.connected(self.shown(self.other, "agent"))]

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 
-STRANGERS = "test_strangers_are_refused_and_it_is_said_why"
+STRANGERS = "test_unauthorized_clients_are_refused_with_a_logged_reason"
 
 
 class ShortWaits:
@@ -41,14 +41,14 @@ class TcpConformance(ShortWaits, LocalTcpTransports):
 class StrangersWithToken(TcpConformance):
     """Gives unauthorized clients the token."""
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make_client()]
 
 
 class UnloggedStrangers(TcpConformance):
     """Refuses unauthorized clients without a log line."""
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return ""
 
 

@@ -102,9 +102,9 @@ def keep_last_listener_only(transport, original, topic, listener):
 @MUTATIONS.override("_heard", breaks(Transport, 3))
 def ignore_topics(transport, _, message):
     """Deliver messages to the listeners of all topics."""
-    for ears in tuple(transport._ears.values()):
-        for ear in ears:
-            ear.offer(message)
+    for listeners in tuple(transport._ears.values()):
+        for listener in listeners:
+            listener.offer(message)
 
 
 @ignore_topics.also("publish")

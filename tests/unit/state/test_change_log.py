@@ -8,10 +8,10 @@ from netfw.drivers.subscription import Service
 from netfw.model.resource import ref
 from netfw.state.change_log import ChangeLog
 from netfw.state.dependencies import AgentRoot
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 
 A, B = AgentRoot(Service.L2, "a"), AgentRoot(Service.L2, "b")
-NET, QOS = ref(scene.NET), ref(scene.QOS)
+NET, QOS = ref(samples.NET), ref(samples.QOS)
 
 
 def test_a_commit_that_concerns_two_roots_is_told_once():
@@ -37,7 +37,7 @@ def test_it_forgets_the_oldest_first(retention):
 def test_what_it_forgot_is_gone_at_once():
     journal = ChangeLog(10)
     journal.append({A: {NET}})
-    journal.forget()
+    journal.clear()
     assert (journal.oldest, journal.seq) == (1, 1)
     journal.append({A: {QOS}})
     assert list(journal.since(1, (A,))) == [(2, {QOS})]

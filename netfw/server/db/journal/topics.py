@@ -65,7 +65,7 @@ def topic(source: Source) -> str:
     """The name of *source* in the journal."""
     if isinstance(source, AgentRoot):
         return f"{source.service}@{source.host}"
-    return f"{source.facet}:{source.ref.kind}:{source.ref.id}"
+    return f"{source.role}:{source.ref.kind}:{source.ref.id}"
 
 
 def is_root(name: str) -> bool:
@@ -90,10 +90,10 @@ def topics(resource: Resource) -> frozenset[str]:
 
 
 def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
-    for facet in OWN.get(itself.kind, ()):
-        yield topic(ResourceRole(itself, facet))
+    for role in OWN.get(itself.kind, ()):
+        yield topic(ResourceRole(itself, role))
     for source, node in found:
-        if node.ref == itself and node.facet in DELIVERED:
+        if node.ref == itself and node.role in DELIVERED:
             yield topic(source)
 
 
@@ -118,7 +118,7 @@ def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
 
 
 def _is_topic(node: ResourceRole) -> bool:
-    return node.facet in OWN.get(node.ref.kind, ())
+    return node.role in OWN.get(node.ref.kind, ())
 
 
 def source(name: str) -> Source:
@@ -126,8 +126,8 @@ def source(name: str) -> Source:
     service, at, host = name.partition("@")
     if at:
         return AgentRoot(Service(service), host)
-    facet, kind, id = name.split(":")
-    return ResourceRole(Ref(Kind(kind), UUID(id)), Role(facet))
+    role, kind, id = name.split(":")
+    return ResourceRole(Ref(Kind(kind), UUID(id)), Role(role))
 
 
 def readers(interest: Subscription) -> frozenset[str]:

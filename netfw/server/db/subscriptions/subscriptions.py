@@ -139,7 +139,7 @@ class Subscriptions:
 
     def _contributors(self, node: ResourceRole) -> Iterator[Resource]:
         id, find = node.ref.id, self._find
-        match node.ref.kind, node.facet:
+        match node.ref.kind, node.role:
             case Kind.NETWORK, Role.SEEN:
                 yield from find(Kind.NETWORK, id=id)
             case Kind.SECURITY_GROUP, Role.SEEN:

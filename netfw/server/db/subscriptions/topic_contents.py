@@ -140,7 +140,7 @@ class Topics:
         everywhere = False
         for each in map(source, topics):
             if isinstance(each, ResourceRole):
-                wanted.setdefault((each.ref.kind, each.facet), []).append(str(each.ref.id))
+                wanted.setdefault((each.ref.kind, each.role), []).append(str(each.ref.id))
             elif each.service is Service.L2:
                 everywhere |= each.host == EVERYWHERE
                 hosts += [each.host] if each.host else []

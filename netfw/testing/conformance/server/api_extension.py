@@ -101,7 +101,7 @@ class ApiExtensionConformance(RequiresHooks):
         assert names >= {each.name for each in self.make_extension().resources()}
 
     @proves(ApiExtension, 2)
-    def test_who_declares_the_same_again_is_refused(self) -> None:
+    def test_a_second_declaration_of_the_same_is_refused(self) -> None:
         with pytest.raises(ConfigError) as refusal:
             self.catalog(self.make_extension())
         assert str(refusal.value)
@@ -139,7 +139,7 @@ class ApiExtensionConformance(RequiresHooks):
                     pytest.fail(f"{resource.name}.{each.name}: the default cannot be: {exc}")
 
     @proves(ApiExtension, 4)
-    def test_requests_are_taken_or_refused_before_anybody_sees_them(self) -> None:
+    def test_requests_are_accepted_or_refused_by_the_schema(self) -> None:
         catalog = self.catalog()
         for request in self.requests():
             validator = for_create(catalog.resource(request.resource))

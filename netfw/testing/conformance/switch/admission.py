@@ -25,7 +25,7 @@ class SwitchAdmissionConformance(SwitchSuite):
     """Promises 1 and 2: dead, on hold, live."""
 
     @proves(SwitchDriver, 1)
-    def test_a_dead_port_neither_speaks_nor_hears(self, driver: SwitchDriver) -> None:
+    def test_a_dead_port_neither_sends_nor_receives(self, driver: SwitchDriver) -> None:
         net = a_network()
         one, two, dead = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
@@ -34,7 +34,7 @@ class SwitchAdmissionConformance(SwitchSuite):
             self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 1)
-    def test_a_port_that_nobody_wired_neither_speaks_nor_hears(self, driver: SwitchDriver) -> None:
+    def test_an_unwired_port_neither_sends_nor_receives(self, driver: SwitchDriver) -> None:
         net = a_network()
         early, one, two = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
@@ -107,7 +107,7 @@ class SwitchAdmissionConformance(SwitchSuite):
             assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 1)
-    def test_a_filtered_port_neither_speaks_nor_hears_without_a_firewall(
+    def test_a_filtered_port_neither_sends_nor_receives_without_a_firewall(
         self, driver: SwitchDriver
     ) -> None:
         self.require(driver, Capability.IN_SWITCH)

@@ -149,7 +149,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         assert driver.present() == {net.key, *tunnel, *entries}
 
     @proves(SwitchDriver, 4)
-    def test_what_was_learnt_goes_with_network_and_tunnel(
+    def test_learned_flows_are_removed_with_network_and_tunnel(
         self, driver: SwitchDriver, far: SwitchDriver
     ) -> None:
         self.require(driver, Capability.POPULATION)

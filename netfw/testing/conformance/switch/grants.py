@@ -75,12 +75,12 @@ class SwitchGrantsConformance(SwitchSuite):
         assert self.environment.dump_state().keys() == before
 
     @proves_raise(SwitchDriver, "grant", NotSupported)
-    def test_a_claim_for_what_there_is_not_is_refused(self, driver: SwitchDriver) -> None:
+    def test_an_unsupported_grant_request_is_refused(self, driver: SwitchDriver) -> None:
         with pytest.raises(NotSupported):
             driver.grant(self.environment.unsupported_request())
 
     @proves_raise(SwitchDriver, "grant", ConfigError)
-    def test_when_nothing_is_left_it_is_said_who_has_it(self, driver: SwitchDriver) -> None:
+    def test_exhaustion_names_the_owners_of_grants(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.FLOWS)
         tables = tuple(TableRequest(name=f"t{n}") for n in range(4))
 

@@ -76,7 +76,7 @@ class SwitchConstancyConformance(SwitchSuite):
         assert [self.environment.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 5)
-    def test_others_come_and_go_in_crowds_without_a_loss(self, driver: SwitchDriver) -> None:
+    def test_many_ports_come_and_go_without_loss_for_others(self, driver: SwitchDriver) -> None:
         nets, ports = self.couples()
         self.wire(driver, *nets, *ports)
         many = [SwitchTestPort(number=1000 + n, net=nets[n % 2]) for n in range(MANY_PORTS)]
@@ -190,7 +190,7 @@ class SwitchConstancyConformance(SwitchSuite):
                 self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 6)
-    def test_what_somebody_changed_is_announced_and_put_right(self, driver: SwitchDriver) -> None:
+    def test_foreign_changes_are_reported_and_repaired(self, driver: SwitchDriver) -> None:
         events = self.events(driver)
         nets, ports = self.couples()
         things = wanted(*nets, *ports)
@@ -256,7 +256,9 @@ class SwitchConstancyConformance(SwitchSuite):
 
     @proves_raise(SwitchDriver, "devices", BackendUnavailable)
     @proves_raise(SwitchDriver, "host_facts", BackendUnavailable)
-    def test_devices_and_facts_say_that_nobody_answers(self, driver: SwitchDriver) -> None:
+    def test_devices_and_host_facts_raise_when_the_switch_is_unreachable(
+        self, driver: SwitchDriver
+    ) -> None:
         driver.devices()
         driver.host_facts()
         with self.environment.outage():

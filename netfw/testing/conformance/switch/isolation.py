@@ -56,7 +56,7 @@ class SwitchNetworksConformance(SwitchSuite):
     """Promises 3 and 4."""
 
     @proves(SwitchDriver, 3)
-    def test_ports_of_a_network_hear_each_other_and_nobody_else(self, driver: SwitchDriver) -> None:
+    def test_ports_of_a_network_receive_from_each_other_only(self, driver: SwitchDriver) -> None:
         red, blue = a_network(), a_network()
         reds, blues = self.make_ports(red, 2), self.make_ports(blue, 2)
         self.wire(driver, red, blue, *reds, *blues)
@@ -144,7 +144,7 @@ class SwitchNetworksConformance(SwitchSuite):
         assert driver.present() == {heir.key}
 
     @proves(SwitchDriver, 3)
-    def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
+    def test_a_refused_port_of_the_next_driver_keeps_no_other_live(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         """Not even while it stays as it was: what is gone would meet whoever comes after it."""

@@ -305,7 +305,7 @@ def test_an_agent_logs_what_it_is_when_it_begins_and_that_it_ended(cloud, host):
     host.start_ready()
     host.stop()
     log = host.log.read_text()
-    assert "begins: host host1, source file, switch driver openvswitch, firewall driver none" in log
+    assert ": host host1, source file, switch driver openvswitch, firewall driver none" in log
     assert "netfw-ovs-agent has ended, and leaves the host as it is" in log.splitlines()[-1]
 
 
@@ -322,7 +322,7 @@ def test_faults_of_the_topology_and_ports_that_nobody_filters_are_in_the_status(
     host.instance(9)
     host.start_ready()
     host.wait(lambda status: "of 1 port are not" in str(status["warnings"]))
-    assert host.status()["warnings"]["strays"].endswith(": tap9")
+    assert host.status()["warnings"]["unbound_devices"].endswith(": tap9")
     cloud.topology.path.write_text("{ nonsense")
     host.wait(lambda status: "topology.json" in status["errors"].get("the source", ""))
     assert host.status()["ready"]

@@ -249,8 +249,8 @@ def test_another_service_and_another_memory_are_taken_over(
 def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_shared_secret": ""})
     agent.start()
-    assert "pass for any instance" in agent.status()["warnings"]["metadata_proxy_shared_secret"]
-    assert "pass for any instance" in agent.log.read_text()
+    assert "impersonate any instance" in agent.status()["warnings"]["metadata_proxy_shared_secret"]
+    assert "impersonate any instance" in agent.log.read_text()
 
 
 @pytest.mark.parametrize(

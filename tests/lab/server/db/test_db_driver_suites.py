@@ -132,7 +132,7 @@ class TypeOnDatabase(OnDatabase, TypeDriverConformance):
     def make_driver(self) -> TypeDriver:
         return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHostResources())
 
-    def books(self, driver: TypeDriver) -> SegmentBooks:
+    def make_stores(self, driver: TypeDriver) -> SegmentBooks:
         return SegmentBooks(*self.databases, driver)
 
     def provider(self, number: int | None = None, physnet: str | None = None) -> Provider:
@@ -177,5 +177,5 @@ class TestInternalIpamOnDatabase(OnDatabase, IpamDriverConformance):
     def make_driver(self) -> IpamDriver:
         return create(IpamDriver, "internal", {}, LocalHostResources())
 
-    def books(self) -> SubnetBooks:
+    def make_stores(self) -> SubnetBooks:
         return SubnetBooks(*self.databases)

@@ -76,8 +76,8 @@ class World:
             self.source, self.work, lambda: self.timing,
             clock=self.clock, publish=self.published.append,
         )  # fmt: skip
-        self.work.watch(self.loop._inbox.event)
-        self.source.watch(self.work.interest, self.loop.hint)
+        self.work.watch(self.loop._events.event)
+        self.source.watch(self.work.subscription, self.loop.notify)
 
     @property
     def status(self):

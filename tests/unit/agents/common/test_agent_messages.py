@@ -69,8 +69,8 @@ def test_strays_are_named(caplog):
     world.source.away = True
     assert world.turn().warnings == {}  # nobody knows yet who is bound where
     world.source.away = False
-    told = f"plugged here, not bound to this host, and so kept dead: {TAP9}"
-    assert world.turn(5).warnings == {"strays": told}
+    told = f"plugged, but not bound to this host, and therefore dead: {TAP9}"
+    assert world.turn(5).warnings == {"unbound_devices": told}
     assert told in caplog.text
     world.source.put(STRANGER)
     assert world.turn().warnings == {}
@@ -80,7 +80,7 @@ def test_many_strays_are_counted():
     world = World(NET, SEGMENT)
     for number in range(25):
         world.switch.plug(port(number, NET).id, quiet=True)
-    assert world.turn().warnings["strays"].endswith(" and 5 more")
+    assert world.turn().warnings["unbound_devices"].endswith(" and 5 more")
 
 
 @pytest.mark.spec("DRV-21", "L2-43")

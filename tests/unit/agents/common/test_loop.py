@@ -223,10 +223,10 @@ def test_a_stray_device_is_dropped_when_it_comes(world):
     world.turn()
     assert [update.drop for update in asked] == [{PortKey(stray.id)}]
     assert world.status.ready
-    assert world.status.counts == {"devices": 4, "ports": 3, "strays": 1}
+    assert world.status.counts == {"devices": 4, "ports": 3, "unbound_devices": 1}
     world.source.put(stray)
     world.turn()
-    assert world.status.counts == {"devices": 4, "ports": 4, "strays": 0}
+    assert world.status.counts == {"devices": 4, "ports": 4, "unbound_devices": 0}
 
 
 @pytest.mark.spec("L2-17")
@@ -234,7 +234,7 @@ def test_late_doubled_and_empty_hints_are_harmless(world):
     world.turn()
     done = list(world.machine.history)
     for _ in range(3):
-        world.loop.hint()
+        world.loop.notify()
         world.turn()
     assert world.machine.history == done
     assert world.source.pulls == 1 + 3  # the first one completes the snapshot
@@ -257,7 +257,7 @@ def test_while_the_source_is_away_local_events_are_handled_from_the_cache(world)
     world.switch.unplug(ONE.id)
     world.turn()
     world.source.away = True
-    world.loop.hint()
+    world.loop.notify()
     status = world.turn()
     assert status.errors == {"the source": "the source does not answer"}
     assert status.ready
@@ -292,7 +292,7 @@ def test_a_source_that_is_away_is_asked_with_growing_pauses(world):
     pauses = []
     for _ in range(5):
         world.turn(pauses[-1] if pauses else 0)
-        pauses.append(world.loop._chores.next_due(begun=True, known=False) - world.clock.time)
+        pauses.append(world.loop._tasks.next_due(started=True, known=False) - world.clock.time)
     assert pauses == [1, 2, 4, 8, 8]
 
 
@@ -587,7 +587,7 @@ def test_pauses_do_not_grow_beyond_the_longest():
 def test_every_failure_is_an_error_of_ours(world):
     world.machine.crashing.add(PortKey(ONE.id))
     world.turn()
-    error = world.loop._agenda._pending[PortKey(ONE.id)].error
+    error = world.loop._retries._pending[PortKey(ONE.id)].error
     assert isinstance(error, DriverCrashed)
 
 

@@ -1,4 +1,4 @@
-"""A crew: bounded, one order of a group at a time, newer ones joined with those that wait."""
+"""A pool: bounded, one order of a group at a time, newer ones joined with those that wait."""
 
 import threading
 
@@ -8,7 +8,7 @@ from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
 class Yard:
-    """A crew whose orders, tuples of words, are held up until the test lets them go."""
+    """A pool whose orders, tuples of words, are held up until the test lets them go."""
 
     def __init__(self, size):
         self.begun, self.finished = [], []
@@ -16,7 +16,7 @@ class Yard:
         self.lock = threading.Lock()
         self.go = threading.Semaphore(0)
         self.news = threading.Event()
-        self.crew = KeyedWorkerPool(
+        self.pool = KeyedWorkerPool(
             size, self.work, lambda older, newer: older + newer, self.news.set
         )
 
@@ -30,8 +30,8 @@ class Yard:
             self.now -= 1
         return "".join(order)
 
-    def give(self, group, *words, urgent=False):
-        self.crew.give(group, words, urgent=urgent)
+    def submit(self, group, *words, urgent=False):
+        self.pool.submit(group, words, urgent=urgent)
 
     def wait_begun(self, count):
         pause = threading.Event()
@@ -45,8 +45,8 @@ class Yard:
         self.go.release(count)
 
     def collected(self, groups):
-        self.crew.wait(groups, 10)
-        return [report.result for report in self.crew.collect()]
+        self.pool.wait(groups, 10)
+        return [report.result for report in self.pool.take_results()]
 
 
 @pytest.fixture
@@ -60,30 +60,30 @@ def yard():
     yield make
     for each in yards:
         each.let_go(100)
-        each.crew.close()
+        each.pool.close()
 
 
 @pytest.mark.spec("DHCP-04")
 def test_no_more_are_at_work_than_it_has_threads(yard):
     yard = yard(2)
     for group in "abcde":
-        yard.give(group, group)
+        yard.submit(group, group)
     yard.wait_begun(2)
-    assert yard.crew.busy
+    assert yard.pool.busy
     yard.let_go(5)
     assert sorted(yard.collected("abcde")) == list("abcde")
     assert yard.most == 2
-    assert not yard.crew.busy
+    assert not yard.pool.busy
 
 
 @pytest.mark.spec("DHCP-06")
 def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard):
     yard = yard(2)
-    yard.give("a", "1")
+    yard.submit("a", "1")
     yard.wait_begun(1)
     for word in "234":
-        yard.give("a", word)
-    yard.give("b", "x")
+        yard.submit("a", word)
+    yard.submit("b", "x")
     yard.wait_begun(2)
     assert yard.begun == [("1",), ("x",)]
     yard.let_go(3)
@@ -92,21 +92,21 @@ def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard
 
 def test_urgent_orders_and_what_they_join_go_first(yard):
     yard = yard(1)
-    yard.give("a", "a")
+    yard.submit("a", "a")
     yard.wait_begun(1)
-    yard.give("b", "b")
-    yard.give("c", "c")
-    yard.give("d", "d", urgent=True)
-    yard.give("c", "C", urgent=True)
+    yard.submit("b", "b")
+    yard.submit("c", "c")
+    yard.submit("d", "d", urgent=True)
+    yard.submit("c", "C", urgent=True)
     yard.let_go(4)
     assert yard.collected("abcd") == ["a", "d", "cC", "b"]
 
 
 def test_it_says_that_there_is_something_to_collect_and_waits_no_longer_than_asked(yard):
     yard = yard(1)
-    yard.give("a", "a")
-    yard.crew.wait("a", 0.01)
-    assert yard.crew.collect() == []
+    yard.submit("a", "a")
+    yard.pool.wait("a", 0.01)
+    assert yard.pool.take_results() == []
     yard.let_go(1)
     assert yard.news.wait(10)
     assert yard.collected("a") == ["a"]
@@ -114,21 +114,21 @@ def test_it_says_that_there_is_something_to_collect_and_waits_no_longer_than_ask
 
 def test_what_nobody_has_begun_can_be_taken_back(yard):
     yard = yard(1)
-    yard.give("a", "a")
+    yard.submit("a", "a")
     yard.wait_begun(1)
-    yard.give("b", "b", urgent=True)
-    yard.give("c", "c")
-    assert yard.crew.recall() == [("b",), ("c",)]
+    yard.submit("b", "b", urgent=True)
+    yard.submit("c", "c")
+    assert yard.pool.cancel_queued() == [("b",), ("c",)]
     yard.let_go(1)
     assert yard.collected("abc") == ["a"]
 
 
 def test_closed_it_begins_nothing_more(yard):
     yard = yard(1)
-    yard.give("a", "a")
+    yard.submit("a", "a")
     yard.wait_begun(1)
-    yard.give("b", "b")
-    closing = threading.Thread(target=yard.crew.close)
+    yard.submit("b", "b")
+    closing = threading.Thread(target=yard.pool.close)
     closing.start()
     yard.let_go(1)
     closing.join(10)

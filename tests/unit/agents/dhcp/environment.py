@@ -114,8 +114,8 @@ class World:
         self.agent = DhcpAgent(settings, self.source, self.dhcp, metadata=self.metadata)
         timing = Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
         self.loop = Loop(self.source, self.agent, lambda: timing, clock=self.clock)
-        self.agent.watch(self.loop._inbox.event)
-        self.source.watch(self.agent.interest, self.loop.hint)
+        self.agent.watch(self.loop._events.event)
+        self.source.watch(self.agent.subscription, self.loop.notify)
 
     def turn(self, after=0.0):
         """Let time pass, and the loop do what is due."""
@@ -129,13 +129,15 @@ class World:
         status = self.turn()
         while not condition(status):
             assert time.monotonic() < deadline, status
-            self.loop._inbox.news.wait(0.05)
+            self.loop._events.ready.wait(0.05)
             status = self.turn(pace)
         return status
 
     def ready(self, pace=0.0):
         """Have all be as it should, and everything heard of it."""
-        return self.until(lambda status: status.ready and not self.loop._inbox.news.is_set(), pace)
+        return self.until(
+            lambda status: status.ready and not self.loop._events.ready.is_set(), pace
+        )
 
     def until_called(self, calls):
         """Wait until the driver was called so many times."""

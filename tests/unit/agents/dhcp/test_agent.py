@@ -109,7 +109,7 @@ def test_one_port_more_is_one_port_to_the_driver():
 def test_ports_are_said_to_be_ready_at_their_revision():
     found = World(*CLOUD, ONE, TWO)
     found.machine.refused[PortKey(TWO.id)] = "no"
-    found.until(lambda status: status.degraded and not found.loop._inbox.news.is_set())
+    found.until(lambda status: status.degraded and not found.loop._events.ready.is_set())
     assert found.status_of(ONE) is Status.ACTIVE
     assert found.status_of(TWO) is Status.DEGRADED
     assert found.source.status(ref(TWO), Service.DHCP).reason == "no"
@@ -126,7 +126,7 @@ def test_nothing_is_said_of_a_port_before_it_was_tried_as_it_is_now():
     gate = found.dhcp.gates[NET.id] = threading.Event()
     changed = evolve(ONE, mac="fa:16:3e:99:99:99", revision=2)
     found.source.put(changed)
-    assert found.turn().waiting == {f"port {ONE.id}": "being served"}
+    assert found.turn().waiting == {f"port {ONE.id}": "its job"}
     assert found.source.status(ref(ONE), Service.DHCP).revision == 1
     gate.set()
     found.ready()
@@ -165,7 +165,7 @@ def test_ports_that_waited_for_their_network_come_with_it():
 
 def test_what_is_gone_when_the_source_is_read_from_the_beginning_goes():
     found = world()
-    found.loop._replica.forget()
+    found.loop._replica.reset()
     found.source.commit(remove=(assigned(NET), ref(THREE)))
     found.ready()
     assert found.served() == {2: set()}
@@ -196,7 +196,7 @@ def test_a_network_that_takes_long_keeps_nobody_waiting():
     found.until(lambda status: found.served() == {2: {11, 12}})
     status = found.turn()
     assert not status.ready
-    assert status.waiting[f"network {NET.id}"] == "being served"
+    assert status.waiting[f"network {NET.id}"] == "its job"
     # Meanwhile much happens to the slow one; only the last of it is done.
     calls = len(found.dhcp.calls)
     for mtu in (1400, 1300, 1200):
@@ -237,7 +237,7 @@ def test_leftovers_that_cannot_be_removed_are_told_of_and_keep_nobody_waiting():
     found.machine.present[stray] = "old"
     found.dhcp.present = nobody_knows
     status = found.until(lambda status: status.degraded)
-    assert status.degraded == {"what was left behind": "nobody knows"}
+    assert status.degraded == {"garbage": "nobody knows"}
     assert found.served() == {1: {11}, 2: set()}
     del found.dhcp.present
     found.turn(after=1.0)
@@ -254,7 +254,7 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     found.until_called(calls + 1)
     found.machine.present[NetworkKey(server_port(1, NET).id)] = "old"
     found.loop.resync()
-    assert "what was left behind" in found.turn().waiting
+    assert "garbage" in found.turn().waiting
     found.source.put(port(12, OTHER))
     found.turn()
     gate.set()
@@ -278,7 +278,7 @@ def test_leftovers_wait_for_a_network_that_takes_very_long_and_nobody_waits_for_
     found.loop.resync()
     found.source.put(port(12, OTHER))
     status = found.until(lambda status: 12 in found.served()[2])
-    assert "takes long" in status.degraded["what was left behind"]
+    assert "is running" in status.degraded["garbage"]
     gate.set()
     found.ready(pace=1.0)
     assert stray not in found.machine.present
@@ -333,7 +333,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
 
     found.dhcp.converge = noisy
     found.machine.refused[NetworkKey(NET.id)] = "no such file"
-    found.until(lambda status: status.degraded and not found.loop._inbox.news.is_set())
+    found.until(lambda status: status.degraded and not found.loop._events.ready.is_set())
     calls = len(found.dhcp.calls)
     for _ in range(10):
         status = found.turn()
@@ -341,7 +341,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
     assert len(found.dhcp.calls) == calls
     for _ in range(3):
         found.turn(after=1.0)
-        found.until(lambda status: status.degraded and not found.loop._inbox.news.is_set())
+        found.until(lambda status: status.degraded and not found.loop._events.ready.is_set())
     assert len(found.dhcp.calls) <= calls + 3
     found.machine.refused.clear()
     found.dhcp.converge = converge
@@ -391,7 +391,7 @@ def test_the_agent_says_what_operators_know():
     assert said["dhcp_driver"] == "fake"
     assert said["dhcp_lease_duration"] == 86400
     assert beat.counts == {"networks": 2, "subnets": 2, "ports": 3}
-    assert found.agent.interest == Subscription(HERE, {Service.DHCP})
+    assert found.agent.subscription == Subscription(HERE, {Service.DHCP})
 
 
 # Metadata

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from netfw.agents.dhcp.desired import Desired, DhcpHostContext
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
+from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
@@ -27,14 +28,15 @@ from tests.unit.agents.dhcp.environment import (
     server_port,
     subnet,
 )
+from tests.unit.agents.l2.environment import learn
 
 ONE, TWO = port(11, NET), port(12, NET)
 VIEW = DhcpHostContext(host=HERE)
 
 
 def desired(*resources, **view):
-    found = Desired(DhcpHostContext(host=HERE, **view))
-    found.learn(resources)
+    found = Desired(DhcpHostContext(host=HERE, **view), DhcpResourceIndex())
+    learn(found, resources)
     return found
 
 
@@ -114,14 +116,14 @@ def test_other_servers_are_peers_while_they_serve():
 def test_one_more_port_concerns_itself_alone():
     found = desired(NET, SUBNET, OTHER, OTHER_SUBNET, *(port(n, NET) for n in range(11, 200)))
     found.take_changed()
-    found.learn([port(201, NET)])
+    learn(found, [port(201, NET)])
     assert found.take_changed() == {PortKey(port(201, NET).id)}
-    found.learn([evolve(ONE, name="another", revision=2)])
+    learn(found, [evolve(ONE, name="another", revision=2)])
     assert not found.take_changed()
     assert ONE.id in found.take_touched()
-    found.learn(drop=[ref(ONE)])
+    learn(found, drop=[ref(ONE)])
     assert found.take_changed() == {PortKey(ONE.id)}
-    found.learn([evolve(SUBNET, dns_nameservers=("192.0.2.53",))])
+    learn(found, [evolve(SUBNET, dns_nameservers=("192.0.2.53",))])
     assert found.take_changed() == {NetworkKey(NET.id)}
 
 
@@ -133,7 +135,7 @@ LINK_LOCAL = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
 
 def lead(rules, *resources):
     found = wish(NET, *resources, metadata=rules)
-    return None if found is None else found.proxying
+    return None if found is None else found.proxy
 
 
 @pytest.mark.spec("DHCP-60")
@@ -159,9 +161,9 @@ def test_a_metadata_network_is_for_exactly_one_router():
     assert lead(META, LINK_LOCAL).key == NetworkKey(NET.id)
     both = lead(META, LINK_LOCAL, first, second)
     assert both.key is None
-    assert "one router" in both.fault
+    assert "one router" in both.problem
     nobody = lead(META, LINK_LOCAL, evolve(first, device_id="nobody"))
-    assert "names no router" in nobody.fault
+    assert "names no router" in nobody.problem
     assert lead(ISOLATED, LINK_LOCAL, first) is None
 
 
@@ -185,16 +187,16 @@ steps = st.tuples(st.lists(resources, max_size=4), st.lists(resources.map(ref), 
 @given(st.lists(steps, max_size=12), st.sampled_from([ISOLATED, FORCED, META, MetadataPolicy()]))
 def test_a_history_ends_where_its_end_begins(history, rules):
     view = DhcpHostContext(host=HERE, metadata=rules)
-    lived, known, told = Desired(view), {}, {}
+    lived, known, told = Desired(view, DhcpResourceIndex()), {}, {}
     for put, drop in [([NET, SUBNET, OTHER, OTHER_SUBNET], []), *history]:
         new = {ref(each): each for each in put}
         gone = [key for key in drop if key not in new]
         known = {**{key: each for key, each in known.items() if key not in gone}, **new}
-        lived.learn(new.values(), gone)
+        learn(lived, new.values(), gone)
         for key in lived.take_changed():
             told[key] = _value(lived, key)
-    fresh = Desired(view)
-    fresh.learn(known.values())
+    fresh = Desired(view, DhcpResourceIndex())
+    learn(fresh, known.values())
     assert (lived.networks, lived.ports) == (fresh.networks, fresh.ports)
     assert {key: value for key, value in told.items() if value} == {
         key: _value(fresh, key) for key in fresh.all_keys()

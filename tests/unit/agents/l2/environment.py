@@ -10,6 +10,7 @@ from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.resource import ref
 from netfw.model.segment import NetworkType, Provider, Segment
 
 HERE, THERE, ELSEWHERE = "here", "there", "elsewhere"
@@ -22,6 +23,12 @@ FACTS = SwitchFacts(
     datapath_type="netdev",
     bridge="br-int",
 )
+
+
+def learn(desired, put=(), drop=()):
+    """Store resources in the index of *desired*, and apply the changes."""
+    staged = {**dict.fromkeys(drop), **{ref(resource): resource for resource in put}}
+    desired.apply(desired._index.apply(staged))
 
 
 def uuid(number):

@@ -348,7 +348,7 @@ def test_the_heartbeat_says_what_the_host_offers():
         "resource_versions": {},
         "devices": 1,
     }
-    assert beat.counts == {"devices": 1, "ports": 1, "strays": 0}
+    assert beat.counts == {"devices": 1, "ports": 1, "unbound_devices": 0}
 
 
 @pytest.mark.spec("L2-07", "L2-30")
@@ -367,7 +367,7 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
 
 def test_population_is_asked_for_and_used():
     world = World(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
-    assert world.work.interest == Subscription(HERE, {Service.L2, Service.POPULATION})
+    assert world.work.subscription == Subscription(HERE, {Service.L2, Service.POPULATION})
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
     assert any(isinstance(key, FloodKey) for key in world.machine.present)
@@ -398,7 +398,7 @@ def test_distributed_routing_over_tunnels_needs_population():
 
     agent = L2Agent(L2AgentConfig(host=HERE, distributed=True), Distributed(FACTS))
     with pytest.raises(ConfigError, match="set l2_population = true"):
-        agent.begin()
+        agent.start()
 
 
 @pytest.mark.spec("L2-12", "L2-14")

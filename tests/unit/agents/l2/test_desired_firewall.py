@@ -280,8 +280,7 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     world.turn()
     assert old.machine.present.keys() == {PORT, KEY}
     assert world.status.warnings == {
-        "retired firewall driver fake": "what it left behind is still there until all ports are "
-        "wired"
+        "retired firewall driver fake": "its filters are still there until all ports are wired"
     }
     new.machine.refused.clear()
     world.turn(1)
@@ -329,8 +328,128 @@ def test_a_dry_run_names_what_retired_drivers_would_remove():
     world = world_of(old)
     world.turn()
     world.begin(None, retired=[old])
-    world.work.begin()
+    world.work.start()
     parts = {part.name: part for part in world.work.everything()}
     part = parts["retired firewall fake"]
     plan = old.plan(part.update, old.observe(None))
     assert {operation.text for operation in plan} == {f"remove {KEY}", f"remove {PORT}"}
+
+
+# New ports behind a firewall in the switch.
+
+NEW = port(5, NET, port_security=True, security_groups=frozenset({GROUP.id}))
+NEW_KEY = PortKey(NEW.id)
+
+
+def converged(world, *drivers):
+    """What each converge puts for the new port: the driver, and the admission or the filter."""
+    calls = []
+
+    def recorded(name, converge):
+        def record(update):
+            value = update.put.get(NEW_KEY)
+            if value is not None:
+                calls.append((name, getattr(value, "admission", None)))
+            return converge(update)
+
+        return record
+
+    for name, driver in (("switch", world.switch), *(("firewall", each) for each in drivers)):
+        driver.converge = recorded(name, driver.converge)
+    return calls
+
+
+def plug_new(world):
+    world.source.put(NEW)
+    world.switch.plug(NEW.id)
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_behind_a_firewall_in_the_switch_converges_the_switch_once():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world.turn()
+    calls = converged(world, driver)
+    plug_new(world)
+    assert world.turn().ready
+    assert calls == [("switch", Admission.LIVE), ("firewall", None)]
+    assert world.machine.present[NEW_KEY].filtered
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_behind_another_firewall_is_held_then_filtered_then_live():
+    world = world_of(driver := firewall())
+    world.turn()
+    calls = converged(world, driver)
+    plug_new(world)
+    assert world.turn().ready
+    assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_is_held_while_the_filters_of_a_gone_port_may_be_on_its_number():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world.turn()
+    calls = converged(world, driver)
+    driver.machine.crashing.add(PORT)
+    world.switch.unplug(GUARDED.id)
+    world.turn()
+    plug_new(world)
+    world.turn()
+    held = [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
+    assert calls == held
+    driver.machine.crashing.clear()
+    world.turn(9)
+    world.switch.unplug(NEW.id)
+    assert world.turn().ready
+    calls.clear()
+    world.switch.plug(NEW.id)
+    assert world.turn().ready
+    assert calls == [("switch", Admission.LIVE), ("firewall", None)]
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_in_the_pass_that_drops_another_is_held():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world.turn()
+    calls = converged(world, driver)
+    world.switch.unplug(GUARDED.id)
+    plug_new(world)
+    assert world.turn().ready
+    assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_without_a_number_is_held():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world.turn()
+    calls = converged(world, driver)
+    world.source.put(NEW)
+    world.switch.plug(NEW.id, ofport=None)
+    world.turn()
+    assert calls == [("switch", Admission.HOLD)]
+
+
+@pytest.mark.spec("L2-13", "FW-09")
+def test_no_port_is_fresh_before_a_complete_pass_succeeded():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    driver.machine.refused[PORT] = "no room"
+    world.turn()
+    calls = converged(world, driver)
+    plug_new(world)
+    world.turn()
+    assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
+
+
+@pytest.mark.spec("L2-13")
+def test_new_port_whose_filters_are_refused_stays_closed_and_is_retried():
+    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world.turn()
+    driver.machine.refused[NEW_KEY] = "no room"
+    plug_new(world)
+    world.turn()
+    assert world.status.degraded == {str(NEW_KEY): "no room"}
+    assert world.machine.present[NEW_KEY].filtered
+    driver.machine.refused.clear()
+    assert world.turn(1).ready
+    assert world.machine.present[NEW_KEY].filtered
+    assert NEW_KEY in driver.machine.present

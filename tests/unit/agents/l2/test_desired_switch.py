@@ -7,6 +7,7 @@ from attrs import evolve
 
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch_values import (
@@ -40,6 +41,7 @@ from tests.unit.agents.l2.environment import (  # fmt: skip
     THERE,
     VXLAN,
     agent,
+    learn,
     network,
     port,
     segment,
@@ -51,8 +53,8 @@ END = Endpoint(VXLAN, ip_address("192.0.2.2"))
 
 
 def desired(*resources, plugged=(PORT,), facts=FACTS, **options):
-    made = DesiredSwitch(L2HostContext(host=HERE, facts=facts, **options))
-    made.learn(resources)
+    made = DesiredSwitch(L2HostContext(host=HERE, facts=facts, **options), L2ResourceIndex(HERE))
+    learn(made, resources)
     for each in plugged:
         made.plug(each.id, DEVICE)
     return made
@@ -82,10 +84,10 @@ def test_a_plugged_port_is_wired_and_brings_its_network():
 
 
 def test_the_order_of_arrival_does_not_matter():
-    late = DesiredSwitch(L2HostContext(host=HERE, facts=FACTS))
+    late = DesiredSwitch(L2HostContext(host=HERE, facts=FACTS), L2ResourceIndex(HERE))
     late.plug(PORT.id, DEVICE)
     for resource in (PORT, SEGMENT, NET):
-        late.learn([resource])
+        learn(late, [resource])
     assert late.values == desired(NET, SEGMENT, PORT).values
 
 
@@ -117,9 +119,9 @@ def test_a_port_that_is_bound_elsewhere_is_wired_by_nobody():
 @pytest.mark.spec("L2-19")
 def test_a_port_that_migrates_away_is_unwired_and_one_that_comes_is_wired():
     moving = desired(NET, SEGMENT, PORT)
-    moving.learn([evolve(PORT, binding=Binding(host=THERE))])
+    learn(moving, [evolve(PORT, binding=Binding(host=THERE))])
     assert moving.values == {}
-    moving.learn([PORT])
+    learn(moving, [PORT])
     assert moving.values == desired(NET, SEGMENT, PORT).values
 
 
@@ -139,8 +141,8 @@ def test_a_port_that_migrates_away_is_unwired_and_one_that_comes_is_wired():
 def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reason):
     made = desired(SEGMENT, *resources)
     assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
-    verdict = made.verdict(PORT.id)
-    assert (verdict.reason, verdict.fault) == (reason, False)
+    decision = made.decision(PORT.id)
+    assert (decision.reason, decision.fault) == (reason, False)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +166,9 @@ def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reaso
 def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_a_fault(unreachable, remedy):
     made = desired(NET, unreachable, PORT)
     assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
-    assert made.verdict(PORT.id).fault
+    assert made.decision(PORT.id).fault
     reason = f"no segment of network {NET.id} reaches this host: {remedy}"
-    assert made.verdict(PORT.id).reason == reason
+    assert made.decision(PORT.id).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -195,18 +197,18 @@ def test_a_network_update_reaches_its_ports_and_a_port_update_only_itself():
         NET, SEGMENT, OTHER, OTHER_SEGMENT, PORT, second, foreign, plugged=(PORT, second, foreign)
     )
     made.take_changed(), made.take_touched()
-    made.learn([evolve(NET, admin_up=False)])
+    learn(made, [evolve(NET, admin_up=False)])
     assert made.take_changed() == {PortKey(PORT.id), PortKey(second.id), NetworkKey(NET.id)}
-    made.learn([evolve(foreign, mac="fa:16:3e:00:00:99")])
+    learn(made, [evolve(foreign, mac="fa:16:3e:00:00:99")])
     assert made.take_changed() == {PortKey(foreign.id)}
-    made.learn([evolve(NET, mtu=9000)])
+    learn(made, [evolve(NET, mtu=9000)])
     assert made.values[NetworkKey(NET.id)] == local(evolve(NET, mtu=9000), SEGMENT)
 
 
 def test_a_change_that_means_nothing_to_the_switch_touches_the_port_and_changes_no_key():
     made = desired(NET, SEGMENT, PORT)
     made.take_changed(), made.take_touched()
-    made.learn([evolve(PORT, name="renamed", revision=2)])
+    learn(made, [evolve(PORT, name="renamed", revision=2)])
     assert made.take_changed() == frozenset()
     assert made.take_touched() == {PORT.id}
 
@@ -316,11 +318,11 @@ def test_no_tunnel_leads_to_what_is_not_the_address_of_one_host(own, address):
 @pytest.mark.spec("L2-30")
 def test_an_endpoint_that_moved_to_another_host_or_address_is_followed():
     made = desired(AGENT_THERE, plugged=())
-    made.learn([agent(THERE, "192.0.2.9", revision=2)])
+    learn(made, [agent(THERE, "192.0.2.9", revision=2)])
     assert made.values == {Endpoint(VXLAN, ip_address("192.0.2.9")): Tunnel(THERE, mesh=True)}
-    made.learn([agent(ELSEWHERE, "192.0.2.9", number=81, revision=3)])
+    learn(made, [agent(ELSEWHERE, "192.0.2.9", number=81, revision=3)])
     assert made.values == {Endpoint(VXLAN, ip_address("192.0.2.9")): Tunnel(ELSEWHERE, mesh=True)}
-    made.learn(drop=[ref(AGENT_THERE), ref(agent(ELSEWHERE, "192.0.2.9", number=81))])
+    learn(made, drop=[ref(AGENT_THERE), ref(agent(ELSEWHERE, "192.0.2.9", number=81))])
     assert made.values == {}
 
 
@@ -352,14 +354,14 @@ def test_without_the_responder_addresses_are_not_answered_for():
 def test_a_tunnel_vanishes_with_the_last_port_that_needs_it():
     peer = port(2, NET, THERE)
     made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, population=True)
-    made.learn(drop=[ref(peer)])
+    learn(made, drop=[ref(peer)])
     assert made.values == desired(NET, SEGMENT, PORT).values
 
 
 def test_a_peer_that_moves_host_keeps_its_key_and_changes_its_end():
     peer, mover = port(2, NET, THERE), agent(ELSEWHERE, "192.0.2.3", number=81)
     made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, mover, population=True)
-    made.learn([evolve(peer, binding=Binding(host=ELSEWHERE))])
+    learn(made, [evolve(peer, binding=Binding(host=ELSEWHERE))])
     other = Endpoint(VXLAN, ip_address("192.0.2.3"))
     assert made.values.keys() == {
         PortKey(PORT.id), NetworkKey(NET.id), other, FloodKey(NET.id, other),
@@ -392,9 +394,9 @@ def test_extensions_are_shown_what_a_port_refers_to_and_hear_when_it_changes():
     made = desired(NET, SEGMENT, limited, policy)
     assert made.extended(PORT.id).related == (policy,)
     made.take_touched()
-    made.learn([evolve(policy, name="slower")])
+    learn(made, [evolve(policy, name="slower")])
     assert made.take_touched() == {PORT.id}
-    made.learn([evolve(limited, admin_up=False)])
+    learn(made, [evolve(limited, admin_up=False)])
     assert made.extended(PORT.id) is None
 
 

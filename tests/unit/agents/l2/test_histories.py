@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.ids import (
     AddressGroupId,
@@ -112,7 +113,9 @@ class World:
     """Both parts of the wanted state, joined as the agent joins them, and what it was told."""
 
     def __init__(self, view):
-        self.desired, self.filters = DesiredSwitch(view), DesiredFirewall()
+        self.index = L2ResourceIndex(HERE)
+        self.desired = DesiredSwitch(view, self.index)
+        self.filters = DesiredFirewall(self.index)
         self.resources, self.devices = {}, {}
         self.told, self.told_filters, self.shown = {}, {}, {}
 
@@ -121,18 +124,21 @@ class World:
         if kind == "put":
             what = list({ref(each): each for each in what}.values())
             self.resources |= {ref(each): each for each in what}
-            self.desired.learn(what)
-            self.filters.learn(what)
+            self.learn({ref(each): each for each in what})
         elif kind == "drop":
             for key in what:
                 self.resources.pop(key, None)
-            self.desired.learn(drop=what)
-            self.filters.learn(drop=what)
+            self.learn(dict.fromkeys(what))
         else:
             number, device = what
             self.devices[port(number, NET).id] = device
             self.desired.plug(port(number, NET).id, device)
         self.follow()
+
+    def learn(self, staged):
+        changes = self.index.apply(staged)
+        self.desired.apply(changes)
+        self.filters.apply(changes)
 
     def follow(self):
         for id in self.desired.take_touched():

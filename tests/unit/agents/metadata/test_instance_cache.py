@@ -122,7 +122,7 @@ def test_a_hundred_who_ask_at_once_ask_once() -> None:
 
     with ThreadPoolExecutor(101) as pool:
         found = [pool.submit(boot, number) for number in range(100)]
-        while len(source.asked) != 1 or len(directory._under_way) != 1:
+        while len(source.asked) != 1 or len(directory._in_flight) != 1:
             pass
         threading.Timer(0.2, asked.set).start()
         assert {each.result() for each in found} == {Instance("i-1", "p")}
@@ -140,19 +140,19 @@ def test_a_network_that_is_gone_is_nobody() -> None:
     source = Source(fails(NotFound("there is no network")))
     directory = InstanceCache(source, clock=source.clock)
     assert status(directory) == 404
-    assert directory.trouble == ""
+    assert directory.problem == ""
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("no answer"), NotSupported("not that")])
 def test_a_source_that_cannot_say_is_503_and_told_until_it_can(error: Exception) -> None:
     source = Source(fails(error))
     directory = InstanceCache(source, CachePolicy(none=1), source.clock)
-    assert (status(directory), directory.trouble) == (503, str(error))
+    assert (status(directory), directory.problem) == (503, str(error))
     assert status(directory) == 503
     assert len(source.asked) == 1
     source.answer = lambda _: (port(),)
     source.now = 1.0
-    assert (status(directory), directory.trouble) == (200, "")
+    assert (status(directory), directory.problem) == (200, "")
 
 
 def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> None:

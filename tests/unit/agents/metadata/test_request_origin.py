@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from netfw.agents.metadata.headers import Instance, request_headers, response_headers, signature
 from netfw.agents.metadata.request_origin import parse_origin
-from netfw.agents.metadata.state_report import MetadataSettings, RunAs, announce, socket_mode
+from netfw.agents.metadata.state_report import (
+    MetadataSettings,
+    RunAs,
+    make_state_report,
+    socket_mode,
+)
 from netfw.drivers.agent_requests import FindPorts
 from netfw.errors import ConfigError
 from netfw.http.http_error import HttpError
@@ -142,7 +147,7 @@ def test_the_signature_is_the_hmac_of_the_instance() -> None:
     ],
 )
 def test_only_what_can_stand_in_a_header_is_named(id: str, project: str, can: bool) -> None:
-    assert Instance(id, project).nameable is can
+    assert Instance(id, project).fits_header is can
 
 
 ROOT, AGENT = RunAs(user=0, group=0), RunAs(user=10, group=20)
@@ -176,7 +181,7 @@ def test_the_state_report_has_what_operators_know_and_no_secret() -> None:
     settings = MetadataSettings(
         host="h1", socket=Path("/run/m.sock"), service_host="nova", service_port=8775
     )
-    beat = announce(settings, {"requests": 3}, start=True)
+    beat = make_state_report(settings, {"requests": 3}, start=True)
     assert (beat.agent.agent_type, beat.agent.binary, beat.agent.host) == (
         "Metadata agent",
         "netfw-metadata-agent",

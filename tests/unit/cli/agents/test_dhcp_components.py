@@ -18,6 +18,7 @@ from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
 
 
@@ -126,12 +127,17 @@ def a_network(number, **server):
     return network, subnet, port
 
 
+def apply_all(agent, *resources):
+    changes = agent.resources.apply({ref(resource): resource for resource in resources})
+    return agent.apply_delta(ReplicaDelta(changes=changes, complete=True))
+
+
 @pytest.mark.spec("DHCP-21", "DHCP-45")
 def test_in_a_fabric_that_routes_the_gateways_addresses_are_served_from(tmp_path, install):
     install("[netfw.interface_drivers]\nrouted = a_vendor_module:Routed\n", ROUTED)
     network, *rest = a_network(1)
     with DhcpAgentComponents(conf_of(tmp_path, "interface_driver = routed")) as parts:
-        parts.agent.apply_delta(ReplicaDelta(put=(network, *rest), complete=True))
+        apply_all(parts.agent, network, *rest)
         dhcp, *_ = parts.agent.everything()
         wanted = dhcp.update.put[NetworkKey(network.id)]
         assert wanted.server.addresses == (ip_interface("10.0.0.1/24"),)
@@ -151,10 +157,10 @@ def test_as_many_networks_are_worked_on_at_once_as_the_operator_says(tmp_path, i
             resources += a_network(number, fixed_ips=(address,))
         gate = threading.Event()
         parts.dhcp.gates = {NetworkId(UUID(int=number)): gate for number in range(1, 6)}
-        keys = parts.agent.apply_delta(ReplicaDelta(put=tuple(resources), complete=True))
+        keys = apply_all(parts.agent, *resources)
         others = set(threading.enumerate())
         parts.agent.converge(ConvergeRequest(keys=keys))
         new = set(threading.enumerate()) - others
-        crew = [each for each in new if each.name.startswith("netfw-crew-")]
+        workers = [each for each in new if each.name.startswith("netfw-worker-")]
         gate.set()
-        assert len(crew) == 3
+        assert len(workers) == 3

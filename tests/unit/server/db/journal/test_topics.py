@@ -137,7 +137,7 @@ def test_a_resource_that_others_refer_to_is_a_topic_of_its_own_as_what_they_mean
     for item in SITE:
         for _, node in edges(item):
             foreign = isinstance(item, Assignment) or node.ref != ref(item)
-            if foreign and node.facet in DELIVERED and node.ref in resources:
+            if foreign and node.role in DELIVERED and node.ref in resources:
                 assert topic(node) in topics(resources[node.ref]), node
 
 
