@@ -168,10 +168,10 @@ def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
     :raises ConfigError: a socket cannot be opened.
     """
     from netfw.http.listen_sockets import removal
-    from netfw.server.api.config import listening
+    from netfw.server.api.config import open_sockets
 
     with ExitStack() as stack:
-        sockets = listening(conf, needed="api" in conf.server.serve)
+        sockets = open_sockets(conf, needed="api" in conf.server.serve)
         for each in sockets.values():
             stack.callback(each.close)
         if conf.api.socket in sockets:
