@@ -70,7 +70,7 @@ class AgentListener:
 
         :raises Conflict: the address is taken.
         """
-        self._transport.share()
+        self._transport.share_address()
 
     def open(self) -> None:
         """Start to serve agents.

@@ -131,7 +131,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         if "messages" in conf.server.serve:
             transport = transport_of(conf, stack.enter_context(LocalHostResources()))
             stack.callback(transport.close)
-            shared = transport.share()
+            shared = transport.share_address()
         _check(conf, sockets)
         command = [sys.executable, "-m", "netfw.cli.server.main", *files]
         workers = PreforkSupervisor(command, count, sockets, shared)

@@ -116,7 +116,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             bridge=self._bridge,
             ports=self._ovsdb.snapshot().ports,
             state=self._state,
-            book=FlowCache() if flows is None else flows.mirror,
+            flows=FlowCache() if flows is None else flows.mirror,
             drifted=self._drifts.now(),
             revision=self._revision,
             absent=absent,

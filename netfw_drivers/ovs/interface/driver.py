@@ -295,7 +295,7 @@ class _Networks:
 
     @property
     def home(self) -> NetlinkClient:
-        """The switch's own."""
+        """The switch's own namespace."""
         return self._network(None)
 
     def _network(self, place: Place) -> NetlinkClient:

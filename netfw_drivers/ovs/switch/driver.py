@@ -179,7 +179,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             admission=self._admission,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
-            book=self._state,
+            state=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
             flows=flows,

@@ -17,7 +17,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
-from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
+from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.outbox.samples import QUICK, Recorder, RecordingNotifier, Scene, line
 

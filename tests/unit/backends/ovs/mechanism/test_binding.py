@@ -126,7 +126,7 @@ def test_segments_out_of_reach_are_refused_with_what_the_agent_has() -> None:
 
 
 @pytest.mark.spec("ML2-05")
-def test_who_cannot_bind_says_why() -> None:
+def test_a_refused_binding_has_a_reason() -> None:
     dead = evolve(agent(), alive=False)
     received = evolve(dead, heartbeat_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     dhcp = evolve(agent(), agent_type="DHCP agent")
