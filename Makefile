@@ -35,6 +35,7 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python tools/spec_copy.py
+\t@$(BIN)/python tools/vocabulary.py
 
 types: $(READY) ## mypy --strict on netfw and netfw_drivers
 	$(call STEP,types)
@@ -59,11 +60,11 @@ lab-server: packages $(READY) ## the server's parts on real databases, sockets a
 conformance: conformance-values conformance-real conformance-services ## the suites that vendors run, for our own drivers and for broken ones
 
 conformance-values: $(READY)
-	$(call STEP,conformance suites: drivers of values and broken ones)
+	$(call STEP,conformance suites: fakes and broken drivers)
 	@$(PYTEST) -q -n 2 --dist worksteal -m fakes tests/conformance
 
 conformance-real: packages $(READY)
-	$(call STEP,conformance suites: drivers on real machines)
+	$(call STEP,conformance suites: drivers on real components)
 	@$(PYTEST) -q --sandbox -m "not fakes and not services" tests/conformance
 
 conformance-services: packages $(READY)
@@ -95,15 +96,15 @@ tempest: packages $(READY) ## the network API tests of Tempest and neutron-tempe
 	@$(BIN)/python -m tests.tempest.run
 
 fuzz: packages $(READY) ## the long forms: policies, packets, histories and API requests by chance, for more than an hour
-	$(call STEP,firewalls by chance)
+	$(call STEP,property-based firewall tests)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/firewall/test_ovs_firewall.py \
-	    tests/conformance/firewall/test_iptables_firewall.py -k "Chance or nothing_leaks"
-	$(call STEP,histories of sources by chance)
+	    tests/conformance/firewall/test_iptables_firewall.py -k "Property or nothing_leaks"
+	$(call STEP,property-based histories of state sources)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/state_source/test_file_source.py \
 	    tests/conformance/state_source/test_remote_source.py tests/lab/server/state_source/test_database_source.py -k any_history
-	$(call STEP,values by chance)
+	$(call STEP,property-based values)
 	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
-	$(call STEP,requests by chance: NETFW_API_SECONDS=3600)
+	$(call STEP,property-based API requests: NETFW_API_SECONDS=3600)
 	@NETFW_LONG=1 $(PYTEST) -q tests/server/api/test_api_properties.py
 
 samples: packages $(READY) ## the samples, installed and run as their readers would

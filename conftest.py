@@ -1,4 +1,4 @@
-"""Records what became of the tests that prove items of docs/spec, for `make spec`."""
+"""Record the outcomes of tests that prove items of docs/spec, for `make spec`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from netfw.testing.conformance.metadata.lab_environment import ClientNetns
 from netfw.testing.lab.ini import ini
 
 NETWORK = NetworkId(UUID(int=7001))
-GUEST = "10.9.8.5"
+CLIENT = "10.9.8.5"
 CLIENTS = 8
 SECONDS = 4.0
 TARGET = 2.0
@@ -44,7 +44,7 @@ TOPOLOGY = f"""
 hosts: {{host1: {{}}}}
 networks: [{{id: {NETWORK}, name: blue, network_type: local}}]
 subnets: [{{name: blue4, network: blue, cidr: 10.9.8.0/24}}]
-ports: [{{name: guest, network: blue, host: host1, device_id: guest-1, fixed_ips: [{GUEST}]}}]
+ports: [{{name: guest, network: blue, host: host1, device_id: guest-1, fixed_ips: [{CLIENT}]}}]
 """
 
 
@@ -54,11 +54,11 @@ def figures() -> Iterator[Figure]:
         stack.callback(shutil.rmtree, folder)
         folder.chmod(0o755)
         port = stack.enter_context(_service())
-        agent, door = stack.enter_context(_agent(folder, port))
-        room = stack.enter_context(_proxy(folder, door))
+        agent, address = stack.enter_context(_agent(folder, port))
+        room = stack.enter_context(_proxy(folder, address))
         raw = 1 / _load(f"http://127.0.0.1:{port}").rate
-        identity = {"X-Forwarded-For": GUEST, "X-Neutron-Network-ID": str(NETWORK)}
-        alone = _load(f"unix:{door}", identity)
+        identity = {"X-Forwarded-For": CLIENT, "X-Neutron-Network-ID": str(NETWORK)}
+        alone = _load(f"unix:{address}", identity)
         yield _each("metadata: a request through the agent alone", alone, raw)
         used = cpu(agent)
         whole = run_in(f"{room.name}-guest", _load, "http://169.254.169.254:80")
@@ -136,7 +136,11 @@ def _service() -> Iterator[int]:
 @contextmanager
 def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
     """The agent's pid, and its socket."""
-    door, topology, conf = folder / "door", folder / "topology.yaml", folder / "agent.conf"
+    address, topology, conf = (
+        folder / "metadata.sock",
+        folder / "topology.yaml",
+        folder / "agent.conf",
+    )
     topology.write_text(TOPOLOGY)
     conf.write_text(
         ini(
@@ -146,7 +150,7 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
                 "metadata": {
                     "nova_metadata_port": port,
                     "metadata_proxy_shared_secret": "secret",
-                    "metadata_proxy_socket": door,
+                    "metadata_proxy_socket": address,
                     "metadata_proxy_socket_mode": "all",
                 },
             }
@@ -160,16 +164,16 @@ def _agent(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
         if process.poll() is not None:
             raise RuntimeError((folder / "agent.log").read_text())
         time.sleep(0.05)
-    yield process.pid, door
+    yield process.pid, address
     process.terminate()
     process.wait()
 
 
 @contextmanager
-def _proxy(folder: Path, door: Path) -> Iterator[ClientNetns]:
+def _proxy(folder: Path, address: Path) -> Iterator[ClientNetns]:
     room = ClientNetns("meta", "tap-meta")
     values = {
-        "metadata_proxy_socket": str(door),
+        "metadata_proxy_socket": str(address),
         "metadata_proxy_confs": str(folder / "confs"),
         "metadata_proxy_syslog": "",
     }

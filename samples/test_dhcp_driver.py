@@ -175,7 +175,7 @@ MISTAKES = {
         "driver.py",
         "            self._sink(ProcessDied(",
         "            print(ProcessDied(",
-        "test_a_server_that_dies_is_told_and_comes_back",
+        "test_a_server_that_dies_is_reported_and_restarted",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Say where docs/spec differs from ../shared/spec, when both are there."""
+"""Print where docs/spec differs from ../shared/spec, when both exist."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Run several make targets, all of them, and sum up: what `make test` does.
+"""Run several make targets side by side and print a summary: what `make test` does.
 
-Several at once, as each waits as often as it works: a step takes one share of the machine, or as
-many as follow its name (`unit:2`), and there are two shares to a core.  Whoever stands first begins
-first, so the longest belong there.  A step that measures (`system-l2:alone`) begins when all others
-have ended and has the machine to itself.  What a step says is shown when it has ended.
+A step takes one share of the machine, or as many as follow its name (`unit:2`); there are two
+shares per core, since a step waits about as often as it computes. Steps start in the given order,
+so the longest come first. A step that measures (`system-l2:alone`) starts when all others have
+ended. The output of a step is printed when it has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARES = 2 * (os.cpu_count() or 1)
 
 @dataclass
 class Step:
-    """A target, before, while and after it runs."""
+    """A make target and its result."""
 
     name: str
     shares: int
@@ -38,7 +38,7 @@ class Step:
         return cls(name, min(int(shares or 1), SHARES))
 
     def start(self, place: Path) -> int:
-        """The process that runs it, and says what it has to say in a file in *place*."""
+        """Start the target with its output in a file in *place*; return its pid."""
         self.begun = time.monotonic()
         streams = [] if self.alone else [os.open(place / self.name, os.O_WRONLY | os.O_CREAT)]
         pid = os.posix_spawnp(

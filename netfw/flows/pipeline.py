@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from netfw.errors import nearest
 from netfw.flows.action import NO_TABLE, GotoTable, Load, Move, Resubmit, SetField
@@ -20,6 +20,8 @@ from netfw.flows.learn import Learn, LearnLoad
 from netfw.flows.register import RegisterField
 from netfw.flows.table import Table
 from netfw.flows.text import render_actions
+
+__all__ = ["Pipeline"]
 
 _REGISTER = {where.name: number for number, where in enumerate(REGISTERS)}
 
@@ -53,14 +55,6 @@ class Pipeline:
                 return table
         known = [table.name for table in self.tables]
         raise ValueError(f"{self.bridge} has no table {name!r}{nearest(name, known)}")
-
-    def with_table(self, table: Table, *, after: str) -> Pipeline:
-        """This pipeline with *table* behind *after*, which may then send packets to it."""
-        place = self.tables.index(self.table(after))
-        before = evolve(self.tables[place], leads_to=(*self.tables[place].leads_to, table.name))
-        return Pipeline(
-            self.bridge, (*self.tables[:place], before, table, *self.tables[place + 1 :])
-        )
 
     def check(self, flows: Iterable[Flow]) -> None:
         """Refuse flows that break the rules of this pipeline.

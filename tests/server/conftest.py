@@ -1,4 +1,4 @@
-"""A server's backbone over an SQLite file with empty tables, for every test that asks for one."""
+"""A server's context over an SQLite file with empty tables, for every test that asks for one."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> 
 
 
 @pytest.fixture
-def backbone(database: Database) -> ServerContext:
+def context(database: Database) -> ServerContext:
     """What plugins share; nobody keeps anything yet."""
     return ServerContext(database=database, ipam=InternalIpamDriver())

@@ -44,13 +44,21 @@ def test_every_check_of_the_demo_is_ok() -> None:
         assert f"  ok      {check}" in done.stdout
 
 
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_demo_that_is_ended_leaves_no_process_behind(number: signal.Signals) -> None:
+def test_a_demo_that_is_ended_leaves_no_process_behind(
+    number: signal.Signals, inherited: signal.Handlers
+) -> None:
     mark = f"NETFW_TEST_MARK={uuid4()}"
     name, _, value = mark.partition("=")
     environment = {**os.environ, name: value}
     pipe = subprocess.PIPE
-    with subprocess.Popen([NETFW, "demo"], stdout=pipe, stderr=pipe, env=environment) as demo:
+    before = signal.signal(signal.SIGINT, inherited)  # as under nohup, or in a terminal
+    try:
+        demo = subprocess.Popen([NETFW, "demo"], stdout=pipe, stderr=pipe, env=environment)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with demo:
         assert demo.stdout is not None
         while b"Plug an instance" not in demo.stdout.readline():
             assert demo.poll() is None

@@ -1,4 +1,4 @@
-"""What every agent is put together from: a source of state, and how often it does what."""
+"""Components that all agents share: the state source and the intervals of the loop."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SOURCE_KINDS: Final[Kinds] = {
 
 
 def source_of(conf: ConfigOpts, host: LocalHostResources, stack: ExitStack) -> StateSource:
-    """The source of state that the configuration names; *stack* closes it and its transport.
+    """Make the state source that the configuration names; *stack* closes it and its transport.
 
-    :raises ConfigError: what is configured cannot be.
+    :raises ConfigError: the configuration is not possible.
     """
     transport = make(conf, Transport, conf.agent.transport, host)
     stack.callback(transport.close)
@@ -37,9 +37,9 @@ def source_of(conf: ConfigOpts, host: LocalHostResources, stack: ExitStack) -> S
 
 
 def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = None) -> Intervals:
-    """How often things are done, as the options say now; the host is looked at every *poll*.
+    """Return the intervals that the options state now; the host is scanned every *poll* seconds.
 
-    What failed is tried again after *longest* seconds at most; ``None``: as an option says.
+    The back-off of retries ends at *longest* seconds; ``None``: at the value of an option.
     """
     options = conf.agent
     return Intervals(
@@ -54,6 +54,6 @@ def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = No
 
 
 def status_path_of(conf: ConfigOpts, program: str) -> Path:
-    """Where monitors look."""
+    """Return the path of the status file."""
     default = Path(conf.state_path) / "status" / f"{program}.json"
     return Path(conf.agent.status_file or default)

@@ -1,4 +1,4 @@
-"""The DHCP agent of a host, put together from its configuration."""
+"""``netfw-dhcp-agent``: builds the DHCP agent from its configuration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS: Kinds = {
 
 
 def dhcp_groups(argv: Sequence[str]) -> Groups:
-    """All options of the DHCP agent that the files in *argv* describe.
+    """Return the options of the DHCP agent and of the drivers that the files in *argv* choose.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -46,14 +46,14 @@ def dhcp_groups(argv: Sequence[str]) -> Groups:
 
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
-    """All options of the agent and of every driver it could use, for its sample configuration."""
+    """List the options of the agent and of every driver that it can use, for the sample file."""
     return [*core.list_opts(), (GROUP, (*COMMON, *DHCP)), *driver_options(KINDS)]
 
 
 class DhcpAgentComponents:
-    """Source and drivers of one DHCP agent; closing them leaves all that is served as it is.
+    """State source and drivers of one DHCP agent; closing them leaves all DHCP servers running.
 
-    :raises ConfigError: what is configured cannot be.
+    :raises ConfigError: the configuration is not possible.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -93,11 +93,11 @@ class DhcpAgentComponents:
         )
 
     def timing(self) -> Intervals:
-        """How often things are done, as the options say now."""
+        """Return the intervals that the options state now."""
         return timing_of(self._conf, longest=self._conf.agent.resync_interval)
 
     def status_path(self) -> Path:
-        """Where monitors look."""
+        """Return the path of the status file."""
         return status_path_of(self._conf, PROGRAM)
 
     def _settings(self) -> DhcpAgentConfig:
@@ -120,8 +120,11 @@ class DhcpAgentComponents:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; 0 stopped or converged, 1 not converged in time or ended because a process
-    died after which it is to end, 2 wrongly configured."""
+    """Run the agent and return its exit status.
+
+    0: stopped or converged; 1: not converged in time, or a process died whose death ends the
+    agent; 2: wrong configuration.
+    """
     program = AgentProgram(
         name=PROGRAM,
         description="The DHCP agent.",

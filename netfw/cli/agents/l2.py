@@ -1,4 +1,4 @@
-"""The L2 agent of a host, put together from its configuration."""
+"""``netfw-ovs-agent``: builds the L2 agent from its configuration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS: Kinds = {
 
 
 def l2_groups(argv: Sequence[str]) -> Groups:
-    """All options of the L2 agent that the files in *argv* describe.
+    """Return the options of the L2 agent and of the drivers that the files in *argv* choose.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -49,14 +49,14 @@ def l2_groups(argv: Sequence[str]) -> Groups:
 
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
-    """All options of the agent and of every driver it could use, for its sample configuration."""
+    """List the options of the agent and of every driver that it can use, for the sample file."""
     return [*core.list_opts(), *l2_agent.list_opts(), *driver_options(KINDS)]
 
 
 class L2AgentComponents:
-    """Source, drivers and extensions of one L2 agent; closing them leaves the machine as it is.
+    """State source, drivers and extensions of one L2 agent; closing them changes no host state.
 
-    :raises ConfigError: what is configured cannot be.
+    :raises ConfigError: the configuration is not possible.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -101,14 +101,14 @@ class L2AgentComponents:
         )
 
     def timing(self) -> Intervals:
-        """How often things are done, as the options say now."""
+        """Return the intervals that the options state now."""
         options = self._conf.agent
         told = Capability.WATCH in self.switch.describe().capabilities
         poll = 0.0 if told and options.minimize_polling else options.polling_interval
         return timing_of(self._conf, poll)
 
     def status_path(self) -> Path:
-        """Where monitors look."""
+        """Return the path of the status file."""
         return status_path_of(self._conf, PROGRAM)
 
     def _make_all(
@@ -143,7 +143,7 @@ def _check_retired(conf: ConfigOpts) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; 0 stopped or converged, 1 not converged in time, 2 wrongly configured."""
+    """Run the agent; return 0 stopped or converged, 1 not converged in time, 2 wrong options."""
     program = AgentProgram(
         name=PROGRAM,
         description="The L2 agent for Open vSwitch.",

@@ -1,4 +1,4 @@
-"""``netfw-metadata-agent``: tells the metadata service which instance asks."""
+"""``netfw-metadata-agent``: proxies metadata requests with the id of their instance."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 FILES = 65_536
-"""That the process opens at most: two for each request that is under way."""
+"""Limit of open files: two for each request in flight."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the agent; 0 stopped, 2 wrongly configured."""
+    """Run the agent; return 0 stopped, 2 wrong configuration."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description="The metadata agent.")
     add_file_arguments(parser)
     files = file_arguments(parser.parse_args(argv))
 
-    def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
+    def serve(conf: ConfigOpts, control: DaemonControl) -> None:
         from netfw.cli.agents.metadata_components import MetadataAgentComponents
 
         with MetadataAgentComponents(conf) as parts:
-            LOG.info("%s %s begins: %s", PROGRAM, version("netfw"), parts)
-            orders.on_reload = parts.reload
+            LOG.info("starting %s %s: %s", PROGRAM, version("netfw"), parts)
+            control.on_reload = parts.reload
             run_loop(
                 parts.source,
                 parts.agent,
                 parts.timing,
                 status=parts.status_path(),
-                orders=orders,
-                let_go=parts.host.driver(Transport).close,
+                control=control,
+                unblock=parts.host.driver(Transport).close,
             )
         LOG.info("%s has ended", PROGRAM)
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _allow_files() -> None:
-    """Take what the system allows: the usual 1024 would be a limit before all others."""
+    """Raise the soft limit of open files: 1024 would be reached before any other limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

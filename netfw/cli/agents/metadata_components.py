@@ -1,4 +1,4 @@
-"""The metadata agent of a host, put together from its configuration."""
+"""The metadata agent, built from its configuration."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks at the socket."""
+"""Seconds between checks of the listening socket."""
 
 
 def metadata_groups(argv: Sequence[str]) -> Groups:
-    """All options of the metadata agent that the files in *argv* describe.
+    """Return the options of the metadata agent that the files in *argv* choose.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -51,15 +51,15 @@ def metadata_groups(argv: Sequence[str]) -> Groups:
 
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
-    """All options of the agent and of every driver it could use, for its sample configuration."""
+    """List the options of the agent and of every driver that it can use, for the sample file."""
     own = [(AGENT_GROUP, COMMON), *metadata_agent.list_opts()]
     return [*core.list_opts(), *own, *driver_options(SOURCE_KINDS)]
 
 
 class MetadataAgentComponents:
-    """Source, relay and socket of one metadata agent; closing them ends the serving.
+    """State source, proxy application and listener of one metadata agent.
 
-    :raises ConfigError: what is configured cannot be.
+    :raises ConfigError: the configuration is not possible.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -72,7 +72,7 @@ class MetadataAgentComponents:
                 _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
             )
             self._relay = MetadataProxyApp(
-                InstanceCache(self.source.request, _keeping(conf)),
+                InstanceCache(self.source.request, _cache_policy(conf)),
                 _policy(conf),
                 share=max(1, settings.workers // 2),
                 probe=self._liveness.token,
@@ -105,15 +105,15 @@ class MetadataAgentComponents:
         )
 
     def timing(self) -> Intervals:
-        """How often things are done, as the options say now."""
+        """Return the intervals that the options state now."""
         return timing_of(self._conf, LOOK_EVERY)
 
     def status_path(self) -> Path:
-        """Where monitors look."""
+        """Return the path of the status file."""
         return status_path_of(self._conf, PROGRAM)
 
     def reload(self) -> None:
-        """Take over changed options and files of TLS; where that cannot be, all stays so."""
+        """Apply changed options and TLS files; on an error, keep the former ones."""
         try:
             policy = _policy(self._conf)
         except ConfigError as exc:
@@ -121,7 +121,7 @@ class MetadataAgentComponents:
             return
         former, self._relay.policy = self._relay.policy, policy
         former.upstream.close()
-        self._relay.directory.policy = _keeping(self._conf)
+        self._relay.directory.policy = _cache_policy(self._conf)
         self.agent.settings = _settings(self._conf)
         LOG.info("the metadata service is %s", _service(self._conf))
 
@@ -146,9 +146,9 @@ def _settings(conf: ConfigOpts) -> MetadataSettings:
 
 
 def _proxy(user: str, group: str, agent: RunAs) -> RunAs:
-    """Who proxies run as; those of whom nothing is said, as the *agent*.
+    """Return the user and group that proxies run as; by default those of the *agent*.
 
-    :raises ConfigError: the machine does not know him.
+    :raises ConfigError: the machine has no such user or group.
     """
     found = agent
     try:
@@ -198,7 +198,7 @@ def _service(conf: ConfigOpts) -> UpstreamConfig:
     )
 
 
-def _keeping(conf: ConfigOpts) -> CachePolicy:
+def _cache_policy(conf: ConfigOpts) -> CachePolicy:
     options = conf[GROUP]
     return CachePolicy(
         found=options.metadata_cache_seconds,

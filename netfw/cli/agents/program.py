@@ -1,4 +1,4 @@
-"""What the program of any agent does that has a loop: arguments, run, what its status says."""
+"""The console script of an agent with a loop: arguments, run, exit status."""
 
 from __future__ import annotations
 
@@ -31,43 +31,46 @@ LOG = logging.getLogger(__name__)
 
 
 class AgentComponents(Protocol):
-    """An agent, put together; as text it says of what."""
+    """An agent and its components; `str()` lists them for the log."""
 
     host: LocalHostResources
     source: StateSource
 
     @property
     def agent(self) -> HostAgent[Any]:
-        """Its work."""
+        """The agent that the loop calls."""
 
     def timing(self) -> Intervals:
-        """How often things are done, as the options say now."""
+        """Return the intervals that the options state now."""
 
     def status_path(self) -> Path:
-        """Where monitors look."""
+        """Return the path of the status file."""
 
 
 @frozen(kw_only=True)
 class AgentProgram:
-    """A program that runs an agent."""
+    """A console script that runs an agent."""
 
     name: str
     description: str
     groups: Callable[[Sequence[str]], Groups]
-    """The options that the files in some arguments describe."""
+    """Returns the options that the files in the arguments choose."""
     parts: Callable[[ConfigOpts], AbstractContextManager[AgentComponents]]
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run it; 0 stopped or converged, 1 not converged in time or ended by what happened, 2
-        wrongly configured."""
+        """Run the program and return its exit status.
+
+        0: stopped or converged; 1: not converged in time, or ended by an event; 2: wrong
+        configuration.
+        """
         arguments = self._parsed(argv)
         within = arguments.timeout if arguments.once else None
         files = file_arguments(arguments)
         status = 0
 
-        def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
+        def serve(conf: ConfigOpts, control: DaemonControl) -> None:
             nonlocal status
-            status = self._serve(conf, orders, within)
+            status = self._serve(conf, control, within)
 
         try:
             return run(self.name, files, serve, self.groups(files)) or status
@@ -75,17 +78,17 @@ class AgentProgram:
             print(f"{self.name}: {exc}", file=sys.stderr)
             return 2 if isinstance(exc, ConfigError) else 1
 
-    def _serve(self, conf: ConfigOpts, orders: DaemonControl, within: float | None) -> int:
+    def _serve(self, conf: ConfigOpts, control: DaemonControl, within: float | None) -> int:
         with self.parts(conf) as parts:
-            LOG.info("%s %s begins: %s", self.name, version("netfw"), parts)
+            LOG.info("starting %s %s: %s", self.name, version("netfw"), parts)
             try:
                 status = run_loop(
                     parts.source,
                     parts.agent,
                     parts.timing,
                     status=parts.status_path(),
-                    orders=orders,
-                    let_go=parts.host.driver(Transport).close,
+                    control=control,
+                    unblock=parts.host.driver(Transport).close,
                     within=within,
                 )
             except AgentMustEnd as exc:

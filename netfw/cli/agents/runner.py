@@ -1,4 +1,4 @@
-"""An agent's loop as the work of a process."""
+"""Run the loop of an agent in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw.cli.runtime.daemon import DaemonControl
 from netfw.drivers.state_source import StateSource
 
 PATIENCE = 2.0
-"""Seconds that an agent which is to end has for what it is doing, and for its last reports."""
+"""Seconds that a stopping agent has for its current pass and its last reports."""
 
 
 def run_loop(
@@ -25,25 +25,25 @@ def run_loop(
     timing: Callable[[], Intervals],
     *,
     status: Path,
-    orders: DaemonControl,
-    let_go: Callable[[], None],
+    control: DaemonControl,
+    unblock: Callable[[], None],
     within: float | None = None,
 ) -> int:
-    """Run an agent as *orders* say, or until it is ready *within* so many seconds; its status.
+    """Run an agent until *control* stops it, or until it is ready *within* seconds.
 
-    One that only becomes ready leaves the status file alone: it is that of an agent that stays.
-    *let_go* has whoever waits for the source wait no longer: an agent that is to end does not do
-    so for a server that is away.
+    A run that ends when ready does not write the status file, which belongs to the daemon.
+    *unblock* unblocks calls of the state source, so that a stopping agent does not wait for a
+    server that is away.
 
     :raises ConfigError: the host contradicts the configuration.
     """
     if within is not None:
         loop = Loop(source, work, timing)
-        _obey(orders, loop, let_go)
-        return _become_ready(loop, within, let_go)
+        _follow(control, loop, unblock)
+        return _become_ready(loop, within, unblock)
     publish = StatusFile(status)
     loop = Loop(source, work, timing, publish=publish)
-    _obey(orders, loop, let_go)
+    _follow(control, loop, unblock)
     try:
         loop.run()
     finally:
@@ -51,43 +51,43 @@ def run_loop(
     return 0
 
 
-def _become_ready(loop: Loop[Any], within: float, let_go: Callable[[], None]) -> int:
+def _become_ready(loop: Loop[Any], within: float, unblock: Callable[[], None]) -> int:
     with run_in_thread(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
         obstacles = tuple(_obstacles(loop.status))
-        _end(loop, let_go)
+        _end(loop, unblock)
     for what, reason in obstacles or _obstacles(loop.status):
         print(f"{loop.status.binary}: {what}: {reason}", file=sys.stderr)
     return 1
 
 
 def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
-    """Why an agent is not ready."""
+    """Yield why an agent is not ready."""
     yield from status.errors.items()
     yield from status.degraded.items()
     for what, reason in status.waiting.items():
         yield what, f"waits: {reason}"
 
 
-def _obey(orders: DaemonControl, loop: Loop[Any], let_go: Callable[[], None]) -> None:
-    """Have *loop* end when it is to, and take new options at once, after whoever did so before."""
-    others = orders.on_reload
+def _follow(control: DaemonControl, loop: Loop[Any], unblock: Callable[[], None]) -> None:
+    """Stop *loop* on request, and apply new options at once, after the callbacks set before."""
+    others = control.on_reload
 
     def reload() -> None:
         others()
         loop.wake()
 
-    orders.on_reload = reload
+    control.on_reload = reload
 
     def end() -> None:
-        orders.stop.wait()
-        _end(loop, let_go)
+        control.stop.wait()
+        _end(loop, unblock)
 
     threading.Thread(target=end, daemon=True).start()
 
 
-def _end(loop: Loop[Any], let_go: Callable[[], None]) -> None:
+def _end(loop: Loop[Any], unblock: Callable[[], None]) -> None:
     loop.stop()
     if not loop.wait_for_end(PATIENCE):
-        let_go()
+        unblock()

@@ -1,4 +1,4 @@
-"""``netfw-db``: makes the tables of the server's database, and brings them to another version."""
+"""``netfw-db``: creates and migrates the tables of the server's database."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PROGRAM = "netfw-db"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 refused or not as it should be, 2 wrongly used or configured."""
+    """Run the command; return 0 done, 1 refused or check failed, 2 wrong usage or options."""
     arguments = _parser().parse_args(argv)
     try:
         conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
         try:
-            from netfw.server.db.factory import configured
+            from netfw.server.db.factory import make_database
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
-        database = configured(conf)
+        database = make_database(conf)
         try:
             work: Callable[[Database, argparse.Namespace], int] = arguments.work
             return work(database, arguments)
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(work=_restored)
     command = commands.add_parser(
-        "outbox", help="say what devices and outside parties are still to be told"
+        "outbox", help="print deliveries that devices and outside parties have not received"
     )
     chosen = command.add_mutually_exclusive_group()
     chosen.add_argument("--retry", action="store_true", help="try again what was refused")
@@ -104,13 +104,13 @@ def _check(database: Database, _: argparse.Namespace) -> int:
 
 
 def _restored(database: Database, _: argparse.Namespace) -> int:
-    database.transaction(lambda transaction: transaction.journal.begin_epoch())
+    database.transaction(lambda transaction: transaction.journal.start_epoch())
     print("agents will read everything anew")
     return 0
 
 
 def _outbox(database: Database, arguments: argparse.Namespace) -> int:
-    """Show what waits; 1: something was refused, or did not answer."""
+    """Print pending deliveries; return 1 when a target refused or did not answer."""
     from netfw.server.db import migration
 
     migration.require_newest(database)
@@ -120,7 +120,7 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.forget is not None:
         return _forget(database, arguments.forget)
-    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.faults()))
+    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.failures()))
     for driver, backlog in sorted(backlogs.items()):
         print(
             f"{driver}: {backlog.waiting} waiting, {backlog.failed} refused, "
@@ -139,11 +139,11 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
 
 
 def _forget(database: Database, driver: str) -> int:
-    """1: nothing waits for it, so that its name is perhaps another."""
+    """Drop the deliveries of a target; return 1 when there are none: the name may be wrong."""
 
     def forget(transaction: Transaction) -> tuple[set[str], int]:
         known = {*transaction.outbox.backlogs(), *_lanes(transaction)}
-        return known, transaction.outbox.forget(driver)
+        return known, transaction.outbox.delete_driver(driver)
 
     known, gone = database.transaction(forget)
     if driver in known:
@@ -155,7 +155,7 @@ def _forget(database: Database, driver: str) -> int:
 
 
 def _lanes(transaction: Transaction) -> Iterator[str]:
-    return (fault.lane.driver for fault in transaction.outbox.faults())
+    return (fault.lane.driver for fault in transaction.outbox.failures())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``netfw drivers``: what is installed, what it can do, and whether it would work here."""
+"""``netfw drivers``: lists installed drivers with capabilities and health."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 STAND_INS: Final[Mapping[str, str]] = {"InterfaceDriver": "null", "Transport": "socket"}
-"""Drivers that need nothing themselves, by the contract of which others need a driver."""
+"""Drivers without needs of their own, for drivers that need one of the contract."""
 
 
 @frozen(kw_only=True)
@@ -61,7 +61,7 @@ def list_drivers(arguments: argparse.Namespace) -> int:
 
 
 def show_driver(arguments: argparse.Namespace) -> int:
-    """Print what is known of a driver; 1 when it cannot be used."""
+    """Print the details of a driver; return 1 when it cannot be used."""
     chosen = [
         (kind, found)
         for kind, found in _everything()
@@ -104,7 +104,7 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
 
 
 def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str], str]:
-    """Capabilities and health of a driver with its default options; it does not get to work."""
+    """Return capabilities and health of a driver made with its default options."""
     with ExitStack() as stack:
         host = stack.enter_context(LocalHostResources())
         _lend(host, kind, stack)
@@ -124,7 +124,7 @@ def _try_out(kind: type[Driver], found: Installed[Driver]) -> tuple[Sequence[str
 
 
 def _lend(host: LocalHostResources, kind: type[Driver], stack: ExitStack) -> None:
-    """Offer drivers that are there on any machine: who works with one can be tried out."""
+    """Register drivers that work on any machine, for drivers that need one."""
     for contract in loader.all_contracts():
         name = STAND_INS.get(contract.__name__)
         if name is None or contract is kind:

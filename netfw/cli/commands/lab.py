@@ -1,4 +1,4 @@
-"""``netfw lab``: several hosts on this machine, to try things on."""
+"""``netfw lab``: creates hosts in namespaces of this machine, to try things on."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from netfw.errors import ConfigError, NetfwError
 
 
 def parser() -> argparse.ArgumentParser:
-    """All sub-commands; each sets ``func``, which takes the arguments and returns a status."""
+    """Build the parser; each sub-command sets ``func``, which returns the exit status."""
     top = argparse.ArgumentParser(prog="netfw", description="Virtual networking, driver by driver.")
     top.add_argument("--version", action="version", version=f"netfw {version('netfw')}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status: 0 done, 1 failed, 2 asked for wrongly."""
+    """Run one command; return 0 done, 1 failed, 2 wrong usage."""
     arguments = parser().parse_args(argv)
     try:
         status: int = arguments.func(arguments)

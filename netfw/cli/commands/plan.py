@@ -1,4 +1,4 @@
-"""``netfw plan``: what an agent would change on this host, without changing it."""
+"""``netfw plan``: prints what an agent would change on this host, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from netfw.plan import Plan, Update
 
 CHANGES = 3
-"""The exit status that says: something would change, or cannot be."""
+"""Exit status when something would change or is refused."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,10 +101,10 @@ def _conf(program: str, files: Sequence[str], groups: Groups) -> ConfigOpts:
 
 
 def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
-    """What each driver would do to come to what *source* wants.
+    """Return the plan of each driver for the desired state of *source*.
 
-    :raises BackendUnavailable: source or switch do not answer.
-    :raises NotSupported: a driver cannot say what it would do.
+    :raises BackendUnavailable: the source or the switch does not answer.
+    :raises NotSupported: a driver cannot plan.
     """
     from netfw.agents.common.replica import Replica
 
@@ -120,10 +120,10 @@ def plans_of(source: StateSource, agent: L2Agent) -> dict[str, Plan]:
 
 
 def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
-    """What each driver would do, where what one does makes room for what the next one does.
+    """Return the plans of drivers that depend on each other, in the order of execution.
 
     :raises BackendUnavailable: a machine does not answer.
-    :raises NotSupported: a driver cannot say what it would do.
+    :raises NotSupported: a driver cannot plan.
     """
     plans: dict[str, Plan] = {}
     coming: set[Hashable] = set()
@@ -141,7 +141,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
 
 
 def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:
-    """*update* as an agent gives it to a switch while the filters of *keys* cannot be made."""
+    """Return *update* with *keys* on hold: the filters of these ports cannot be made."""
     from netfw.drivers.switch_values import Admission, Wiring
 
     put = {

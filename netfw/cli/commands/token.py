@@ -1,4 +1,4 @@
-"""``netfw token``: make a token for the server's file of tokens."""
+"""``netfw token``: makes a token for the server's token file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from netfw.server.api.identity.headers import ClaimedIdentity
 
 ROLES: Final = frozenset({"admin", "member", "reader", "service"})
-"""Those that the rules name, unless the operator's own say more."""
+"""Roles of the default policy rules."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,7 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make it.
+    """Print a new token, and the line for the token file.
 
     :raises ConfigError: a name cannot be written into the file.
     """
@@ -72,7 +72,7 @@ def _time(text: str) -> datetime:
 
 
 def _doubts(claim: ClaimedIdentity, until: datetime | None) -> Iterator[str]:
-    """What is possible, and probably not meant."""
+    """Yield warnings about arguments that are possible and probably wrong."""
     roles = {role.lower() for role in claim.roles}
     for role in sorted(roles - ROLES):
         yield (

@@ -1,4 +1,4 @@
-"""Second chapter: agents on two hosts, a file that says what is wanted, a restart without loss."""
+"""Demo section 2: agents on two hosts, desired state in a file, a restart without loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 
 @frozen
 class Vm:
-    """An instance, and what the topology says of its port."""
+    """An instance, and its port in the topology."""
 
     name: str
     number: int
@@ -70,10 +70,10 @@ subnets:
 
 
 def topology_of(hosts: Iterable[Host], groups: Mapping[str, str], rules: Sequence[str] = ()) -> str:
-    """What there should be, as a file for the agents of all *hosts*.
+    """Render the topology file for the agents of all *hosts*.
 
-    *groups*: the security group of each instance that has one; *rules*: the lines that say what
-    those groups allow.
+    *groups*: the security group of each instance that has one; *rules*: the lines of the rules
+    of those groups.
     """
     lines = [
         f"  {host.name}: {{local_ip: {host.address.ip}, bridge_mappings: "
@@ -85,7 +85,7 @@ def topology_of(hosts: Iterable[Host], groups: Mapping[str, str], rules: Sequenc
 
 
 class AgentHost:
-    """A host with its L2 agent, and what the two are told."""
+    """A host with its L2 agent and configuration."""
 
     def __init__(self, host: Host, directory: Path, options: Groups) -> None:
         self.host = host
@@ -99,18 +99,18 @@ class AgentHost:
         self.agent = PrivateAgent(host, directory, "netfw.cli.agents.l2", groups)
 
     def filter_by(self, firewall: str) -> None:
-        """Have the next start filter the ports by the driver *firewall*."""
+        """Use the firewall driver *firewall* from the next start on."""
         self.agent.options["agent"]["firewall_driver"] = firewall
 
     def start(self) -> float:
-        """Start the agent and wait until it is ready; the seconds that took."""
+        """Start the agent, wait until it is ready, and return the seconds that it took."""
         return self.agent.start()
 
     def stop(self) -> None:
         self.agent.stop()
 
     def plan(self) -> tuple[int, list[str]]:
-        """What ``netfw plan`` says on this host: its exit status, and its lines."""
+        """Run ``netfw plan`` on this host; return its exit status and its lines."""
         argv = [
             sys.executable,
             "-m",
@@ -139,7 +139,7 @@ class AgentHost:
 
 @contextmanager
 def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
-    """Two hosts whose agents, not started yet, read one file."""
+    """Yield two hosts whose agents, not started yet, read one file."""
     with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-demo."))
         topology = directory / "topology.yaml"
@@ -151,7 +151,7 @@ def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
 
 
 def _on_file(host: Host, directory: Path, topology: Path) -> AgentHost:
-    """A host on the provider's network, whose agent reads *topology*."""
+    """Make a host on the provider network, whose agent reads *topology*."""
     host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
     host.place.ip(f"link set {PHYSICAL} up")
     options: Groups = {
@@ -162,48 +162,49 @@ def _on_file(host: Host, directory: Path, topology: Path) -> AgentHost:
     return AgentHost(host, directory / host.name, options)
 
 
-def demo_agents(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
-    """Two hosts that run the L2 agent on one file, with a VXLAN and a VLAN network."""
-    _wire(tell, one, two)
-    _restart(tell, one)
+def demo_agents(report: DemoReport, one: AgentHost, two: AgentHost) -> None:
+    """Run the L2 agent on two hosts with one file, a VXLAN and a VLAN network."""
+    _wire(report, one, two)
+    _restart(report, one)
 
 
-def _wire(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
-    tell.step("Write down what there should be", ["from topology.yaml, for both hosts:"])
+def _wire(report: DemoReport, one: AgentHost, two: AgentHost) -> None:
+    report.step("Write down what there should be", ["from topology.yaml, for both hosts:"])
     networks, _, _ = NETWORKS.strip().partition("subnets:")
-    tell.quote([*networks.splitlines(), "...", "ports:", VMS["blue1"].line(), "..."])
+    report.quote([*networks.splitlines(), "...", "ports:", VMS["blue1"].line(), "..."])
     seconds = [each.start() for each in (one, two)]
-    tell.say(f"netfw-ovs-agent is ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
+    times = f"{seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2"
+    report.say(f"netfw-ovs-agent is ready: {times}")
     for vm in VMS.values():
         (one if vm.host == one.host.name else two).plug(vm)
     blue, green = (one.host.instances[name] for name in ("blue1", "green1"))
     ok = reached(blue, VMS["blue2"].address)
-    tell.check("blue1 on host1 pings blue2 on host2: a VXLAN network", ok)
+    report.check("blue1 on host1 pings blue2 on host2: a VXLAN network", ok)
     ok = reached(green, VMS["green2"].address)
-    tell.check("green1 on host1 pings green2 on host2: a VLAN network", ok)
+    report.check("green1 on host1 pings green2 on host2: a VLAN network", ok)
     lost = blue.ping(VMS["green1"].address, count=2, timeout=0.3)
-    tell.check("blue and green do not see each other", lost.received == 0)
+    report.check("blue and green do not see each other", lost.received == 0)
     status, lines = one.plan()
-    tell.say("netfw plan, on host1:")
-    tell.quote(lines)
-    tell.check("the plan is empty", status == 0)
+    report.say("netfw plan, on host1:")
+    report.quote(lines)
+    report.check("the plan is empty", status == 0)
 
 
-def _restart(tell: DemoReport, one: AgentHost) -> None:
-    tell.step("Restart the agent under a ping", ["every 10 ms from blue1 to blue2, meanwhile:"])
+def _restart(report: DemoReport, one: AgentHost) -> None:
+    report.step("Restart the agent under a ping", ["every 10 ms from blue1 to blue2, meanwhile:"])
     blue, target = one.host.instances["blue1"], VMS["blue2"].address
     with blue.pinging(target, interval=0.01) as running:
         one.stop()
         seconds = one.start()
         ping = running.stop()
-    tell.say(f"stopped, started, ready after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
-    tell.check("not one packet is lost", ping.lost == 0 and ping.sent > 0)
+    report.say(f"stopped, started, ready after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
+    report.check("not one packet is lost", ping.lost == 0 and ping.sent > 0)
     one.host.ovs.ofctl("del-flows", one.host.ovs.management("br-tun"))
-    tell.check("flows deleted by hand are put back by the agent", reached(blue, target))
+    report.check("flows deleted by hand are put back by the agent", reached(blue, target))
 
 
 def reached(instance: Instance, address: str) -> bool:
-    """Whether a ping gets through before long: the agents may still be at it."""
+    """Return whether a ping succeeds within the time that agents need to converge."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if instance.ping(address, count=3, timeout=0.5).lost == 0:

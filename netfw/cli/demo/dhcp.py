@@ -1,4 +1,4 @@
-"""Fifth chapter: instances get their addresses by DHCP, and fetch metadata."""
+"""Demo section 5: instances get their addresses by DHCP, and fetch metadata."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ DNS = "192.0.2.53"
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def demo_dhcp(tell: DemoReport, cloud: Cloud) -> None:
-    """DHCP and metadata agents beside the others; an instance from nothing to its metadata."""
-    _start(tell, cloud)
-    clients = _lease(tell, cloud)
+def demo_dhcp(report: DemoReport, cloud: Cloud) -> None:
+    """Start DHCP and metadata agents; boot an instance up to its metadata."""
+    _start(report, cloud)
+    clients = _lease(report, cloud)
     try:
-        _fetch(tell, clients["mint1"])
-        _die(tell, cloud, clients["mint1"])
-        _remove(tell, cloud)
+        _fetch(report, clients["mint1"])
+        _die(report, cloud, clients["mint1"])
+        _remove(report, cloud)
     finally:
         for client in clients.values():
             client.close()
 
 
 def use_routes(instance: Instance, lease: Lease) -> None:
-    """Do with the routes of a lease what the instance's own system would."""
+    """Install the routes of a lease as the instance's own system would."""
     commands = [f"route replace {each.destination} via {each.nexthop}" for each in lease.routes]
     commands += [f"route replace default via {gateway}" for gateway in lease.gateways]
     instance.place.ip(*commands)
 
 
 def fetch(instance: Instance, headers: dict[str, str] | None = None) -> str:
-    """What the metadata service tells an instance."""
+    """Fetch a metadata path from within an instance."""
     request = urllib.request.Request(METADATA, headers=headers or {})
 
     def ask() -> str:
@@ -53,8 +53,8 @@ def fetch(instance: Instance, headers: dict[str, str] | None = None) -> str:
     return instance.call(ask)
 
 
-def _start(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step(
+def _start(report: DemoReport, cloud: Cloud) -> None:
+    report.step(
         "Start DHCP and metadata agents on both hosts",
         [
             "netfw-dhcp-agent runs dnsmasq and haproxy; netfw-metadata-agent signs what they pass",
@@ -65,13 +65,13 @@ def _start(tell: DemoReport, cloud: Cloud) -> None:
     for each in cloud.hosts:
         each.service.start()
         seconds = each.metadata.start() + each.dhcp.start()
-        tell.say(f"ready on {each.host.name} after {seconds:.1f} s")
+        report.say(f"ready on {each.host.name} after {seconds:.1f} s")
     wait_until(lambda: len(list(cloud.network.agents())) == 6, "all agents are known")
-    tell.check("six agents are alive", all(each.is_alive for each in cloud.network.agents()))
+    report.check("six agents are alive", all(each.is_alive for each in cloud.network.agents()))
 
 
-def _lease(tell: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
-    tell.step("Boot instances that know nothing", ["ports by the API, then a real DHCP client:"])
+def _lease(report: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
+    report.step("Boot instances that know nothing", ["ports by the API, then a real DHCP client:"])
     mint = cloud.network.create_network(name="mint")
     cloud.network.create_subnet(
         network_id=mint.id,
@@ -92,21 +92,21 @@ def _lease(tell: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
         took = time.monotonic() - began
         wanted = port.fixed_ips[0]["ip_address"]
         first = ", its network's server included" if number == 1 else ""
-        tell.check(
+        report.check(
             f"{name} has {wanted} by DHCP, {took:.1f} s after its port was asked for{first}",
             lease is not None and str(lease.ip) == wanted,
         )
         if lease is not None:
             use_routes(client.instance, lease)
             if number == 1:
-                _describe(tell, lease)
+                _describe(report, lease)
     target = cloud.named("mint2").fixed_ips[0]["ip_address"]
     ok = reached(clients["mint1"].instance, target)
-    tell.check("and the two ping each other across hosts", ok)
+    report.check("and the two ping each other across hosts", ok)
     return clients
 
 
-def _describe(tell: DemoReport, lease: Lease) -> None:
+def _describe(report: DemoReport, lease: Lease) -> None:
     said: dict[str, Any] = {
         "gateway": ", ".join(map(str, lease.gateways)),
         "DNS": ", ".join(map(str, lease.dns)),
@@ -114,38 +114,38 @@ def _describe(tell: DemoReport, lease: Lease) -> None:
         "domain": lease.domain,
         "routes": ", ".join(sorted(str(each.destination) for each in lease.routes)),
     }
-    tell.quote(f"{name}: {value}" for name, value in said.items())
+    report.quote(f"{name}: {value}" for name, value in said.items())
 
 
-def _fetch(tell: DemoReport, client: Udhcpc) -> None:
-    tell.step("Ask who I am", [f"from mint1: GET {METADATA}"])
+def _fetch(report: DemoReport, client: Udhcpc) -> None:
+    report.step("Ask who I am", [f"from mint1: GET {METADATA}"])
     answer = fetch(client.instance).split()
-    tell.quote([" ".join(answer)])
-    tell.check("the metadata service knows the instance, by a signed id", answer[0] == "vm-mint1")
+    report.quote([" ".join(answer)])
+    report.check("the metadata service knows the instance, by a signed id", answer[0] == "vm-mint1")
     claims = {"X-Instance-ID": "vm-mint2", "X-Forwarded-For": "10.3.0.77"}
-    tell.say("the same, with headers of its own:")
-    tell.quote(f"{name}: {value}" for name, value in claims.items())
+    report.say("the same, with headers of its own:")
+    report.quote(f"{name}: {value}" for name, value in claims.items())
     forged = fetch(client.instance, claims)
-    tell.check("whoever says to be another is not believed", forged.split() == answer)
+    report.check("a forged instance id is ignored", forged.split() == answer)
 
 
-def _die(tell: DemoReport, cloud: Cloud, client: Udhcpc) -> None:
-    tell.step("Kill it all", ["kill -9: the DHCP agents; later dnsmasq, too"])
+def _die(report: DemoReport, cloud: Cloud, client: Udhcpc) -> None:
+    report.step("Kill it all", ["kill -9: the DHCP agents; later dnsmasq, too"])
     before = client.renew()
     for each in cloud.hosts:
         each.dhcp.kill()
-    tell.check("without any agent, mint1 renews its lease", client.renew() == before)
+    report.check("without any agent, mint1 renews its lease", client.renew() == before)
     for each in cloud.hosts:
         for pid_file in each.dhcp.directory.glob("dhcp/*/pid"):
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
-            tell.say(f"the dnsmasq of {each.host.name} is dead; the agents are started again")
+            report.say(f"the dnsmasq of {each.host.name} is dead; the agents are started again")
     for each in cloud.hosts:
         each.dhcp.start()
-    tell.check("and again it renews, for the same address", client.renew() == before)
+    report.check("and again it renews, for the same address", client.renew() == before)
 
 
-def _remove(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step("Delete the network", ["and look for what was made for it"])
+def _remove(report: DemoReport, cloud: Cloud) -> None:
+    report.step("Delete the network", ["and look for what was made for it"])
     for port in list(cloud.network.ports(device_owner="")):
         cloud.network.delete_port(port.id)
     mint = cloud.network.find_network("mint", ignore_missing=False)
@@ -156,11 +156,11 @@ def _remove(tell: DemoReport, cloud: Cloud) -> None:
         return [name for name in names if name.startswith(DHCP_NAMESPACE)]
 
     wait_until(lambda: not left(), "the namespaces are gone")
-    tell.check("no namespace, process or file of it is left", not _remains(cloud, str(mint.id)))
+    report.check("no namespace, process or file of it is left", not _remains(cloud, str(mint.id)))
 
 
 def _remains(cloud: Cloud, network: str) -> list[str]:
-    """Files whose name has the id of the network, and processes that have it in their command."""
+    """Return files and processes that have the id of the network in name or command line."""
     found = []
     for each in cloud.hosts:
         found += [str(path) for path in each.dhcp.directory.rglob(f"*{network}*")]

@@ -1,4 +1,4 @@
-"""First chapter: a driver plugs two instances, declared flows connect them, drift is repaired."""
+"""Demo section 1: a driver plugs two instances, declared flows connect them, drift is repaired."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CLASSIFY = of.Table(
 FORWARD = of.Table(
     number=60,
     name="forward",
-    asks="Is it for our instance, or for somebody behind the tunnel?",
+    asks="Is it for our instance, or for a host behind the tunnel?",
 )
 PIPELINE = of.Pipeline(BRIDGE, (CLASSIFY, FORWARD))
 
@@ -54,7 +54,7 @@ PICTURE = (
 
 @frozen(kw_only=True)
 class Side:
-    """One of the two hosts, and what is to be on it."""
+    """One of the two hosts, and its desired state."""
 
     host: Host
     instance: Instance
@@ -72,7 +72,7 @@ class Side:
         return Update(put={self.port: self.wanted})
 
     def plan(self) -> Plan:
-        """What the driver would do, without doing it."""
+        """Return the plan of the driver; nothing is changed."""
         assert isinstance(self.driver, Reconciler)
         observed = self.host.call(self.driver.observe, self.update)
         plan: Plan = self.driver.plan(self.update, observed)
@@ -82,7 +82,7 @@ class Side:
         return self.host.call(self.driver.converge, self.update)
 
     def flows(self) -> list[of.Flow]:
-        """All flows of this host: a pure function of two port numbers and a MAC address."""
+        """Return the flows of this host: a pure function of two port numbers and a MAC address."""
         ours, tunnel = self._ofport(self.wanted.device), self._ofport(TUNNEL)
         return [
             CLASSIFY.flow(
@@ -106,14 +106,14 @@ class Side:
         ]
 
     def plan_flows(self) -> FlowPlan:
-        """What would have to be changed for the switch to hold the flows."""
+        """Return what differs between the switch and the flows."""
         flows = self.flows()
         PIPELINE.check(flows)
         self.mirror.wait_current()
         return self.mirror.plan({"demo": group_of(*flows)})
 
     def connect(self) -> list[str]:
-        """Make the switch hold the flows; what had to be changed for that."""
+        """Write the flows to the switch; return what differed."""
         plan = self.plan_flows()
         self.mirror.apply(plan)
         return list(plan.changes.lines())
@@ -125,17 +125,17 @@ class Side:
         )
 
 
-def demo_drivers(tell: DemoReport) -> None:
-    """Two hosts, an instance on each, and nothing but a driver and a dozen flows between them."""
+def demo_drivers(report: DemoReport) -> None:
+    """Connect an instance on each of two hosts by a driver and a dozen flows."""
     started = time.monotonic()
     with Lab(hosts=2) as lab, ExitStack() as stack:
         sides = _two_sides(lab, stack)
-        tell.step("A laboratory", _lab_lines(lab, time.monotonic() - started))
-        tell.quote(PICTURE)
-        _plug(tell, sides)
-        _connect(tell, sides)
-        _again(tell, sides)
-        _drift(tell, sides)
+        report.step("A laboratory", _lab_lines(lab, time.monotonic() - started))
+        report.quote(PICTURE)
+        _plug(report, sides)
+        _connect(report, sides)
+        _again(report, sides)
+        _drift(report, sides)
 
 
 def _two_sides(lab: Lab, stack: ExitStack) -> tuple[Side, Side]:
@@ -177,11 +177,11 @@ def _lab_lines(lab: Lab, seconds: float) -> list[str]:
     return [*lines, f"up in {seconds:.1f} s; nothing of this machine was touched"]
 
 
-def _plug(tell: DemoReport, sides: Sequence[Side]) -> None:
-    tell.step("Plug an instance on each host", ["first the plan, on " + sides[0].host.name + ":"])
-    tell.quote(str(sides[0].plan()).splitlines())
+def _plug(report: DemoReport, sides: Sequence[Side]) -> None:
+    report.step("Plug an instance on each host", ["first the plan, on " + sides[0].host.name + ":"])
+    report.quote(str(sides[0].plan()).splitlines())
     outcomes = [side.converge() for side in sides]
-    tell.check("both ports are plugged by the driver `openvswitch`", all(o.ok for o in outcomes))
+    report.check("both ports are plugged by the driver `openvswitch`", all(o.ok for o in outcomes))
     for side in sides:
         side.instance.device = side.wanted.device
         side.instance.configure([f"{side.address}/24"])
@@ -190,55 +190,56 @@ def _plug(tell: DemoReport, sides: Sequence[Side]) -> None:
         side.ovsdb.run([tunnel_port(BRIDGE, TUNNEL, "vxlan", peer, local_ip=own)])
 
 
-def _connect(tell: DemoReport, sides: Sequence[Side]) -> None:
+def _connect(report: DemoReport, sides: Sequence[Side]) -> None:
     one, two = sides
     lost = one.instance.ping(two.address, count=2, timeout=0.3).lost
-    tell.step("Connect them by declared flows", ["a pipeline is data, and documents itself:"])
+    report.step("Connect them by declared flows", ["a pipeline is data, and documents itself:"])
     rows = [(str(t.number), t.name, t.asks, ", ".join(t.leads_to) or "-") for t in PIPELINE.tables]
-    tell.quote(plain_table(("#", "TABLE", "ASKS", "LEADS TO"), rows))
-    tell.check("before: no ping gets through, as new ports are on the dead VLAN", lost == 2)
+    report.quote(plain_table(("#", "TABLE", "ASKS", "LEADS TO"), rows))
+    report.check("before: no ping gets through, as new ports are on the dead VLAN", lost == 2)
     changes = [side.connect() for side in sides]
     for side in sides:
         _admit(side)
-    tell.say(f"one atomic bundle on {one.host.name}; port 1 is vm1's, port 2 is the tunnel:")
-    tell.quote(changes[0])
+    report.say(f"one atomic bundle on {one.host.name}; port 1 is vm1's, port 2 is the tunnel:")
+    report.quote(changes[0])
     ping = one.instance.ping(two.address, count=5)
-    tell.say(f"{one.address} -> {two.address}: {ping.received} of {ping.sent} answered")
-    tell.check("vm1 on host1 pings vm2 on host2 through VXLAN", ping.lost == 0)
+    report.say(f"{one.address} -> {two.address}: {ping.received} of {ping.sent} answered")
+    report.check("vm1 on host1 pings vm2 on host2 through VXLAN", ping.lost == 0)
     back = two.instance.ping(one.address, count=3)
-    tell.check("and vm2 pings vm1", back.lost == 0)
+    report.check("and vm2 pings vm1", back.lost == 0)
 
 
 def _admit(side: Side) -> None:
-    """Take the port off the dead VLAN that every new port starts on."""
+    """Remove the port from the dead VLAN, on which every new port starts."""
     side.ovsdb.run([SetColumns(table=Table.PORT, record=side.wanted.device, values={"tag": None})])
 
 
-def _again(tell: DemoReport, sides: Sequence[Side]) -> None:
-    tell.step("Run it all again", ["the plan of a second run:"])
+def _again(report: DemoReport, sides: Sequence[Side]) -> None:
+    report.step("Run it all again", ["the plan of a second run:"])
     plans = [side.plan() for side in sides]
-    tell.quote(str(plans[0]).splitlines())
+    report.quote(str(plans[0]).splitlines())
     changes = [change for side in sides for change in side.connect()]
-    tell.check("the second plan is empty, and no flow changes", not any(plans) and not changes)
+    report.check("the second plan is empty, and no flow changes", not any(plans) and not changes)
 
 
-def _drift(tell: DemoReport, sides: Sequence[Side]) -> None:
+def _drift(report: DemoReport, sides: Sequence[Side]) -> None:
     one, two = sides
     one.host.ovs.ofctl("del-flows", one.host.ovs.management(BRIDGE), "table=60")
     one.instance.run(["ip", "link", "set", one.wanted.device, "mtu", "1300"])
-    tell.step("Break it by hand", ["ovs-ofctl del-flows br-int table=60; ip link set ... mtu 1300"])
-    tell.check("the ping stops", _falls_silent(one, two.address))
-    tell.say("the plans know what is wrong, before anything is done about it:")
-    tell.quote([*str(one.plan()).splitlines(), *_planned_repair(one)])
+    commands = "ovs-ofctl del-flows br-int table=60; ip link set ... mtu 1300"
+    report.step("Break it by hand", [commands])
+    report.check("the ping stops", _falls_silent(one, two.address))
+    report.say("the plans know what is wrong, before anything is done about it:")
+    report.quote([*str(one.plan()).splitlines(), *_planned_repair(one)])
     one.connect()
     one.converge().raise_failed()
     ping = one.instance.ping(two.address, count=5)
-    tell.check("converging repairs just that, and the ping is back", ping.lost == 0)
-    tell.check("and then there is nothing left to do", not one.plan() and not one.connect())
+    report.check("converging repairs just that, and the ping is back", ping.lost == 0)
+    report.check("and then there is nothing left to do", not one.plan() and not one.connect())
 
 
 def _falls_silent(side: Side, address: str) -> bool:
-    """Whether pings stop: the switch looks its cache of packets' ways through a moment later."""
+    """Return whether pings stop; the switch revalidates its flow cache a moment later."""
     deadline = time.monotonic() + 10
     while side.instance.ping(address, count=2, timeout=0.3).received:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Third chapter: security groups.  A missing rule stops a connection, a rule that goes cuts it."""
+"""Demo section 3: security groups. A missing rule blocks a connection, a removed rule cuts it."""
 
 from __future__ import annotations
 
@@ -33,63 +33,63 @@ _SILENCE = 0.5
 _SHORT = 0.3
 
 
-def demo_security_groups(tell: DemoReport, one: AgentHost, two: AgentHost) -> None:
-    """The two hosts of the chapter before, now with a firewall driver."""
+def demo_security_groups(report: DemoReport, one: AgentHost, two: AgentHost) -> None:
+    """Filter the ports of the two hosts of the section before by a firewall driver."""
     client, server = one.host.instances["blue1"], two.host.instances["blue2"]
     with _listening(server) as listener:
-        _deny(tell, one, two, client)
-        _allow(tell, one, two, client)
-        _revoke(tell, one, two, client, listener)
+        _deny(report, one, two, client)
+        _allow(report, one, two, client)
+        _revoke(report, one, two, client, listener)
 
 
-def _deny(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
-    tell.step(
+def _deny(report: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
+    report.step(
         "Have the agents filter",
         [f"firewall_driver = {DRIVER} in [agent]; topology.yaml has blue1 in app, blue2 in web:"],
     )
-    tell.quote(RULES)
+    report.quote(RULES)
     _state(one, two)
     for each in (one, two):
         each.stop()
         each.filter_by(DRIVER)
     seconds = [each.start() for each in (one, two)]
-    tell.say(f"restarted, and ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
+    report.say(f"restarted, and ready: {seconds[0]:.1f} s on host1, {seconds[1]:.1f} s on host2")
     ok = not client.ping(VMS["blue2"].address, count=3, timeout=1).lost
-    tell.check("blue1 pings blue2: a rule of web allows ICMP", ok)
-    tell.check(f"without a rule, port {WEB} of blue2 cannot be reached", not _connects(client))
+    report.check("blue1 pings blue2: a rule of web allows ICMP", ok)
+    report.check(f"without a rule, port {WEB} of blue2 cannot be reached", not _connects(client))
 
 
-def _allow(tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
-    tell.step("Add a rule to web", ["for whoever is in app, on whatever host:"])
-    tell.quote([RULE])
+def _allow(report: DemoReport, one: AgentHost, two: AgentHost, client: Instance) -> None:
+    report.step("Add a rule to web", ["for the members of app, on every host:"])
+    report.quote([RULE])
     _state(one, two, RULE)
     started = time.monotonic()
     passes = _await(lambda: _connects(client))
-    tell.say(f"the file is written, and {time.monotonic() - started:.2f} s later it passes")
-    tell.check("with the rule, blue1 connects to blue2", passes)
-    tell.check("and to no other port", not _connects(client, WEB + 1))
+    report.say(f"the file is written, and {time.monotonic() - started:.2f} s later it passes")
+    report.check("with the rule, blue1 connects to blue2", passes)
+    report.check("and to no other port", not _connects(client, WEB + 1))
 
 
 def _revoke(
-    tell: DemoReport, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
+    report: DemoReport, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
 ) -> None:
-    tell.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
+    report.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
     with _connected(client, listener) as (near, far):
-        tell.check("the connection carries data", _carries(near, far))
+        report.check("the connection carries data", _carries(near, far))
         with client.pinging(VMS["blue2"].address, interval=0.01) as running:
             _state(one, two)
             started = time.monotonic()
             cut = _await(lambda: not _carries(near, far))
             seconds = time.monotonic() - started - _SILENCE
             ping = running.stop()
-    tell.say(f"cut {max(seconds, 0):.2f} s after the file was written")
-    tell.check("the running connection is cut", cut)
-    tell.say(f"{ping.sent} pings sent meanwhile, {ping.lost} lost")
-    tell.check("what other rules allow does not lose a packet", ping.lost == 0 and ping.sent > 0)
+    report.say(f"cut {max(seconds, 0):.2f} s after the file was written")
+    report.check("the running connection is cut", cut)
+    report.say(f"{ping.sent} pings sent meanwhile, {ping.lost} lost")
+    report.check("what other rules allow does not lose a packet", ping.lost == 0 and ping.sent > 0)
 
 
 def _state(one: AgentHost, two: AgentHost, *more: str) -> None:
-    """Write the file of both agents, with *more* rules for the last group; nobody sees half."""
+    """Replace the file of both agents atomically, with *more* rules for the last group."""
     text = topology_of((one.host, two.host), GROUPS, (*RULES, *more))
     topology = Path(str(one.agent.options["file"]["path"]))
     fresh = topology.with_suffix(".new")
@@ -99,7 +99,7 @@ def _state(one: AgentHost, two: AgentHost, *more: str) -> None:
 
 @contextlib.contextmanager
 def _listening(server: Instance) -> Iterator[socket.socket]:
-    """A server on both ports; the socket of the one that a rule is about."""
+    """Listen on both ports; yield the socket of the port that a rule allows."""
     sockets = [server.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) for _ in range(2)]
     try:
         for number, each in enumerate(sockets):
@@ -125,7 +125,7 @@ def _connects(client: Instance, port: int = WEB) -> bool:
 def _connected(
     client: Instance, listener: socket.socket
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Both ends of a connection."""
+    """Connect; return both ends of the connection."""
     with client.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) as near:
         near.settimeout(PATIENCE)
         near.connect((VMS["blue2"].address, WEB))
@@ -141,7 +141,7 @@ def _connected(
 
 
 def _carries(near: socket.socket, far: socket.socket) -> bool:
-    """Whether something that is said now is heard."""
+    """Return whether data that is sent now arrives."""
     try:
         near.sendall(b".")
         return bool(far.recv(4096))
@@ -150,7 +150,7 @@ def _carries(near: socket.socket, far: socket.socket) -> bool:
 
 
 def _await(condition: Callable[[], bool]) -> bool:
-    """Whether it becomes so before long."""
+    """Return whether *condition* becomes true within seconds."""
     try:
         wait_until(condition, seconds=PATIENCE)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Fourth chapter: a server; networks and ports by the public API, with an unchanged client."""
+"""Demo section 4: a server; networks and ports by the public API, with an unchanged client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMMANDS = ("network list", "port list", "network agent list")
 
 
 class ServedHost(AgentHost):
-    """A host whose agents ask the server: for its switch, for DHCP, for metadata."""
+    """A host with L2, DHCP and metadata agents that read from the server."""
 
     def __init__(self, host: Host, directory: Path, messages: Path) -> None:
         asking: Groups = {
@@ -74,15 +74,15 @@ class ServedHost(AgentHost):
         self.service = MetadataService(host, directory, SECRET)
 
     def end(self) -> None:
-        """End all agents, and the metadata service; nobody needs them any more."""
+        """Stop all agents and the metadata service."""
         for agent in (self.metadata, self.dhcp, self.agent):
             agent.kill()
         self.service.stop()
 
     def plug_port(self, port: Any, name: str = "", *, addressed: bool = True) -> Instance:
-        """Plug an instance for a port of the API, called like the port unless *name* says else.
+        """Plug an instance for a port of the API, named like the port unless *name* is given.
 
-        One that is not *addressed* has to ask for its address.
+        An instance that is not *addressed* gets its address by DHCP.
         """
         addresses = (f"{port.fixed_ips[0]['ip_address']}/24",) if addressed else ()
         return self.host.instance(
@@ -98,7 +98,7 @@ class ServedHost(AgentHost):
         )
 
     def unplug_port(self, port: Any) -> None:
-        """Take the device away, as a hypervisor does."""
+        """Remove the device, as a hypervisor does."""
         self.host.ovs.vsctl("--if-exists", "del-port", "br-int", _device(port))
 
 
@@ -116,7 +116,7 @@ class Cloud:
 
     @property
     def logs(self) -> list[Path]:
-        """What server and agents say."""
+        """Log files of server and agents."""
         agents = [agent for each in self.hosts for agent in (each.agent, each.dhcp, each.metadata)]
         return [self.server.log, *(agent.log for agent in agents)]
 
@@ -125,7 +125,7 @@ class Cloud:
         return self.client.network
 
     def named(self, name: str) -> Any:
-        """The port of that name, as the API has it now."""
+        """Return the port of that name from the API."""
         return self.network.find_port(name, ignore_missing=False)
 
     def status(self, name: str) -> str:
@@ -134,7 +134,7 @@ class Cloud:
 
 @contextmanager
 def make_cloud(options: Groups | None = None) -> Iterator[Cloud]:
-    """A server with *options*, not started yet, and two hosts whose agents will ask it."""
+    """Yield a server with *options* and two hosts with agents; nothing is started yet."""
     with Lab(hosts=2) as lab, ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
@@ -146,30 +146,30 @@ def make_cloud(options: Groups | None = None) -> Iterator[Cloud]:
         yield Cloud(server, hosts, _client(server.url))
 
 
-def demo_server(tell: DemoReport, cloud: Cloud) -> None:
-    """From an empty database to a ping, by the API alone; and what a killed server costs."""
-    _start(tell, cloud)
-    _make(tell, cloud)
-    _kill(tell, cloud)
-    _look_around(tell, cloud)
-    _remove(tell, cloud)
+def demo_server(report: DemoReport, cloud: Cloud) -> None:
+    """Go from an empty database to a ping by the API alone; then kill the server."""
+    _start(report, cloud)
+    _make(report, cloud)
+    _kill(report, cloud)
+    _look_around(report, cloud)
+    _remove(report, cloud)
 
 
-def _start(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step("Start a server", ["netfw-server on SQLite; agents reach it by a unix socket"])
+def _start(report: DemoReport, cloud: Cloud) -> None:
+    report.step("Start a server", ["netfw-server on SQLite; agents reach it by a unix socket"])
     began = time.monotonic()
     cloud.server.start()
-    tell.say(f"it made its tables, and is ready: {time.monotonic() - began:.1f} s")
+    report.say(f"it made its tables, and is ready: {time.monotonic() - began:.1f} s")
     for each in cloud.hosts:
         each.start()
     wait_until(lambda: len(list(cloud.network.agents())) == 2, "the agents are known")
     alive = all(agent.is_alive for agent in cloud.network.agents())
-    tell.check("the agents of both hosts report to it, and are alive", alive)
+    report.check("the agents of both hosts report to it, and are alive", alive)
 
 
-def _make(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step("Make a network by the API", ["with openstacksdk, as it comes from PyPI:"])
-    tell.quote(CLIENT.format(url=cloud.server.url).strip().splitlines())
+def _make(report: DemoReport, cloud: Cloud) -> None:
+    report.step("Make a network by the API", ["with openstacksdk, as it comes from PyPI:"])
+    report.quote(CLIENT.format(url=cloud.server.url).strip().splitlines())
     red = cloud.network.create_network(name="red")
     cloud.network.create_subnet(network_id=red.id, cidr="10.2.0.0/24", ip_version=4)
     ports = [
@@ -178,9 +178,9 @@ def _make(tell: DemoReport, cloud: Cloud) -> None:
         )
         for number, each in enumerate(cloud.hosts, 1)
     ]
-    tell.say(f"red is {red.provider_network_type} {red.provider_segmentation_id}, MTU {red.mtu}")
+    report.say(f"red is {red.provider_network_type} {red.provider_segmentation_id}, MTU {red.mtu}")
     bound = {port.name: port.binding_vif_type for port in ports}
-    tell.check("both ports are bound in the answer itself", set(bound.values()) == {"ovs"})
+    report.check("both ports are bound in the answer itself", set(bound.values()) == {"ovs"})
     group = cloud.network.find_security_group("default", ignore_missing=False)
     cloud.network.create_security_group_rule(
         security_group_id=group.id, direction="ingress", protocol="icmp"
@@ -191,33 +191,33 @@ def _make(tell: DemoReport, cloud: Cloud) -> None:
     names = [port.name for port in ports]
     wait_until(lambda: {cloud.status(name) for name in names} == {"ACTIVE"}, "ports are ACTIVE")
     seconds = time.monotonic() - began
-    tell.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < PATIENCE)
+    report.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < PATIENCE)
     target = ports[1].fixed_ips[0]["ip_address"]
     ok = reached(cloud.hosts[0].host.instances["red1"], target)
-    tell.check("red1 on host1 pings red2 on host2, through security groups", ok)
+    report.check("red1 on host1 pings red2 on host2, through security groups", ok)
 
 
-def _kill(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step("Kill the server", ["kill -9 under a ping every 10 ms; then start it again:"])
+def _kill(report: DemoReport, cloud: Cloud) -> None:
+    report.step("Kill the server", ["kill -9 under a ping every 10 ms; then start it again:"])
     target = cloud.named("red2").fixed_ips[0]["ip_address"]
     with cloud.hosts[0].host.instances["red1"].pinging(target, interval=0.01) as running:
         cloud.server.kill()
         cloud.server.start()
         cloud.network.update_port(cloud.named("red1").id, description="after the crash")
         ping = running.stop()
-    tell.say(f"{ping.sent} sent, {ping.lost} lost; agents go on with what changed, nothing else")
-    tell.check("a killed server costs no packet", ping.lost == 0 and ping.sent > 0)
+    report.say(f"{ping.sent} sent, {ping.lost} lost; agents go on with what changed, nothing else")
+    report.check("a killed server costs no packet", ping.lost == 0 and ping.sent > 0)
 
 
-def _look_around(tell: DemoReport, cloud: Cloud) -> None:
+def _look_around(report: DemoReport, cloud: Cloud) -> None:
     environment = f"export OS_AUTH_TYPE=none OS_ENDPOINT={cloud.server.url}"
     ends = "(this server ends with the demo; one of your own: docs/getting-started.md)"
-    tell.step("Look around with the openstack command", [ends, environment])
+    report.step("Look around with the openstack command", [ends, environment])
     command = [str(Path(sys.executable).with_name("openstack")), "--os-auth-type", "none"]
     command += ["--os-endpoint", cloud.server.url]
     for words in COMMANDS[:-1]:
-        tell.say(f"openstack {words}")
-    tell.say(f"openstack {COMMANDS[-1]}")
+        report.say(f"openstack {words}")
+    report.say(f"openstack {COMMANDS[-1]}")
     columns = [part for name in ("Agent Type", "Host", "Alive", "State") for part in ("-c", name)]
     done = subprocess.run(
         [*command, *COMMANDS[-1].split(), *columns],
@@ -225,28 +225,28 @@ def _look_around(tell: DemoReport, cloud: Cloud) -> None:
         text=True,
         check=False,
     )
-    tell.quote((done.stdout or done.stderr).splitlines())
+    report.quote((done.stdout or done.stderr).splitlines())
     shown = done.stdout.count(":-)")
-    tell.check("an unchanged client shows both agents", done.returncode == 0 and shown == 2)
+    report.check("an unchanged client shows both agents", done.returncode == 0 and shown == 2)
 
 
-def _remove(tell: DemoReport, cloud: Cloud) -> None:
-    tell.step("Delete it all", ["ports, then the network, by the API:"])
+def _remove(report: DemoReport, cloud: Cloud) -> None:
+    report.step("Delete it all", ["ports, then the network, by the API:"])
     red1 = cloud.hosts[0].host.instances["red1"]
     target = cloud.named("red2").fixed_ips[0]["ip_address"]
     for port in list(cloud.network.ports(device_owner="")):
         cloud.network.delete_port(port.id)
     began = time.monotonic()
     wait_until(lambda: red1.ping(target, count=1, timeout=0.1).received == 0, "the wire is cut")
-    tell.say(f"{time.monotonic() - began:.1f} s later the instances no longer hear each other")
+    report.say(f"{time.monotonic() - began:.1f} s later the instances no longer hear each other")
     for network in list(cloud.network.networks()):
         cloud.network.delete_network(network.id)
     left = [*cloud.network.ports(), *cloud.network.subnets(), *cloud.network.networks()]
-    tell.check("nothing is left", not left)
+    report.check("nothing is left", not left)
 
 
 def _client(url: str) -> Any:
-    """An unchanged openstacksdk, told where the server is."""
+    """Return an unchanged openstacksdk connection to the server."""
     import openstack
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""``--config-file`` and ``--config-dir``, as every command and process takes them."""
+"""The arguments ``--config-file`` and ``--config-dir`` of commands and daemons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Let *parser* take them, each several times."""
+    """Add both arguments to *parser*; each may be given several times."""
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument(
         "--config-file", metavar="FILE", help="read this file; several: later ones win", **several
@@ -21,6 +21,6 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def file_arguments(arguments: argparse.Namespace) -> list[str]:
-    """The same, as the reader of configurations takes them."""
+    """Return both arguments as the configuration loader takes them."""
     files = [word for name in arguments.config_file for word in ("--config-file", name)]
     return files + [word for name in arguments.config_dir for word in ("--config-dir", name)]

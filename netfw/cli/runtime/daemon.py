@@ -1,4 +1,4 @@
-"""What every long-running netfw process does around its work: options, logging, signals."""
+"""The frame of every daemon: options, logging, signals."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ LOG = logging.getLogger(__name__)
 
 
 class DaemonControl:
-    """What the operator asks of a process while it works."""
+    """Requests of the operator to a running process."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        """Set when it is to end."""
+        """Set when the process must stop."""
         self.on_reload: Callable[[], None] = lambda: None
-        """Called, on a thread of its own, when the files were read again."""
+        """Called, on a thread of its own, after the files were reloaded."""
 
 
 Serve = Callable[["ConfigOpts", DaemonControl], None]
-"""The process's work: returns soon after it is told to stop, leaving the machine as it is."""
+"""The work of the process: returns soon after ``stop`` is set; changes nothing then."""
 
 
 def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None = None) -> int:
     """Read the configuration, set logging up, and serve until SIGTERM or SIGINT.
 
-    SIGHUP reads the files again: mutable options and logging take effect at once, and a file that
-    cannot be read changes nothing.  Returns the exit status; a wrong configuration is 2.
+    SIGHUP reloads the files: mutable options and logging take effect at once, and a file that
+    cannot be read changes nothing. Return the exit status; a wrong configuration is 2.
     """
     try:
         settings = load_config(program, argv, groups)
@@ -50,25 +50,25 @@ def run(program: str, argv: Sequence[str], serve: Serve, groups: Groups | None =
         return 2
     for sentence in unknown:
         LOG.warning("%s", sentence)
-    orders = DaemonControl()
+    control = DaemonControl()
 
     def reload() -> None:
         if _reload(settings, log):
-            orders.on_reload()
+            control.on_reload()
 
-    Signals(on_stop=orders.stop.set, on_hangup=reload)
-    serve(conf, orders)
+    Signals(on_stop=control.stop.set, on_hangup=reload)
+    serve(conf, control)
     return 0
 
 
 class LogSettings:
-    """The root logger's file and levels, as the logging options have them."""
+    """File and levels of the root logger, set from the logging options."""
 
     def __init__(self) -> None:
         self._named: list[str] = []
 
     def apply(self, conf: ConfigOpts) -> None:
-        """Make logging follow *conf*; a file is opened anew, so that it can be rotated.
+        """Apply the logging options of *conf*; reopen the file, so that it can be rotated.
 
         :raises ConfigError: the file cannot be opened or a level does not exist; nothing changed.
         """
@@ -102,7 +102,7 @@ def _standard_error() -> logging.Handler:
 
 
 def _reload(settings: LoadedConfig, log: LogSettings) -> bool:
-    """Read the files again; whether they could be."""
+    """Reload the files; return whether they could be read."""
     theirs = logging.getLogger("oslo_config.cfg")
     theirs.disabled = True  # it tells of the same options, and knows no defaults
     try:

@@ -1,4 +1,4 @@
-"""The configuration of a process: its own options, and drivers that bring theirs."""
+"""The options of a process: its own, and those of the drivers that it loads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kinds = Mapping[tuple[str | None, str], Contract[Driver]]
 
 
 def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> Groups:
-    """All options of a process: its *own*, and those of the drivers that the files choose.
+    """Return all options of a process: its *own*, and those of the drivers that the files choose.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -40,7 +40,7 @@ def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> G
 
 
 def names(conf: ConfigOpts, group: str | None, option: str) -> list[str]:
-    """The drivers that an option names; an empty one names none."""
+    """Return the drivers that an option names; none when it is empty."""
     value: str | list[str] = conf[option] if group is None else conf[group][option]
     listed = [value] if isinstance(value, str) else value
     return [name for name in listed if name]
@@ -53,9 +53,9 @@ def make(
     host: HostResources,
     fallback: Mapping[str, Any] = MappingProxyType({}),
 ) -> D:
-    """The driver, with the values that its group has in *conf*.
+    """Make the driver with the values of its group in *conf*.
 
-    :raises ConfigError: its options are impossible together.
+    :raises ConfigError: its options contradict each other.
     """
     return create(kind, name, values(conf, kind, name, fallback), host)
 
@@ -66,10 +66,10 @@ def values(
     name: str,
     fallback: Mapping[str, Any] = MappingProxyType({}),
 ) -> Mapping[str, Any]:
-    """What the files say about a driver's options.
+    """Return the values of a driver's options.
 
-    Where they say nothing, *fallback* does: a driver that works on what another one made need not
-    be told twice where that is.
+    An option that the files do not set takes the value of *fallback*: a driver that works on
+    the objects of another one need not repeat its options.
     """
     found: dict[str, Any] = {}
     for option in load(kind, name).OPTIONS:
@@ -81,7 +81,7 @@ def values(
 
 
 def driver_options(kinds: Kinds) -> list[tuple[str, Sequence[Opt]]]:
-    """The options of every driver that could be chosen, for a sample configuration."""
+    """List the options of every driver that could be chosen, for a sample configuration."""
     return [
         (found.name, found.driver.OPTIONS)
         for kind in dict.fromkeys(kinds.values())

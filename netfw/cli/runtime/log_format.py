@@ -1,4 +1,4 @@
-"""How log lines look: for people, or one JSON object each for whoever collects them."""
+"""Log formatters: text for people, or one JSON object per line for collectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = "%(asctime)s %(levelname)s %(name)s%(trail)s %(message)s"
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people; the id of the request stands before the message, if there is one."""
+    """One line of text; the request id, if there is one, precedes the message."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
@@ -45,7 +45,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def install_formatter(handler: logging.Handler, style: str) -> logging.Handler:
-    """*handler*, whose lines look as *style* says and carry the ids of requests."""
+    """Set the formatter *style* and the request-id filter on *handler*; return it."""
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     handler.addFilter(request_id.log_filter)
     return handler

@@ -1,4 +1,4 @@
-"""What a long-running process asks of the interpreter, so that it stays small and steady."""
+"""Memory settings of a daemon: malloc and garbage collector."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 LARGE = 128 * 1024
 ARENAS = 2
 YOUNG = 10_000
-"""So many new objects make the collector look at the youngest: a request makes some thousands."""
+"""New objects that trigger a collection of the youngest generation; a request makes thousands."""
 
 
 def tune_malloc() -> None:
-    """Have what one large answer took be given back after it, whichever thread made it.
+    """Make malloc return the memory of a large response to the system, from any thread.
 
-    To be called before there are threads.  Where the C library has no such settings, nothing
-    happens.
+    Call it before threads start. Does nothing where the C library has no such settings.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -32,7 +31,7 @@ def tune_malloc() -> None:
 
 
 def freeze_gc() -> None:
-    """Have the collector leave alone what is there now and will stay: code, options, drivers."""
+    """Exclude objects that stay (code, options, drivers) from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, 10, 10)

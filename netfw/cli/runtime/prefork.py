@@ -1,8 +1,8 @@
-"""Several processes of one program, which share its listening sockets.
+"""Worker processes of one program that share its listening sockets.
 
-The first process opens the sockets and begins workers; it serves nothing itself.  A worker is the
-same program, told by its environment what it inherits.  It ends with the first process, however
-that ends: a pipe between them breaks.
+The parent opens the sockets and starts workers; it serves no request itself. A worker is the same
+program; its environment says what it inherits. A worker ends with the parent, however that ends:
+a pipe between them breaks.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from typing import Final
 
 from attrs import define
 
-from netfw.drivers.transport import Shared
+from netfw.drivers.transport import SharedAddress
 
 LOG = logging.getLogger(__name__)
 
 VARIABLE: Final = "NETFW_WORKER"
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 LONG_ENOUGH: Final = 60.0
-"""A worker that lived so long did not fail because of how it was begun: no pause grows."""
+"""Seconds of life after which the failure of a worker no longer increases the back-off."""
 
 
 @define
 class InheritedSockets:
-    """What a worker has from the process that began it."""
+    """Sockets and options that a worker inherits from its parent."""
 
     number: int
     sockets: Mapping[str, socket.socket]
     options: Mapping[str, str]
-    """Of its transport, over those of the files."""
+    """Options of its transport; they override those of the files."""
     lifeline: int
-    """The end of a pipe that breaks when that process ends."""
+    """End of a pipe that breaks when the parent ends."""
     on_lost: Callable[[], None] = lambda: os._exit(0)
-    """What to do then.  A worker that still starts ends at once: it would keep the sockets."""
+    """Called then. A worker that is still starting exits at once: it would keep the sockets."""
 
     def watch(self) -> None:
-        """Call ``on_lost`` when the process that began this one is gone."""
+        """Call ``on_lost`` when the parent is gone."""
 
         def wait() -> None:
             os.read(self.lifeline, 1)
@@ -54,7 +54,7 @@ class InheritedSockets:
 
 
 def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets | None:
-    """What this process inherits; ``None``: it is no worker."""
+    """Return what this process inherits; ``None`` when it is no worker."""
     text = environment.get(VARIABLE)
     if text is None:
         return None
@@ -65,7 +65,7 @@ def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets |
 
 @define
 class Worker:
-    """One of the processes, and how often it ended by itself lately."""
+    """A worker process and its recent failures."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -75,9 +75,9 @@ class Worker:
 
 
 class PreforkSupervisor:
-    """Begins *count* workers of *command*, begins those again that end, and ends all.
+    """Starts *count* workers of *command*, restarts those that end, and stops all.
 
-    *shared* is what their transport needs from the one of this process.
+    *shared* is what their transport needs from the transport of this process.
     """
 
     def __init__(
@@ -85,29 +85,29 @@ class PreforkSupervisor:
         command: Sequence[str],
         count: int,
         sockets: Mapping[str, socket.socket],
-        shared: Shared | None = None,
+        shared: SharedAddress | None = None,
     ) -> None:
         self._command, self._sockets = list(command), dict(sockets)
-        self._shared = shared or Shared()
+        self._shared = shared or SharedAddress()
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._read, self._write = os.pipe2(os.O_CLOEXEC)
         self._lock = threading.Lock()
 
     def run(self, stop: threading.Event, *, grace: float) -> None:
-        """Keep them running until *stop*; then give them *grace* seconds to finish."""
+        """Run the workers until *stop*; then give them *grace* seconds to finish."""
         try:
             while not stop.wait(0.2):
                 for worker in self._workers:
-                    self._look_after(worker)
+                    self._check(worker)
         finally:
             self._end(grace)
 
     def reload(self) -> None:
-        """Have each read its files again."""
-        self._tell(signal.SIGHUP)
+        """Make each worker reload its files."""
+        self._signal(signal.SIGHUP)
 
     def pids(self) -> list[int]:
-        """Of those that run."""
+        """Pids of the running workers."""
         with self._lock:
             return [
                 worker.process.pid
@@ -115,7 +115,7 @@ class PreforkSupervisor:
                 if worker.process is not None and worker.process.poll() is None
             ]
 
-    def _look_after(self, worker: Worker) -> None:
+    def _check(self, worker: Worker) -> None:
         if worker.process is not None:
             status = worker.process.poll()
             if status is None:
@@ -133,9 +133,9 @@ class PreforkSupervisor:
             )
             worker.process, worker.again_at = None, time.monotonic() + pause
         if time.monotonic() >= worker.again_at:
-            self._begin(worker)
+            self._start(worker)
 
-    def _begin(self, worker: Worker) -> None:
+    def _start(self, worker: Worker) -> None:
         sockets = {name: each.fileno() for name, each in self._sockets.items()}
         told = {
             "number": worker.number,
@@ -152,14 +152,14 @@ class PreforkSupervisor:
             )
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)
 
-    def _tell(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         with self._lock:
             for worker in self._workers:
                 if worker.process is not None and worker.process.poll() is None:
                     worker.process.send_signal(number)
 
     def _end(self, grace: float) -> None:
-        self._tell(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         deadline = time.monotonic() + grace
         for worker in self._workers:
             if worker.process is None:

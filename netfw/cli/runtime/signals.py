@@ -1,4 +1,4 @@
-"""Signals, told to a thread of their own: handlers take no lock, so no storm can hang a process."""
+"""Signals handled on a thread of their own: handlers take no lock, so a burst cannot deadlock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 class Signals:
     """Calls *on_stop* for SIGTERM and SIGINT and *on_hangup* for SIGHUP, each on its own thread.
 
-    Many signals of one kind that come together are one call.  Must be made by the main thread.
+    Several signals of one kind that arrive together are one call. Create it on the main thread.
     """
 
     def __init__(self, on_stop: Callable[[], None], on_hangup: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class Signals:
         self._came[number] = True  # in case there was no room left in the pipe
 
     def _listen(self) -> None:
-        """The interpreter writes the number of each signal into the pipe, before `_note` runs."""
+        """Read signal numbers from the wakeup pipe; the interpreter writes them before `_note`."""
         while numbers := os.read(self._read, 4096):
             for number, call in self._calls.items():
                 if self._came.pop(number, False) or number in numbers:

@@ -1,4 +1,4 @@
-"""Tables for people: by rich where it is installed and somebody looks, plain text elsewhere."""
+"""Tables on standard output: by rich on a terminal where it is installed, else plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in which every column is as wide as its widest cell."""
+    """Yield the lines of a table in which every column is as wide as its widest cell."""
     lines = [headers, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     return [

@@ -1,6 +1,7 @@
-"""The server, put together from its configuration: everything but its two doors.
+"""The components of the server, built from its configuration.
 
-:mod:`netfw.cli.server.listeners` has those: the API for clients, and messages for agents.
+Its two listeners, the API for clients and RPC for agents, are in
+:mod:`netfw.cli.server.listeners`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from netfw.server.core.settings import Settings
 from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot
-from netfw.server.db.factory import configured, retention
+from netfw.server.db.factory import journal_retention, make_database
 from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.ml2.builder import Core, Drivers, build_core, publish
 from netfw.server.state_source.commit_watcher import CommitWatch
@@ -65,7 +66,7 @@ OWN = (server, api, database, identity, plugin, scheduling, outbox, quota)
 
 
 def own_groups() -> Groups:
-    """The server's own options, by group."""
+    """Return the server's own options, by group."""
     found: dict[str | None, list[Opt]] = {}
     for module in OWN:
         for group, options in module.list_opts():
@@ -74,7 +75,7 @@ def own_groups() -> Groups:
 
 
 def server_groups(argv: Sequence[str]) -> Groups:
-    """All options of the server that the files in *argv* describe.
+    """Return the options of the server and of the drivers that the files in *argv* choose.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -82,7 +83,7 @@ def server_groups(argv: Sequence[str]) -> Groups:
 
 
 def settings_of(conf: ConfigOpts) -> Settings:
-    """The plugins' settings: the options of the same names, whichever group they are in."""
+    """Return the plugins' settings: the options of the same names, in whichever group."""
     said: dict[str, Any] = {}
     for group, options in own_groups().items():
         place = conf if group is None else conf[group]
@@ -112,27 +113,27 @@ def _plain(value: Any) -> Any:
 
 
 def own_options() -> list[tuple[str | None, Sequence[Opt]]]:
-    """The server's own options, without those of drivers."""
+    """List the server's own options, without those of drivers."""
     return list(own_groups().items())
 
 
 def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
-    """All options of the server and of every driver it could use, for its sample configuration."""
+    """List the options of the server and of every driver that it can use, for the sample file."""
     return [*core.list_opts(), *own_options(), *driver_options(KINDS)]
 
 
 class ServerComponents:
-    """The database, the drivers, the plugins and what agents are told, of one server.
+    """Database, drivers, plugins and state source of one server.
 
-    Nothing is connected before :meth:`start`.  Closing it leaves the database as it is.
+    Nothing is connected before :meth:`start`. Closing it leaves the database as it is.
 
-    :raises ConfigError: what is configured cannot be.
+    :raises ConfigError: the configuration is not possible.
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
         self.conf = conf
         with ExitStack() as stack:
-            self.database = configured(conf)
+            self.database = make_database(conf)
             stack.callback(self.database.close)
             self.host = stack.enter_context(LocalHostResources())
             self.core = self._core(stack)
@@ -144,7 +145,7 @@ class ServerComponents:
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
             self.plugins |= self._documents()
-            self.commits = CommitWatch(self.database, retention(conf))
+            self.commits = CommitWatch(self.database, journal_retention(conf))
             stack.callback(self.commits.close)
             self.source = DatabaseSource(
                 self.database, self.commits, heard=self.heard, answer=self.answer
@@ -159,34 +160,34 @@ class ServerComponents:
         self._stack.close()
 
     def start(self) -> None:
-        """Prepare the database, and begin what goes on beside requests.
+        """Prepare the database, and start the background tasks.
 
-        :raises BackendError: the database does not answer, or its tables are not as they should be.
+        :raises BackendError: the database does not answer, or its schema is wrong.
         """
         self.prepare()
         self.begin()
 
     def prepare(self) -> None:
-        """Bring an SQLite file forward, check the tables, and prepare for the configuration.
+        """Migrate an SQLite file, check the schema, and prepare for the configuration.
 
-        :raises BackendUnavailable: the database does not answer; it may be tried again.
-        :raises BackendBroken: its tables are not as they should be.
+        :raises BackendUnavailable: the database does not answer; retry.
+        :raises BackendBroken: its schema is wrong.
         """
         if self.conf.server.upgrade_database and self.database.is_file:
             migration.upgrade(self.database)
         migration.require_newest(self.database)
-        self.core.backbone.start()
+        self.core.context.start()
 
     def begin(self) -> None:
-        """Begin what goes on beside requests, on a database that is prepared."""
+        """Start the background tasks; the database is prepared."""
         self.commits.start()
-        self.core.attendance.rescheduling.start()
-        self._stack.callback(self.core.attendance.rescheduling.close)
-        self.core.delivery.start()
-        self._stack.callback(self.core.delivery.close)
+        self.core.agent_services.rescheduler.start()
+        self._stack.callback(self.core.agent_services.rescheduler.close)
+        self.core.outbox.start()
+        self._stack.callback(self.core.outbox.close)
 
     def why_not_ready(self) -> str:
-        """What keeps the database from answering; empty: nothing."""
+        """Return why the database does not answer; empty when it does."""
         try:
             self.database.read(lambda view: view.journal.cursor())
         except BackendError as exc:
@@ -194,7 +195,7 @@ class ServerComponents:
         return ""
 
     def state(self) -> Mapping[str, float]:
-        """What there is now, for whoever collects metrics.
+        """Return the gauges for metrics.
 
         :raises BackendError: the database does not answer.
         """
@@ -205,7 +206,7 @@ class ServerComponents:
             return silences, view.journal.cursor().seq, backlogs
 
         silences, seq, backlogs = self.database.read(look)
-        dead = sum(silence > self.core.backbone.settings.agent_down_time for silence in silences)
+        dead = sum(silence > self.core.context.settings.agent_down_time for silence in silences)
         return {
             "netfw_agents_alive": len(silences) - dead,
             "netfw_agents_dead": dead,
@@ -238,11 +239,11 @@ class ServerComponents:
         raise NotSupported(f"no plugin of this server answers {type(request).__name__}")
 
     def _documents(self) -> dict[str, ResourcePlugin]:
-        """Vendors' resources that no plugin stores, which the server stores itself."""
+        """Return the plugin for vendors' resources that no plugin stores."""
         declared = [each for extension in self.extensions for each in extension.resources()]
-        self.core.backbone.count(declared)
+        self.core.context.add_default_quotas(declared)
         left = [each for each in declared if each.name not in self.plugins]
-        stored = DocumentsPlugin(self.core.backbone, left)
+        stored = DocumentsPlugin(self.core.context, left)
         return dict.fromkeys(stored.resource_names, stored)
 
     def _core(self, stack: ExitStack) -> Core:
@@ -272,9 +273,9 @@ def _value(conf: ConfigOpts, group: str | None, option: str) -> object:
 
 
 def _by_resource(plugins: Iterable[ResourcePlugin]) -> dict[str, ResourcePlugin]:
-    """Who stores what.
+    """Map each resource to its plugin.
 
-    :raises ConfigError: two plugins store the same.
+    :raises ConfigError: two plugins store the same resource.
     """
     found: dict[str, ResourcePlugin] = {}
     for each in plugins:

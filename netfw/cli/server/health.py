@@ -1,4 +1,4 @@
-"""How a server fares, for whoever watches it; and what clients hear before it can serve."""
+"""Health endpoints of the server, and the response to clients before it is ready."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 Check = Callable[[], str]
-"""Says why the server cannot serve now; empty: it can."""
+"""Returns why the server is not ready; empty when it is."""
 Told = tuple[int, str, bytes]
 """Status, content type, body."""
 
@@ -26,10 +26,10 @@ NO_API: Told = (
 
 
 class HealthEndpoints:
-    """A WSGI application: the probes of the process, which ask nobody who he is.
+    """A WSGI application for the health endpoints, which need no authentication.
 
-    What is behind them is the API, if this server has one; until it has started, clients are asked
-    to come again.
+    Other paths go to the API, if this server has one; until it has started, clients get 503 with
+    Retry-After.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class HealthEndpoints:
         metrics: Callable[[], bytes],
         api: WSGIApplication | None,
     ) -> None:
-        """*starting* costs nothing, and is asked for every request; *ready* may look closer."""
+        """*starting* is cheap and called for every request; *ready* may query the database."""
         self._starting, self._ready, self._api = starting, ready, api
         self._probes: dict[str, Callable[[], Told]] = {
             "/healthz": lambda: ALIVE,

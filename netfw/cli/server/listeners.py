@@ -1,4 +1,4 @@
-"""The doors of a server: the API for clients, and messages for agents."""
+"""The listeners of a server: the API for clients, and RPC for agents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from netfw.errors import ConfigError
 from netfw.http.server import HttpServer
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
-from netfw.server.api.config import bounds, http_settings, tls_files
+from netfw.server.api.config import http_settings, request_limits, tls_files
 from netfw.server.api.error_responses import worded
+from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
@@ -35,29 +36,29 @@ LOG = logging.getLogger(__name__)
 
 Sockets = Mapping[str, socket.socket]
 LOOK_EVERY = 1.1
-"""Seconds; what looks at a file does so once a second at most."""
+"""Seconds between checks of watched files."""
 
 
 def transport_of(
     conf: ConfigOpts, host: HostResources, over: Mapping[str, str] | None = None
 ) -> Transport:
-    """The transport that the configuration names, with the options *over* its own.
+    """Make the transport that the configuration names; *over* overrides its options.
 
-    :raises ConfigError: it cannot be.
+    :raises ConfigError: its options are not possible.
     """
     name = conf.server.transport
     return create(Transport, name, {**values(conf, Transport, name), **(over or {})}, host)
 
 
 def _place(conf: ConfigOpts) -> str:
-    """The transport, and where it listens, if it is one that does."""
+    """Return the name of the transport and its listen address, for the log."""
     name = conf.server.transport
     listen = values(conf, Transport, name).get("listen")
     return f"{name} on {', '.join(listen)}" if isinstance(listen, list) else str(name)
 
 
 class AgentListener:
-    """Agents' way in."""
+    """The RPC listener for agents."""
 
     def __init__(self, parts: ServerComponents, over: Mapping[str, str] | None = None) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
@@ -65,14 +66,14 @@ class AgentListener:
         self._desk = StateRpcServer(parts.source, self._transport)
 
     def take_address(self) -> None:
-        """Have agents wait for an answer instead of finding nobody.
+        """Bind the address: agents that connect wait for an answer instead of failing.
 
         :raises Conflict: the address is taken.
         """
-        self._transport.share()
+        self._transport.share_address()
 
     def open(self) -> None:
-        """Answer agents from now on.
+        """Start to serve agents.
 
         :raises Conflict: the address is taken.
         """
@@ -80,15 +81,15 @@ class AgentListener:
         LOG.info("agents are served by the transport %s", self._place)
 
     def close(self) -> None:
-        """Finish what is being answered, and answer no more."""
+        """Finish the calls in flight, and stop."""
         self._desk.close()
         self._transport.close()
 
 
 class ApiBundle:
-    """The API as an application, and what of it can be read again.
+    """The API application, and those of its files that can be reloaded.
 
-    :raises ConfigError: the declarations, the rules or the identity cannot be.
+    :raises ConfigError: the schemas, the policy rules or the identity options are wrong.
     """
 
     def __init__(self, parts: ServerComponents, sockets: Sockets) -> None:
@@ -97,25 +98,26 @@ class ApiBundle:
         declared = resource_registry.build(parts.plugins, extending=extending, api=parts.extensions)
         more = [rule for extension in parts.extensions for rule in extension.policies()]
         lookup = lookup_in(parts.plugins)
-        self._policy = policy.configured(conf, declared.resources, lookup, more)
-        self._identity = identity.configured(conf, self._policy.is_admin)
-        identity.refuse_unserved(conf, [name for name in sockets if not _is_unix(sockets[name])])
+        self._policy = policy.make_policy(conf, declared.resources, lookup, more)
+        self._identity = identity.make_methods(conf, self._policy.is_admin)
+        identity.validate_listeners(conf, [name for name in sockets if not _is_unix(sockets[name])])
         self.collections = [each.collection for each in declared.resources]
         self.app = make_app(
             declared,
             parts.plugins,
             policy=self._policy,
             identity=self._identity,
-            bounds=bounds(conf),
+            limits=request_limits(conf),
+            subscribers=find_subscribers([parts.plugin, *parts.services]),
         )
 
     def look(self) -> None:
-        """Read rules and tokens again if their files changed; what is wrong is logged."""
+        """Reload rules and tokens if their files changed; log what is wrong."""
         for each in (self._policy, self._identity):
-            each.look()
+            each.reload_if_changed()
 
     def reload(self) -> None:
-        """Read rules and tokens again; what cannot be used stays as it was."""
+        """Reload rules and tokens; keep the former ones where a file is wrong."""
         for each in (self._policy, self._identity):
             try:
                 each.reload()
@@ -124,7 +126,7 @@ class ApiBundle:
 
 
 class ApiListener:
-    """Clients' way in: the API, if this server has one, and the probes of the process."""
+    """The HTTP listener: the API, if this server has one, and the health endpoints."""
 
     def __init__(self, parts: ServerComponents, sockets: Sockets, starting: Check) -> None:
         conf = parts.conf
@@ -147,7 +149,7 @@ class ApiListener:
         }
 
     def open(self) -> None:
-        """Answer clients from now on."""
+        """Start to serve clients."""
         served = "probes are" if self.api is None else "the API is"
         for name, server in self._servers.items():
             server.start()
@@ -155,28 +157,28 @@ class ApiListener:
         self._looking.start()
 
     def close(self, grace: float) -> None:
-        """Finish what is being answered within *grace* seconds, and answer no more."""
+        """Finish the requests in flight within *grace* seconds, and stop."""
         self._closed.set()
         for name, server in self._servers.items():
             if not server.stop(grace):
                 LOG.warning("requests on %s did not end within %g s", name, grace)
 
     def reload(self) -> None:
-        """Take over what can change while it runs."""
+        """Apply options that can change at run time."""
         if self.api is not None:
             self.api.reload()
 
     def _look(self) -> None:
-        """Notice changed files without a request: an operator waits for the log to say so."""
+        """Check for changed files without a request, so that the log reports them soon."""
         while self.api is not None and not self._closed.wait(LOOK_EVERY):
             self.api.look()
 
 
 class Listeners:
-    """All doors that the configuration opens; closed the other way round.
+    """All listeners of the configuration; closed in reverse order.
 
-    Entering it takes all addresses, and serves the probes.  Clients and agents are served from
-    :meth:`open` on.
+    Entering the context binds all addresses and serves the health endpoints. Clients and agents
+    are served from :meth:`open` on.
     """
 
     def __init__(
@@ -184,7 +186,7 @@ class Listeners:
     ) -> None:
         self._parts = parts
         self.starting = "it is starting"
-        """Why clients are not served yet."""
+        """Reason why clients are not served yet."""
         wanted = parts.conf.server.serve
         self.messages = AgentListener(parts, over) if "messages" in wanted else None
         self.clients = ApiListener(parts, sockets, lambda: self.starting)
@@ -204,13 +206,13 @@ class Listeners:
         self._stack.close()
 
     def open(self) -> None:
-        """Serve clients and agents from now on."""
+        """Start to serve clients and agents."""
         if self.messages is not None:
             self.messages.open()
         self.starting = ""
 
     def reload(self) -> None:
-        """Take over what can change while it runs."""
+        """Apply options that can change at run time."""
         self.clients.reload()
 
 

@@ -1,4 +1,4 @@
-"""``netfw-server``: the REST API for clients, and messages for agents, over one database."""
+"""``netfw-server``: the REST API for clients, and RPC for agents, over one database."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this is __main__
 PROGRAM = "netfw-server"
 PAUSE, SAID_AGAIN = 1.0, 60.0
-"""Seconds between looks at a database that is away, and between lines that say so."""
+"""Seconds between attempts to reach the database, and between log lines about it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until told to stop; 0 stopped, 1 it cannot serve, 2 wrongly configured."""
+    """Serve until stopped; return 0 stopped, 1 cannot serve, 2 wrong configuration."""
     parser = argparse.ArgumentParser(prog=PROGRAM, description="The server of netfw.")
     add_file_arguments(parser)
     parser.add_argument("--workers", type=_positive, help="processes, over what the files say")
     arguments = parser.parse_args(argv)
     files = file_arguments(arguments)
-    heritage = inherited()
-    if heritage is not None:
-        heritage.watch()
+    inheritance = inherited()
+    if inheritance is not None:
+        inheritance.watch()
 
-    def serve(conf: ConfigOpts, orders: DaemonControl) -> None:
+    def serve(conf: ConfigOpts, control: DaemonControl) -> None:
         workers = arguments.workers or conf.server.workers
-        if heritage is None and workers > 1:
-            _supervise(conf, orders, files, workers)
+        if inheritance is None and workers > 1:
+            _supervise(conf, control, files, workers)
         else:
-            _serve(conf, orders, heritage)
+            _serve(conf, control, inheritance)
 
     try:
         from netfw.cli.server.components import server_groups
@@ -65,10 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _serve(conf: ConfigOpts, orders: DaemonControl, heritage: InheritedSockets | None) -> None:
+def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSockets | None) -> None:
     """Serve in this process.
 
-    Whatever can be wrong in the configuration is found before the database is touched.
+    Configuration errors are found before the database is touched.
     """
     from netfw.cli.server.components import ServerComponents
     from netfw.cli.server.listeners import Listeners
@@ -76,48 +76,48 @@ def _serve(conf: ConfigOpts, orders: DaemonControl, heritage: InheritedSockets |
     tune_malloc()
     with ExitStack() as stack:
         parts = stack.enter_context(ServerComponents(conf))
-        if heritage is None:
+        if inheritance is None:
             sockets = stack.enter_context(_listening(conf))
         else:
-            sockets = heritage.sockets
-            heritage.on_lost = orders.stop.set
+            sockets = inheritance.sockets
+            inheritance.on_lost = control.stop.set
             for each in sockets.values():
                 stack.callback(each.close)
-        over = None if heritage is None else heritage.options
-        doors = stack.enter_context(Listeners(parts, sockets, over))
-        orders.on_reload = doors.reload
-        if _prepared(parts, orders, doors):
+        over = None if inheritance is None else inheritance.options
+        listeners = stack.enter_context(Listeners(parts, sockets, over))
+        control.on_reload = listeners.reload
+        if _prepared(parts, control, listeners):
             parts.begin()
-            doors.open()
+            listeners.open()
             freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)
-            orders.stop.wait()
+            control.stop.wait()
         LOG.info("%s ends, and finishes what it is at", PROGRAM)
     LOG.info("%s has ended", PROGRAM)
 
 
-def _prepared(parts: ServerComponents, orders: DaemonControl, doors: Listeners) -> bool:
-    """Prepare the database, waiting until it answers; ``False``: told to stop before.
+def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listeners) -> bool:
+    """Prepare the database, waiting until it answers; return ``False`` when stopped before.
 
-    :raises BackendBroken: its tables are not as they should be.
+    :raises BackendBroken: its schema is wrong.
     """
     told, told_at = "", 0.0
-    while not orders.stop.is_set():
+    while not control.stop.is_set():
         try:
             parts.prepare()
         except BackendUnavailable as exc:
-            doors.starting = str(exc)
+            listeners.starting = str(exc)
             if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
                 LOG.warning("%s: %s; waiting for it", parts.database, exc)
                 told, told_at = str(exc), time.monotonic()
-            orders.stop.wait(PAUSE)
+            control.stop.wait(PAUSE)
         else:
             return True
     return False
 
 
-def _supervise(conf: ConfigOpts, orders: DaemonControl, files: Sequence[str], count: int) -> None:
-    """Have *count* processes serve, on sockets that this one opens."""
+def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], count: int) -> None:
+    """Run *count* worker processes on sockets that this process opens."""
     from netfw.cli.server.listeners import transport_of
     from netfw.cli.server.metrics import SHARED
     from netfw.drivers.registry.local_host import LocalHostResources
@@ -131,23 +131,23 @@ def _supervise(conf: ConfigOpts, orders: DaemonControl, files: Sequence[str], co
         if "messages" in conf.server.serve:
             transport = transport_of(conf, stack.enter_context(LocalHostResources()))
             stack.callback(transport.close)
-            shared = transport.share()
+            shared = transport.share_address()
         _check(conf, sockets)
         command = [sys.executable, "-m", "netfw.cli.server.main", *files]
         workers = PreforkSupervisor(command, count, sockets, shared)
-        orders.on_reload = workers.reload
+        control.on_reload = workers.reload
         LOG.info("%s %s has %d workers", PROGRAM, version("netfw"), count)
-        workers.run(orders.stop, grace=conf.server.graceful_stop + 5)
+        workers.run(control.stop, grace=conf.server.graceful_stop + 5)
     LOG.info("%s has ended", PROGRAM)
 
 
 def _check(conf: ConfigOpts, sockets: Sockets) -> None:
-    """Find what no worker could serve with, and bring an SQLite file forward once for all.
+    """Find configuration errors once for all workers, and migrate an SQLite file.
 
-    Workers wait for a database that is away, and answer probes meanwhile.
+    Workers wait for a database that is away, and serve the health endpoints meanwhile.
 
-    :raises ConfigError: what is configured cannot be.
-    :raises BackendBroken: the tables are not as they should be.
+    :raises ConfigError: the configuration is not possible.
+    :raises BackendBroken: the schema is wrong.
     """
     from netfw.cli.server.components import ServerComponents
     from netfw.cli.server.listeners import ApiBundle
@@ -163,15 +163,15 @@ def _check(conf: ConfigOpts, sockets: Sockets) -> None:
 
 @contextmanager
 def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
-    """The sockets of the API, or, where it is not served, of the probes; removed at the end.
+    """Yield the sockets of the API, or of the health endpoints alone; remove them at the end.
 
-    :raises ConfigError: one cannot be.
+    :raises ConfigError: a socket cannot be opened.
     """
     from netfw.http.listen_sockets import removal
-    from netfw.server.api.config import listening
+    from netfw.server.api.config import open_sockets
 
     with ExitStack() as stack:
-        sockets = listening(conf, needed="api" in conf.server.serve)
+        sockets = open_sockets(conf, needed="api" in conf.server.serve)
         for each in sockets.values():
             stack.callback(each.close)
         if conf.api.socket in sockets:

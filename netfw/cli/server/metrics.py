@@ -1,4 +1,4 @@
-"""What the server counts, in the form that Prometheus reads."""
+"""Metrics of the server in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable that names the folder in which several processes count together."""
+"""Environment variable with the directory in which several processes share counters."""
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 State = Callable[[], Mapping[str, float]]
-"""What there is now, such as agents that are alive, by the name of its gauge."""
+"""Gauges by name, such as the number of live agents."""
 
 
 class Metrics:
-    """Counts requests, and asks for the state of things when somebody reads them."""
+    """Request counters, and gauges that are read at each scrape."""
 
     def __init__(self, collections: Collection[str], state: State) -> None:
         self._registry = CollectorRegistry()
@@ -54,7 +54,7 @@ class Metrics:
         self._gauges: dict[str, Gauge] = {}
 
     def counting(self, app: WSGIApplication) -> WSGIApplication:
-        """*app*, whose requests are counted."""
+        """Wrap *app* so that its requests are counted."""
 
         def counted(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
             began, statuses = time.perf_counter(), ["500"]
@@ -73,7 +73,7 @@ class Metrics:
         return counted
 
     def text(self) -> bytes:
-        """All of it, for whoever collects."""
+        """Render all metrics."""
         try:
             for name, value in self._state().items():
                 self._gauge(name).set(value)
@@ -86,7 +86,7 @@ class Metrics:
         return generate_latest(together)
 
     def _labels(self, environ: WSGIEnvironment) -> tuple[str, str]:
-        """Words of which there are few, whatever strangers ask for."""
+        """Return labels of bounded cardinality, whatever path is requested."""
         method = environ.get("REQUEST_METHOD", "")
         method = method if method in {"GET", "POST", "PUT", "DELETE", "HEAD"} else "other"
         steps = environ.get("PATH_INFO", "").split("/")

@@ -7,74 +7,59 @@ entry is removed by sending back the very bytes that named it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 
 from netfw.linux.conntrack.entry import Connection, Entry, Flow
-
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x01, 0x04, 0x300
+from netfw.linux.netlink.messages import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    parse_attributes,
+    render_attribute,
+    render_message,
+)
 
 _SUBSYSTEM = 1 << 8
-_NEW, _GET, _DELETE = _SUBSYSTEM, _SUBSYSTEM | 1, _SUBSYSTEM | 2
+_GET, _DELETE = _SUBSYSTEM | 1, _SUBSYSTEM | 2
 _NESTED = 0x8000
-_TYPE = 0x3FFF
 
 _ORIGINAL, _REPLY, _STATUS, _TIMEOUT, _MARK, _ID, _ZONE, _MARK_MASK = 1, 2, 3, 7, 8, 12, 18, 21
 _TUPLE_IP, _TUPLE_PROTO, _TUPLE_ZONE = 1, 2, 3
 _V4_SOURCE, _V4_DESTINATION, _V6_SOURCE, _V6_DESTINATION = 1, 2, 3, 4
 _PROTOCOL, _SOURCE_PORT, _DESTINATION_PORT = 1, 2, 3
 
-_HEADER = struct.Struct("=IHHII")
 _GENERIC = struct.Struct("=BBH")
-_ATTRIBUTE = struct.Struct("=HH")
 
 
 def dump_request(sequence: int, family: int, mark: tuple[int, int] | None) -> bytes:
     """Ask for all entries of an address family (0: all), or those with *mark* (value, mask)."""
     body = _GENERIC.pack(family, 0, 0)
     if mark is not None:
-        body += _attribute(_MARK, struct.pack(">I", mark[0]))
-        body += _attribute(_MARK_MASK, struct.pack(">I", mark[1]))
-    return _message(_GET, NLM_F_REQUEST | NLM_F_DUMP, sequence, body)
+        body += render_attribute(_MARK, struct.pack(">I", mark[0]))
+        body += render_attribute(_MARK_MASK, struct.pack(">I", mark[1]))
+    return render_message(_GET, NLM_F_DUMP, sequence, body)
 
 
 def delete_request(sequence: int, entry: Entry) -> bytes:
     """Ask for the removal of exactly this entry, not of a successor with the same addresses."""
-    body = _GENERIC.pack(entry.address_family, 0, 0) + _attribute(_ORIGINAL | _NESTED, entry.raw)
+    body = _GENERIC.pack(entry.address_family, 0, 0) + render_attribute(
+        _ORIGINAL | _NESTED, entry.raw
+    )
     # A zone of the original direction alone is among the bytes; saying it twice is refused.
-    if entry.connection.zone and _TUPLE_ZONE not in _attributes(memoryview(entry.raw)):
-        body += _attribute(_ZONE, struct.pack(">H", entry.connection.zone))
-    body += _attribute(_ID, struct.pack(">I", entry.id))
-    return _message(_DELETE, NLM_F_REQUEST | NLM_F_ACK, sequence, body)
-
-
-def messages(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
-    """The messages in a datagram: type, sequence number, body."""
-    view, at = memoryview(data), 0
-    while at + _HEADER.size <= len(data):
-        length, kind, _, sequence, _ = _HEADER.unpack_from(data, at)
-        yield kind, sequence, view[at + _HEADER.size : at + length]
-        at += _aligned(length)
-
-
-def error_number(body: memoryview) -> int:
-    """What an error or final message says: 0 for success, else an errno."""
-    return -int(struct.unpack_from("=i", body)[0]) if len(body) >= 4 else 0
-
-
-def is_entry(kind: int) -> bool:
-    return kind == _NEW
+    if entry.connection.zone and _TUPLE_ZONE not in parse_attributes(memoryview(entry.raw)):
+        body += render_attribute(_ZONE, struct.pack(">H", entry.connection.zone))
+    body += render_attribute(_ID, struct.pack(">I", entry.id))
+    return render_message(_DELETE, NLM_F_ACK, sequence, body)
 
 
 def decode_entry(body: memoryview) -> Entry:
     """The entry in the body of a message."""
-    attributes = _attributes(body[_GENERIC.size :])
+    attributes = parse_attributes(body[_GENERIC.size :])
     raw = attributes[_ORIGINAL]
-    original = _attributes(raw)
+    original = parse_attributes(raw)
     zone = attributes.get(_ZONE) or original.get(_TUPLE_ZONE)
     connection = Connection(
         original=_flow(original),
-        reply=_flow(_attributes(attributes[_REPLY])),
+        reply=_flow(parse_attributes(attributes[_REPLY])),
         mark=_number(attributes.get(_MARK)),
         zone=_number(zone),
         status=_number(attributes.get(_STATUS)),
@@ -84,8 +69,8 @@ def decode_entry(body: memoryview) -> Entry:
 
 
 def _flow(attributes: dict[int, memoryview]) -> Flow:
-    addresses = _attributes(attributes[_TUPLE_IP])
-    protocol = _attributes(attributes[_TUPLE_PROTO])
+    addresses = parse_attributes(attributes[_TUPLE_IP])
+    protocol = parse_attributes(attributes[_TUPLE_PROTO])
     source: IPv4Address | IPv6Address
     destination: IPv4Address | IPv6Address
     if _V4_SOURCE in addresses:
@@ -107,27 +92,3 @@ def _flow(attributes: dict[int, memoryview]) -> Flow:
 
 def _number(value: memoryview | None) -> int:
     return 0 if value is None else int.from_bytes(value, "big")
-
-
-def _attributes(data: memoryview) -> dict[int, memoryview]:
-    found, at = {}, 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        if length < _ATTRIBUTE.size:
-            break
-        found[kind & _TYPE] = data[at + _ATTRIBUTE.size : at + length]
-        at += _aligned(length)
-    return found
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    padding = b"\0" * (_aligned(len(value)) - len(value))
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + padding
-
-
-def _message(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
-    return _HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body
-
-
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3

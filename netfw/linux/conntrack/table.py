@@ -5,18 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Container, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
-from netfw.errors import BackendError, BackendUnavailable, NetfwError
+from netfw.errors import BackendError, BackendUnavailable
 from netfw.linux.conntrack import codec
 from netfw.linux.conntrack.entry import Connection, Entry, Filter
 from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
 
 _NETLINK_NETFILTER = 12
-_BUFFER = 1 << 20
+_RECEIVE_BUFFER = 1 << 20
 _BATCH = 64
 _FAMILIES = {None: 0, 4: socket.AF_INET, 6: socket.AF_INET6}
 _ALL = Filter()
@@ -32,14 +33,18 @@ class Conntrack:
     """
 
     def __init__(self, namespace: Namespace = None, *, timeout: float = 10.0) -> None:
-        self._sequence = count(1)
+
+        def open_socket() -> RawNetlinkSocket:
+            return RawNetlinkSocket(
+                _NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout
+            )
+
         try:
-            self._socket = _open() if namespace is None else run_in(namespace, _open)
+            self._netlink = open_socket() if namespace is None else run_in(namespace, open_socket)
         except OSError as error:
             raise error_from_errno(
                 error.errno or 0, "opening a conntrack socket", str(error)
             ) from error
-        self._socket.settimeout(timeout)
 
     def connections(self, wanted: Filter = _ALL) -> tuple[Connection, ...]:
         """The connections that *wanted* means.
@@ -62,7 +67,7 @@ class Conntrack:
         return sum(map(self._delete, batches))
 
     def close(self) -> None:
-        self._socket.close()
+        self._netlink.close()
 
     def __enter__(self) -> Self:
         return self
@@ -72,63 +77,44 @@ class Conntrack:
 
     def _entries(self, wanted: Filter) -> Iterator[Entry]:
         mark = None if wanted.mark is None else (wanted.mark, wanted.mark_mask)
-        sequence = next(self._sequence)
-        found: dict[tuple[int, bytes], Entry] = {}
-        self._send(codec.dump_request(sequence, _FAMILIES[wanted.family], mark))
-        for kind, body in self._answers({sequence}):
-            if codec.is_entry(kind):
-                entry = codec.decode_entry(body)
-                # The kernel may show an entry twice when the table changes under its hands.
-                found[entry.id, entry.raw] = entry
-            else:
-                _check(codec.error_number(body))
-                break
-        return (entry for entry in found.values() if wanted.takes(entry.connection))
+        sequence = self._netlink.next_sequence()
+        entries: dict[tuple[int, bytes], Entry] = {}
+        with _translate_errors():
+            self._netlink.send(codec.dump_request(sequence, _FAMILIES[wanted.family], mark))
+            for message in self._netlink.replies({sequence}):
+                if message.is_final:
+                    _check(message.error_number)
+                    break
+                entry = codec.decode_entry(message.body)
+                # The kernel may list an entry twice when the table changes meanwhile.
+                entries[entry.id, entry.raw] = entry
+        return (entry for entry in entries.values() if wanted.takes(entry.connection))
 
     def _delete(self, entries: Sequence[Entry]) -> int:
-        requests = {next(self._sequence): entry for entry in entries}
-        self._send(b"".join(codec.delete_request(*request) for request in requests.items()))
+        requests = {self._netlink.next_sequence(): entry for entry in entries}
         removed, left = 0, len(requests)
-        for _, body in self._answers(requests.keys()):
-            number = codec.error_number(body)
-            if number != errno.ENOENT:
-                _check(number)
-                removed += 1
-            left -= 1
-            if not left:
-                break
+        with _translate_errors():
+            self._netlink.send(
+                b"".join(codec.delete_request(*request) for request in requests.items())
+            )
+            for message in self._netlink.replies(requests.keys()):
+                if message.error_number != errno.ENOENT:
+                    _check(message.error_number)
+                    removed += 1
+                left -= 1
+                if not left:
+                    break
         return removed
 
-    def _send(self, data: bytes) -> None:
-        try:
-            self._socket.send(data)
-        except OSError as error:
-            raise _translated(error) from error
 
-    def _answers(self, sequences: Container[int]) -> Iterator[tuple[int, memoryview]]:
-        """What the kernel answers to *sequences*; left-overs of abandoned requests are skipped."""
-        while True:
-            try:
-                data = self._socket.recv(_BUFFER)
-            except OSError as error:
-                raise _translated(error) from error
-            for kind, sequence, body in codec.messages(data):
-                if sequence in sequences:
-                    yield kind, body
-
-
-def _open() -> socket.socket:
-    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC,
-                           _NETLINK_NETFILTER)  # fmt: skip
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-    opened.bind((0, 0))
-    return opened
-
-
-def _translated(error: OSError) -> NetfwError:
-    if isinstance(error, TimeoutError):
-        return BackendUnavailable("conntrack: the kernel did not answer in time")
-    return error_from_errno(error.errno or 0, "conntrack", str(error))
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise BackendUnavailable("conntrack: the kernel did not answer in time") from error
+    except OSError as error:
+        raise error_from_errno(error.errno or 0, "conntrack", str(error)) from error
 
 
 def _check(number: int) -> None:

@@ -1,6 +1,6 @@
-"""Which bridge each device is on, and nothing else of it.
+"""Bridge ports: the master of each device, and nothing else of it.
 
-Reading whole devices costs a hundred times as much, and a firewall asks for hundreds at once.
+Reading whole devices costs a hundred times as much, and a firewall reads hundreds at once.
 """
 
 from __future__ import annotations
@@ -11,28 +11,25 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netlink.messages import NLM_F_DUMP, parse_attributes, render_attribute
+from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
 
-_ROUTE = 0
-_GET_LINK, _NEW_LINK, _ERROR, _DONE = 18, 16, 2, 3
-_REQUEST, _DUMP = 0x1, 0x300
+_GET_LINK = 18
 _NAME, _MASTER, _EXTENT = 3, 10, 29
 _SKIP_STATISTICS = 8
-_TYPE = 0x3FFF
-_BUFFER = 1 << 18
+_RECEIVE_BUFFER = 1 << 18
 _TIMEOUT = 10.0
 _ABSENT = frozenset({19, 22, 34, 2})
-"""ENODEV and what else the kernel says of a name that no device has."""
+"""ENODEV, and the other errors of the kernel for a name that no device has."""
 
-_HEADER = struct.Struct("=IHHII")
 _INFO = struct.Struct("=BxHiII")
-_ATTRIBUTE = struct.Struct("=HH")
 
 
 def read_bridge_masters(
     names: Iterable[str] | None = None, namespace: Namespace = None
 ) -> dict[str, str | None]:
-    """The devices called *names* (None: all) that there are, each with what it is a port of.
+    """Return the devices called *names* (None: all) that exist, each with its master.
 
     :raises NotFound: there is no such namespace.
     :raises BackendError: the kernel does not answer.
@@ -45,19 +42,17 @@ def read_bridge_masters(
 
 
 def _read(names: tuple[str, ...] | None) -> dict[str, str | None]:
-    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, _ROUTE) as wire:
-        wire.settimeout(_TIMEOUT)
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        wire.bind((0, 0))
+    with RawNetlinkSocket(
+        socket.NETLINK_ROUTE, receive_buffer=_RECEIVE_BUFFER, timeout=_TIMEOUT
+    ) as netlink:
         if names is None:
-            found = list(_ask(wire, _DUMP))
+            links = list(_request_links(netlink, NLM_F_DUMP))
         else:
-            found = [each for name in names for each in _ask(wire, 0, name)]
-    by_index = {index: name for index, name, _ in found}
+            links = [link for name in names for link in _request_links(netlink, 0, name)]
+    by_index = {index: name for index, name, _ in links}
     return {
         name: None if not master else by_index.get(master) or _name_of(master)
-        for _, name, master in found
+        for _, name, master in links
     }
 
 
@@ -68,48 +63,29 @@ def _name_of(index: int) -> str | None:
         return None
 
 
-def _ask(wire: socket.socket, flags: int, name: str = "") -> Iterator[tuple[int, str, int]]:
-    """The devices that the kernel tells of: index, name, index of the master or 0."""
-    body = _INFO.pack(0, 0, 0, 0, 0) + _attribute(_EXTENT, struct.pack("=I", _SKIP_STATISTICS))
+def _request_links(
+    netlink: RawNetlinkSocket, flags: int, name: str = ""
+) -> Iterator[tuple[int, str, int]]:
+    """Yield index, name, and index of the master or 0: of all devices, or of one if it exists."""
+    body = _INFO.pack(0, 0, 0, 0, 0)
+    body += render_attribute(_EXTENT, struct.pack("=I", _SKIP_STATISTICS))
     if name:
-        body += _attribute(_NAME, name.encode() + b"\0")
-    wire.send(_HEADER.pack(_HEADER.size + len(body), _GET_LINK, _REQUEST | flags, 1, 0) + body)
-    while True:
-        data = wire.recv(_BUFFER)
-        at = 0
-        while at + _HEADER.size <= len(data):
-            length, kind, _, _, _ = _HEADER.unpack_from(data, at)
-            part = memoryview(data)[at + _HEADER.size : at + length]
-            at += length + 3 & ~3
-            if kind == _NEW_LINK:
-                yield _link(part)
-                if not flags:
-                    return
-            elif kind == _DONE:
-                return
-            elif kind == _ERROR:
-                number = -struct.unpack_from("=i", part)[0]
-                if number not in _ABSENT:
-                    raise OSError(number, os.strerror(number))
-                return
+        body += render_attribute(_NAME, name.encode() + b"\0")
+    sequence = netlink.request(_GET_LINK, body, flags)
+    for message in netlink.replies({sequence}):
+        if message.is_final:
+            number = message.error_number
+            if number and number not in _ABSENT:
+                raise OSError(number, os.strerror(number))
+            return
+        yield _parse_link(message.body)
+        if not flags:
+            return
 
 
-def _link(part: memoryview) -> tuple[int, str, int]:
-    index = _INFO.unpack_from(part)[2]
-    name, master, at = "", 0, _INFO.size
-    while at + _ATTRIBUTE.size <= len(part):
-        length, kind = _ATTRIBUTE.unpack_from(part, at)
-        if length < _ATTRIBUTE.size:
-            break
-        value = part[at + _ATTRIBUTE.size : at + length]
-        if kind & _TYPE == _NAME:
-            name = bytes(value).rstrip(b"\0").decode(errors="backslashreplace")
-        elif kind & _TYPE == _MASTER:
-            master = int(struct.unpack("=I", value)[0])
-        at += length + 3 & ~3
-    return index, name, master
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    padding = b"\0" * (-len(value) % 4)
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + padding
+def _parse_link(body: memoryview) -> tuple[int, str, int]:
+    index = _INFO.unpack_from(body)[2]
+    attributes = parse_attributes(body[_INFO.size :])
+    name = bytes(attributes.get(_NAME, b"")).rstrip(b"\0").decode(errors="backslashreplace")
+    master = attributes.get(_MASTER)
+    return index, name, 0 if master is None else int(struct.unpack("=I", master)[0])

@@ -17,9 +17,8 @@ from netfw.linux.ip import netlink_decode, netlink_encode
 from netfw.linux.ip.execute import Applied, execute
 from netfw.linux.ip.ipv6 import why_no_ipv6_here
 from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, Request
-from netfw.linux.ip.operations import DelAddress, NetworkOperation
-from netfw.linux.ip.plan import plan_addresses
-from netfw.linux.ip.values import MAIN_TABLE, Address, FoundAddress, Link, Neighbour, Route, Rule
+from netfw.linux.ip.operations import NetworkOperation
+from netfw.linux.ip.values import MAIN_TABLE, FoundAddress, Link, Neighbour, Route, Rule
 from netfw.linux.netns import Namespace
 
 T = TypeVar("T")
@@ -151,19 +150,6 @@ class NetlinkClient:
             return _kept(messages, netlink_decode.neighbour, netlink)
 
         return tuple(self._read("ip neighbour show", read))
-
-    def converge_addresses(self, device: str, wanted: Iterable[Address]) -> tuple[Address, ...]:
-        """Make the permanent addresses of *device* equal to *wanted*; those that are gone now.
-
-        Whoever wants the connections of such addresses forgotten passes the result on.
-
-        :raises NotFound: there is no such device.
-        """
-        want = tuple(wanted)
-        kept = {address.interface.ip for address in want}
-        done = self.apply(plan_addresses(want, self.addresses(device))).done
-        removed = (operation.address for operation in done if isinstance(operation, DelAddress))
-        return tuple(address for address in removed if address.interface.ip not in kept)
 
     def _read(self, what: str, read: Callable[[Netlink], T]) -> T:
         try:

@@ -13,10 +13,21 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
+
+from netfw.linux.netlink.messages import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    NetlinkMessage,
+    parse_messages,
+)
+from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 
 NEW_LINK, DEL_LINK, GET_LINK, SET_LINK = 16, 17, 18, 19
 NEW_ADDRESS, DEL_ADDRESS, GET_ADDRESS = 20, 21, 22
@@ -24,18 +35,8 @@ NEW_ROUTE, DEL_ROUTE, GET_ROUTE = 24, 25, 26
 NEW_NEIGHBOUR, DEL_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
 NEW_RULE, DEL_RULE, GET_RULE = 32, 33, 34
 
-REMOVALS = frozenset({DEL_LINK, DEL_ADDRESS, DEL_ROUTE, DEL_NEIGHBOUR, DEL_RULE})
-
 REPLACE, EXCLUSIVE, CREATE = 0x100, 0x200, 0x400
 
-_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
-_DUMP_INTERRUPTED, _CAPPED, _ACK_ATTRIBUTES = 0x10, 0x100, 0x200
-_ERROR, _DONE = 2, 3
-_HEADER = struct.Struct("=IHHII")
-_SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT = 270, 10, 11, 12
-_FORCED_BUFFER = 33
-_MESSAGE_ATTRIBUTE = 1
-_BUFFER = 1 << 17
 _TIMEOUT = 30.0
 _DUMP_ATTEMPTS = 10
 
@@ -61,41 +62,22 @@ class Request:
 class Netlink:
     """The calling thread's conversation with the kernel, in the namespace it is in now.
 
-    :param groups: bits of the multicast groups to listen to.
     :raises KernelRefusal: no such socket here.
     """
 
-    def __init__(self, groups: int = 0) -> None:
+    def __init__(self) -> None:
         # Importing pyroute2 takes 200 ms; only who speaks netlink pays for it.
         from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
         self._marshal: Any = MarshalRtnl()
         self._owner = threading.current_thread()
-        self._sequence = 0
         try:
-            self._socket = socket.socket(
-                socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
-            )
+            self._netlink = RawNetlinkSocket(socket.NETLINK_ROUTE, strict=True, timeout=_TIMEOUT)
         except OSError as error:
             raise NetlinkError(error.errno or 0, str(error)) from error
-        for option in (_CAP_ACK, _EXT_ACK, _STRICT):
-            self._socket.setsockopt(_SOL_NETLINK, option, 1)
-        self._socket.bind((0, groups))
-        self._socket.settimeout(_TIMEOUT)
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
 
     def close(self) -> None:
-        self._socket.close()
-
-    def set_buffer(self, size: int) -> None:
-        """How many bytes of announcements the kernel keeps before it drops some."""
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, _FORCED_BUFFER, size)
-        except PermissionError:
-            # Root of a user namespace only: the machine's limit applies.
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        self._netlink.close()
 
     def send(self, request: Request) -> None:
         """Have one thing done.
@@ -103,11 +85,12 @@ class Netlink:
         :raises KernelRefusal: the kernel would not.
         """
         self._check_owner()
-        self._put(request, _ACK)
-        for kind, flags, body in self._answers():
-            if kind == _ERROR:
-                _raise_error(kind, flags, body)
-                return
+        sequence = self._put(request, NLM_F_ACK)
+        while True:
+            for message in self._replies(self._receive(), sequence):
+                if message.kind == NLMSG_ERROR:
+                    _raise_error(message)
+                    return
 
     def dump(self, request: Request) -> list[Any]:
         """Read a table: pyroute2 messages.  What changes during the reading is read again.
@@ -116,10 +99,10 @@ class Netlink:
         """
         self._check_owner()
         for _ in range(_DUMP_ATTEMPTS):
-            self._put(request, _DUMP)
-            found: list[Any] = []
-            if self._collect(found):
-                return found
+            sequence = self._put(request, NLM_F_DUMP)
+            entries: list[Any] = []
+            if self._collect(entries, sequence):
+                return entries
         raise NetlinkError(errno.EAGAIN, "the table changed faster than it could be read")
 
     def get(self, request: Request) -> list[Any]:
@@ -128,18 +111,18 @@ class Netlink:
         :raises KernelRefusal: there is no such thing.
         """
         self._check_owner()
-        self._put(request, _ACK)
-        found: list[Any] = []
+        sequence = self._put(request, NLM_F_ACK)
+        entries: list[Any] = []
         while True:
             data = self._receive()
-            answers = list(_messages(data, self._sequence))
-            done = [answer for answer in answers if answer[0] == _ERROR]
-            for answer in done:
-                _raise_error(*answer)
-            if len(done) < len(answers):  # pyroute2 stumbles over some errors: never show it one
-                found.extend(message for message in self._marshal.parse(data) if _is_entry(message))
-            if done:
-                return found
+            replies = self._replies(data, sequence)
+            final = [reply for reply in replies if reply.kind == NLMSG_ERROR]
+            for reply in final:
+                _raise_error(reply)
+            if len(final) < len(replies):  # pyroute2 cannot parse some errors
+                entries.extend(filter(_is_entry, self._marshal.parse(data)))
+            if final:
+                return entries
 
     def index(self, device: str) -> int:
         """The number of *device* within this namespace.
@@ -160,68 +143,46 @@ class Netlink:
         except OSError:
             return None
 
-    def receive(self) -> list[Any]:
-        """What a multicast group announced: pyroute2 messages.
-
-        :raises OSError: ENOBUFS when announcements were lost.
-        """
-        self._check_owner()
-        return list(self._marshal.parse(self._socket.recv(_BUFFER)))
-
-    def drain(self) -> None:
-        """Throw away what was announced so far."""
-        self._check_owner()
-        self._socket.settimeout(0)
-        try:
-            while True:
-                self._drop_one()
-        except BlockingIOError:
-            self._socket.settimeout(_TIMEOUT)
-
-    def _drop_one(self) -> None:
-        try:
-            self._socket.recv(_BUFFER)
-        except OSError as error:
-            if error.errno != errno.ENOBUFS:
-                raise
-
-    def _collect(self, found: list[Any]) -> bool:
-        """Read the answers to a dump; False when it was interrupted by a change."""
+    def _collect(self, entries: list[Any], sequence: int) -> bool:
+        """Read the replies to a dump; return False when it was interrupted by a change."""
         whole = True
         while True:
             data = self._receive()
-            found.extend(message for message in self._marshal.parse(data) if _is_entry(message))
-            for kind, flags, body in _messages(data, self._sequence):
-                whole = whole and not flags & _DUMP_INTERRUPTED
-                if kind in (_ERROR, _DONE):
-                    _raise_error(kind, flags, body)
+            entries.extend(filter(_is_entry, self._marshal.parse(data)))
+            for reply in self._replies(data, sequence):
+                whole = whole and not reply.flags & NLM_F_DUMP_INTR
+                if reply.is_final:
+                    _raise_error(reply)
                     return whole
 
-    def _put(self, request: Request, flags: int) -> None:
-        self._sequence += 1
+    def _put(self, request: Request, flags: int) -> int:
+        """Send *request*; return its sequence number."""
+        sequence = self._netlink.next_sequence()
         message = self._marshal.msg_map[request.kind]()
         for name, value in request.fields.items():
             message[name] = value
         message["attrs"] = list(request.attributes)
         header = message["header"]
         header["type"] = request.kind
-        header["flags"] = request.flags | flags | _REQUEST
-        header["sequence_number"] = self._sequence
+        header["flags"] = request.flags | flags | NLM_F_REQUEST
+        header["sequence_number"] = sequence
         try:
             message.encode()
-            self._socket.send(message.data)
+            self._netlink.send(message.data)
         except struct.error as error:
             raise NetlinkError(errno.EINVAL, f"a number is out of range: {error}") from error
         except OSError as error:
             raise NetlinkError(error.errno or 0, str(error)) from error
+        return sequence
 
-    def _answers(self) -> Iterator[tuple[int, int, bytes]]:
-        while True:
-            yield from _messages(self._receive(), self._sequence)
+    @staticmethod
+    def _replies(data: bytes, sequence: int) -> list[NetlinkMessage]:
+        """Return the messages of *data* that answer the request *sequence*."""
+        return [message for message in parse_messages(data) if message.sequence == sequence]
 
     def _receive(self) -> bytes:
         try:
-            return self._socket.recv(_BUFFER)
+            return self._netlink.receive()
         except TimeoutError as error:
             raise NetlinkError(errno.EAGAIN, f"no answer in {_TIMEOUT:.0f} s") from error
         except OSError as error:
@@ -235,47 +196,11 @@ class Netlink:
             )
 
 
-def _messages(data: bytes, sequence: int) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, flags and body of the messages that answer request number *sequence*."""
-    offset = 0
-    while offset + _HEADER.size <= len(data):
-        length, kind, flags, number, _port = _HEADER.unpack_from(data, offset)
-        if number == sequence:
-            yield kind, flags, data[offset + _HEADER.size : offset + length]
-        offset += (length + 3) & ~3
-
-
 def _is_entry(message: Any) -> bool:
     return bool(message["header"]["type"] >= NEW_LINK)
 
 
-def _raise_error(kind: int, flags: int, body: bytes) -> None:
-    """Raise what an acknowledgement says; nothing when it says that all is well."""
-    if len(body) < 4:
-        return
-    (number,) = struct.unpack_from("=i", body)
-    if number:
-        raise NetlinkError(-number, _words(kind, flags, body))
-
-
-def _words(kind: int, flags: int, body: bytes) -> str:
-    """The kernel's explanation in an extended acknowledgement, if it gives one."""
-    if not flags & _ACK_ATTRIBUTES:
-        return ""
-    offset = 4 if kind == _DONE else _end_of_echo(flags, body)
-    while offset + 4 <= len(body):
-        size, attribute = struct.unpack_from("=HH", body, offset)
-        if size < 4:
-            break
-        if attribute == _MESSAGE_ATTRIBUTE:
-            return body[offset + 4 : offset + size].rstrip(b"\0").decode(errors="replace")
-        offset += (size + 3) & ~3
-    return ""
-
-
-def _end_of_echo(flags: int, body: bytes) -> int:
-    """Where the request that an error repeats ends: its header alone, or all of it."""
-    if flags & _CAPPED:
-        return 4 + _HEADER.size
-    (length,) = struct.unpack_from("=I", body, 4)
-    return 4 + ((int(length) + 3) & ~3)
+def _raise_error(reply: NetlinkMessage) -> None:
+    """Raise the error of a final message; return if it reports success."""
+    if number := reply.error_number:
+        raise NetlinkError(number, reply.error_text)

@@ -5,9 +5,7 @@ from netfw.ovs.openflow.encode import Encoded, encode_flows
 from netfw.ovs.openflow.errors import OpenFlowError
 from netfw.ovs.openflow.flow_cache import Drift, FlowCache, FlowGroup, FlowPlan, group_of
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges, difference
-from netfw.ovs.openflow.meter import MeterLimit
 from netfw.ovs.openflow.mirror import FlowMirror
-from netfw.ovs.openflow.packet import PacketIn
 
 __all__ = [
     "EVERYBODY",
@@ -19,10 +17,8 @@ __all__ = [
     "FlowGroup",
     "FlowMirror",
     "FlowPlan",
-    "MeterLimit",
     "OpenFlow",
     "OpenFlowError",
-    "PacketIn",
     "difference",
     "encode_flows",
     "group_of",

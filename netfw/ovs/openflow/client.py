@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from netfw.errors import BackendError
-from netfw.flows import Action
-from netfw.flows.port import CONTROLLER
-from netfw.ovs.openflow import messages, meter, packet
+from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.bundle import Bundles
 from netfw.ovs.openflow.connection import Connection
 from netfw.ovs.openflow.encode import Key, State
 from netfw.ovs.openflow.flow_diff import EVERYBODY, CookieSpace, FlowChanges
 from netfw.ovs.openflow.messages import Message, Type
-from netfw.ovs.openflow.meter import MeterLimit
-from netfw.ovs.openflow.packet import PacketIn
 
 
 class OpenFlow:
@@ -29,13 +25,9 @@ class OpenFlow:
     4. Several clients, to one or many switches, do not know of each other.
     """
 
-    def __init__(
-        self, target: str, *, timeout: float = 10.0, probe: float = 5.0, controller_id: int = 0
-    ) -> None:
+    def __init__(self, target: str, *, timeout: float = 10.0, probe: float = 5.0) -> None:
         self.connection = Connection(target, timeout=timeout, probe=probe)
         self._bundles = Bundles(self.connection)
-        self._controller_id = controller_id
-        self._fragments = packet.AS_WITHOUT_PORTS
 
     def close(self) -> None:
         """End the connection and the thread; the switch keeps everything."""
@@ -94,56 +86,18 @@ class OpenFlow:
         """Whether *xid* belongs to the latest commit, and that told *who*, or will."""
         return self._bundles.is_by(who, xid)
 
-    def send_packet(self, data: bytes, *actions: Action, in_port: int = CONTROLLER) -> None:
-        """Do *actions* with the packet *data*, as if it had come in by *in_port*."""
-        xid = self.connection.next_xid()
-        self.connection.send(packet.packet_out(xid, data, actions, in_port))
-
-    def on_packet(self, listener: Callable[[PacketIn], None]) -> None:
-        """Give *listener* every packet that a flow sends to the controller, from now on."""
-
-        def received(message: Message) -> None:
-            listener(packet.read_packet_in(message))
-
-        def connected(up: bool) -> None:
-            if up:
-                xid = self.connection.next_xid()
-                wanted = packet.want_packets(xid, self._controller_id, self._fragments)
-                self.connection.send(wanted)
-
-        self.connection.on_message(Type.PACKET_IN, received)
-        self.connection.on_state(connected)
-
     def match_first_fragments(self) -> None:
         """From now on have first fragments matched by their ports and ICMP types.
 
         Else none has any, and whoever cuts a packet into pieces gets it past all flows about them.
         """
-        self._fragments = packet.AS_THEY_ARE
 
         def connected(up: bool) -> None:
             if up:
                 xid = self.connection.next_xid()
-                self.connection.send(packet.configure(xid, self._fragments))
+                self.connection.send(messages.match_first_fragments(xid))
 
         self.connection.on_state(connected)
-
-    def meters(self) -> Mapping[int, MeterLimit]:
-        """The meters of the switch, by number."""
-        xid = self.connection.next_xid()
-        parts = self.connection.request(xid, meter.meter_dump(xid))
-        with _reading():
-            found = [limit for part in parts for limit in meter.read_meters(part.data)]
-        return {limit.id: limit for limit in found}
-
-    def put_meter(self, limit: MeterLimit) -> None:
-        """Make the meter exist with this limit, new or changed."""
-        command = meter.MODIFY if limit.id in self.meters() else meter.ADD
-        self._confirmed(meter.meter_mod(self.connection.next_xid(), command, limit))
-
-    def drop_meter(self, number: int) -> None:
-        """Make the meter not exist; flows that use it go with it."""
-        self._confirmed(meter.meter_delete(self.connection.next_xid(), number))
 
     def flush_zone(self, zone: int) -> None:
         """Forget all connections of *zone*, as connection tracking calls it.

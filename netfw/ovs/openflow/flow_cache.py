@@ -76,11 +76,6 @@ class FlowPlan:
         refused = (f"refuse {owner}: {why}" for owner, why in self.refused.items())
         return "\n".join((*self.changes.lines(), *refused))
 
-    def owners_of(self, flow: Flow) -> frozenset[Owner]:
-        """Who wants *flow*."""
-        (key,) = encode_flows([flow])
-        return frozenset(owner for owner, held in self.holds.items() if key in held.flows)
-
 
 @frozen
 class Drift:

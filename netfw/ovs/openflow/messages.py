@@ -88,6 +88,11 @@ _FLUSH_ZONE = Struct("!II6xH")
 _FLUSH = 29
 
 
+def match_first_fragments(xid: int) -> bytes:
+    """Return the message (OFPC_FRAG_NX_MATCH) that makes first fragments match by their ports."""
+    return message(Type.SET_CONFIG, xid, Struct("!HH").pack(3, 0))
+
+
 def flush_zone(xid: int, zone: int) -> bytes:
     """Forget the connections of a zone."""
     return message(Type.EXPERIMENTER, xid, _FLUSH_ZONE.pack(NICIRA, _FLUSH, zone))
@@ -175,7 +180,7 @@ def _bundled(  # noqa: PLR0917 - called ten thousand times in a row
 
 MORE = 1
 MULTIPART = Struct("!HHxxxx")
-FLOW_STATS, METER_CONFIG, FLOW_MONITOR = 1, 10, 16
+FLOW_STATS, FLOW_MONITOR = 1, 16
 _FLOW_REQUEST = Struct("!BxxxIIxxxxQQ")
 _MONITOR_REQUEST = Struct("!IIIHBB")
 _EMPTY_MATCH = Struct("!HHxxxx").pack(1, 4)

@@ -171,17 +171,6 @@ class Ovsdb:
         if number is not None:
             self._await_switch(number)
 
-    def run_in_pieces(self, operations: Sequence[OvsdbOperation], size: int) -> None:
-        """Carry out *operations*, *size* in a transaction, waiting for the switch each time.
-
-        The removal of hundreds of ports at once would stop the userspace datapath for seconds.
-
-        :raises OperationRefused: those of one piece, which was not done, nor were those after it.
-        :raises BackendUnavailable: as for :meth:`run`.
-        """
-        for start in range(0, len(operations), size):
-            self.run(operations[start : start + size])
-
     def wait_until(
         self, met: Callable[[Snapshot], T | None], what: str, timeout: float | None = None
     ) -> T:

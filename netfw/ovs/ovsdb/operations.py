@@ -142,11 +142,6 @@ def _shown(value: Value) -> str:
     return "(none)" if value is None else str(value)
 
 
-def patch_port(bridge: str, name: str, peer: str) -> AddPort:
-    """One end of a patch cable; *peer* is the name of the other."""
-    return AddPort(bridge=bridge, name=name, type="patch", options={"peer": peer})
-
-
 def tunnel_port(bridge: str, name: str, kind: str, remote_ip: str, **options: str) -> AddPort:
     """A tunnel of *kind* (``vxlan``, ``geneve``, ``gre``) whose key each flow sets itself."""
     wanted = {"remote_ip": remote_ip, "in_key": "flow", "out_key": "flow", **options}

@@ -1,4 +1,4 @@
-"""AgentKeeper: the agents, and which of them can be counted on."""
+"""AgentHandler and ZoneHandler: agents with their liveness, and their availability zones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from netfw.server.db.agents.heartbeats import AgentHeartbeat
 DHCP_AGENT: Final = "DHCP agent"
 L3_AGENT: Final = "L3 agent"
 SERVICES: Final[Mapping[str, Service]] = {DHCP_AGENT: Service.DHCP, L3_AGENT: Service.L3}
-"""What an agent of a type can be given to serve."""
+"""Service of an agent type."""
 
 
 def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, ...]:
-    """The agents that *filters* choose (``host``, ``agent_type``), each with whether it is alive.
+    """Return the agents that match *filters* (``host``, ``agent_type``), with their liveness.
 
     Two statements at most, however many there are.
     """
@@ -41,14 +41,14 @@ def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, .
     found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
     if not found:
         return ()
-    pulses = moment.heartbeats.pulses([agent.id for agent in found] if filters else None)
-    return tuple(_with_pulse(agent, pulses.get(agent.id), settings) for agent in found)
+    heartbeats = moment.heartbeats.latest([agent.id for agent in found] if filters else None)
+    return tuple(_with_liveness(agent, heartbeats.get(agent.id), settings) for agent in found)
 
 
 class AgentHandler(StoredResourceHandler[Agent]):
-    """Agents make themselves known by heartbeats; people switch them off, describe and forget them.
+    """Agents register by heartbeats; administrators switch them off, describe and delete them.
 
-    Whether one is alive is judged by the clock of the database, when somebody asks.
+    Liveness is computed on reading, by the clock of the database.
     """
 
     name: ClassVar[str] = "agent"
@@ -59,27 +59,28 @@ class AgentHandler(StoredResourceHandler[Agent]):
         self._settings = settings
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Agent, ...]:
-        raise NotSupported("agents make themselves known: start one, and it is there")
+        raise NotSupported("agents register by heartbeats: start one, and it appears")
 
     def do_update(self, unit: UnitOfWork, before: Agent, body: Body) -> Agent:
         admin_up = cast(bool, body.get("admin_state_up", before.admin_up))
         description = cast(str | None, body.get("description", before.description)) or ""
         after = unit.update(before, evolve(before, admin_up=admin_up, description=description))
         if after.admin_up and not before.admin_up:
-            known = _with_pulse(
-                after, self._pulses(unit.tx, [after.id]).get(after.id), self._settings
+            known = _with_liveness(
+                after, self._heartbeats(unit.tx, [after.id]).get(after.id), self._settings
             )
-            for arrival in unit.backbone.arrivals if known.alive else ():
-                arrival(unit, known)
+            for hook in unit.context.agent_up_hooks if known.alive else ():
+                hook(unit, known)
         return after
 
     def do_delete(self, unit: UnitOfWork, before: Agent) -> None:
-        """It may still be alive: then it is there again with its next heartbeat."""
+        """Delete *before* with its assignments; a live agent registers again with its next
+        heartbeat."""
         service = SERVICES.get(before.agent_type)
         if service is not None:
             for each in AssignmentRows(unit.tx.connection).at(service, before.host):
                 unit.tx.assignments.remove(each)
-        unit.tx.heartbeats.forget(before.id)
+        unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -90,32 +91,36 @@ class AgentHandler(StoredResourceHandler[Agent]):
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
-        pulses = self._pulses(moment, [UUID(body["id"]) for body in bodies])
+        heartbeats = self._heartbeats(moment, [UUID(body["id"]) for body in bodies])
         for body in bodies:
-            pulse = pulses.get(UUID(body["id"]))
-            body["alive"] = _alive(pulse, self._settings)
-            if pulse is not None:
-                body["configurations"] = {**body["configurations"], **pulse.counts}
-                body["heartbeat_timestamp"] = _told(pulse.at)
-                body["started_at"] = _told(pulse.started)
+            heartbeat = heartbeats.get(UUID(body["id"]))
+            body["alive"] = _alive(heartbeat, self._settings)
+            if heartbeat is not None:
+                body["configurations"] = {**body["configurations"], **heartbeat.counts}
+                body["heartbeat_timestamp"] = _render_time(heartbeat.at)
+                body["started_at"] = _render_time(heartbeat.started)
 
     def _by_id(self, moment: Moment, filters: Mapping[str, Any]) -> dict[str, Any]:
-        """*filters*, with the ids of those that are alive, or dead, instead of ``alive``."""
+        """Return *filters* with the ids of live, or dead, agents instead of ``alive``."""
         rest = {name: values for name, values in filters.items() if name != "alive"}
         wanted = {_flag(value) for value in filters["alive"]}
-        pulses = moment.heartbeats.pulses()
-        ids = {str(id) for id, pulse in pulses.items() if _alive(pulse, self._settings) in wanted}
+        heartbeats = moment.heartbeats.latest()
+        ids = {
+            str(id)
+            for id, heartbeat in heartbeats.items()
+            if _alive(heartbeat, self._settings) in wanted
+        }
         if "id" in rest:
             ids &= set(map(str, rest["id"]))
         return {**rest, "id": tuple(sorted(ids))}
 
     @staticmethod
-    def _pulses(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
-        return moment.heartbeats.pulses(ids if len(ids) < MANY else None)
+    def _heartbeats(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
+        return moment.heartbeats.latest(ids if len(ids) < MANY else None)
 
 
 MANY: Final = 100
-"""From here on it is quicker to ask for all."""
+"""Number of agents from which reading all heartbeats is quicker."""
 
 
 def _flag(value: object) -> bool:
@@ -126,34 +131,34 @@ def _flag(value: object) -> bool:
     return known
 
 
-def _alive(pulse: AgentHeartbeat | None, settings: Settings) -> bool:
-    return pulse is not None and pulse.silence <= settings.agent_down_time
+def _alive(heartbeat: AgentHeartbeat | None, settings: Settings) -> bool:
+    return heartbeat is not None and heartbeat.silence <= settings.agent_down_time
 
 
-def _with_pulse(agent: Agent, pulse: AgentHeartbeat | None, settings: Settings) -> Agent:
-    if pulse is None:
+def _with_liveness(agent: Agent, heartbeat: AgentHeartbeat | None, settings: Settings) -> Agent:
+    if heartbeat is None:
         return evolve(agent, alive=False)
     return evolve(
         agent,
-        alive=_alive(pulse, settings),
-        heartbeat_at=pulse.at,
-        started_at=pulse.started,
+        alive=_alive(heartbeat, settings),
+        heartbeat_at=heartbeat.at,
+        started_at=heartbeat.started,
     )
 
 
-def _told(moment: datetime | None) -> str | None:
-    """A time as clients know it of agents."""
+def _render_time(moment: datetime | None) -> str | None:
+    """Render a time in the format that clients expect of agents."""
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 SCHEDULED: Final[Mapping[str, str]] = MappingProxyType({DHCP_AGENT: "network", L3_AGENT: "router"})
-"""What is scheduled to agents of a type."""
+"""Resource that is scheduled to agents of a type."""
 
 
 class ZoneHandler(ResourceHandler):
-    """The zones of DHCP agents, for networks, and of L3 agents, for routers.
+    """Zones of DHCP agents, for networks, and of L3 agents, for routers.
 
-    One is available while an agent there is alive and switched on.
+    A zone is available while an agent there is alive and switched on.
     """
 
     name: ClassVar[str] = "availability_zone"

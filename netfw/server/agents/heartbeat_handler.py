@@ -1,4 +1,4 @@
-"""AgentReports: what heartbeats change."""
+"""HeartbeatHandler: stores what heartbeats change."""
 
 from __future__ import annotations
 
@@ -26,118 +26,119 @@ from netfw.server.db.database import Transaction
 LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""Two servers may hear of a new agent at the same moment."""
+"""Attempts, because two servers may receive the first heartbeats of an agent at the same moment."""
 
 
 @frozen
 class HeartbeatHandler:
-    """Hears heartbeats.
+    """Handles heartbeats.
 
-    One that says what the last one said is one statement and touches no resource: a thousand
-    agents say so every half minute.  What an agent says of itself is a change of the agent, with a
-    revision, which others read (a tunnel's end point has moved); its counts are not.
+    A heartbeat equal to the last one is one statement and touches no resource: a thousand agents
+    send one every half minute. A new configuration is a change of the agent, with a revision, that
+    others read (the end point of a tunnel moved); its counts are not.
     """
 
-    backbone: ServerContext
+    context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> bool:
-        """Take the heartbeats among *reports*; whether one is of an agent that was believed dead.
+        """Handle the heartbeats among *reports*; return whether one is of an agent considered dead.
 
-        An agent that has just begun needs not be told that.
+        An agent that has just started needs no such answer.
         """
-        revived = [self._hear(report) for report in reports if isinstance(report, Heartbeat)]
+        revived = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
         return any(revived)
 
-    def _hear(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
-        said = _digest(heartbeat)
-        if self.backbone.database.transaction(lambda tx: self._as_before(tx, heartbeat, said)):
+    def _handle(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
+        digest = _digest(heartbeat)
+        if self.context.database.transaction(lambda tx: self._as_before(tx, heartbeat, digest)):
             return False
         try:
-            revived = self.backbone.run(SERVER, lambda unit: self._learn(unit, heartbeat, said))
+            revived = self.context.run(SERVER, lambda unit: self._store(unit, heartbeat, digest))
         except Conflict:
             if attempts == 1:
                 raise
-            return self._hear(heartbeat, attempts - 1)
+            return self._handle(heartbeat, attempts - 1)
         return revived and not heartbeat.start
 
-    def _as_before(self, tx: Transaction, heartbeat: Heartbeat, said: str) -> bool:
-        """Note that it lives, if that is all there is to say."""
-        return not heartbeat.start and tx.heartbeats.as_before(
+    def _as_before(self, tx: Transaction, heartbeat: Heartbeat, digest: str) -> bool:
+        """Record the heartbeat, if nothing else changed."""
+        return not heartbeat.start and tx.heartbeats.refresh(
             heartbeat.agent.id,
-            said=said,
+            state_digest=digest,
             counts=heartbeat.counts,
-            within=self.backbone.settings.agent_down_time,
+            within=self.context.settings.agent_down_time,
         )
 
-    def _is_news(self, pulse: AgentHeartbeat | None, heartbeat: Heartbeat, said: str) -> bool:
-        return heartbeat.start or pulse is None or pulse.said != said or self._silent(pulse)
+    def _is_new_state(self, last: AgentHeartbeat | None, heartbeat: Heartbeat, digest: str) -> bool:
+        return heartbeat.start or last is None or last.state_digest != digest or self._silent(last)
 
-    def _silent(self, pulse: AgentHeartbeat) -> bool:
-        return pulse.silence > self.backbone.settings.agent_down_time
+    def _silent(self, last: AgentHeartbeat) -> bool:
+        return last.silence > self.context.settings.agent_down_time
 
-    def _learn(self, unit: UnitOfWork, heartbeat: Heartbeat, said: str) -> bool:
-        """Store what is new of an agent, and tell whoever waits for such; whether it was dead."""
-        known = _known(unit, heartbeat.agent)
-        pulse = None if known is None else unit.tx.heartbeats.pulses([known.id]).get(known.id)
-        agent = _stored(unit, known, heartbeat)
-        unit.tx.heartbeats.heard(
-            agent.id, said=said, counts=heartbeat.counts, start=heartbeat.start
+    def _store(self, unit: UnitOfWork, heartbeat: Heartbeat, digest: str) -> bool:
+        """Store the new state of an agent and run the agent-up hooks; return whether it was
+        dead."""
+        known = _stored_agent(unit, heartbeat.agent)
+        last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
+        agent = _store_agent(unit, known, heartbeat)
+        unit.tx.heartbeats.record(
+            agent.id, state_digest=digest, counts=heartbeat.counts, start=heartbeat.start
         )
-        if not self._is_news(pulse, heartbeat, said):
+        if not self._is_new_state(last, heartbeat, digest):
             return False
-        revived = pulse is not None and self._silent(pulse)
+        revived = last is not None and self._silent(last)
         if known is None:
-            LOG.info("%s on %s is new", agent.agent_type, agent.host)
-        elif pulse is not None and revived:
+            LOG.info("new agent: %s on %s", agent.agent_type, agent.host)
+        elif last is not None and revived:
             LOG.info(
-                "%s on %s is back after %.0f s of silence",
-                agent.agent_type, agent.host, pulse.silence,
+                "agent recovered: %s on %s, after %.0f s of silence",
+                agent.agent_type, agent.host, last.silence,
             )  # fmt: skip
-        for arrival in self.backbone.arrivals:
-            arrival(unit, evolve(agent, alive=True))
+        for hook in self.context.agent_up_hooks:
+            hook(unit, evolve(agent, alive=True))
         return revived
 
 
-def _known(unit: UnitOfWork, agent: Agent) -> Agent | None:
-    """The agent of that type on that host: it has the id under which it was first heard of."""
+def _stored_agent(unit: UnitOfWork, agent: Agent) -> Agent | None:
+    """Return the stored agent of that type on that host; its id is that of its first heartbeat."""
     filters = {"agent_type": (agent.agent_type,), "host": (agent.host,)}
     rows = unit.tx.resources.find(Kind.AGENT, Query(filters=filters))
     return cast(Agent, rows[0].resource()) if rows else None
 
 
-def _stored(unit: UnitOfWork, known: Agent | None, heartbeat: Heartbeat) -> Agent:
-    said = heartbeat.agent
+def _store_agent(unit: UnitOfWork, known: Agent | None, heartbeat: Heartbeat) -> Agent:
+    sent = heartbeat.agent
     what: dict[str, Any] = {
-        "binary": said.binary,
-        "topic": said.topic,
-        "availability_zone": said.availability_zone,
-        "resources_synced": said.resources_synced,
-        "configurations": _lasting(heartbeat),
+        "binary": sent.binary,
+        "topic": sent.topic,
+        "availability_zone": sent.availability_zone,
+        "resources_synced": sent.resources_synced,
+        "configurations": _configuration(heartbeat),
     }
     if known is not None:
         return unit.update(known, evolve(known, **what))
-    taken = unit.tx.resources.present([Ref(Kind.AGENT, said.id)])
-    id = AgentId(uuid4()) if taken else said.id
-    new = Agent(id=id, agent_type=said.agent_type, host=said.host, **what)
+    taken = unit.tx.resources.present([Ref(Kind.AGENT, sent.id)])
+    id = AgentId(uuid4()) if taken else sent.id
+    new = Agent(id=id, agent_type=sent.agent_type, host=sent.host, **what)
     return unit.insert(new)[0]
 
 
-def _lasting(heartbeat: Heartbeat) -> JsonDocument:
-    """What the agent says of itself, without what it counts."""
+def _configuration(heartbeat: Heartbeat) -> JsonDocument:
+    """Return the agent's configuration without its counts."""
     content = heartbeat.agent.configurations.content()
     return JsonDocument({name: content[name] for name in content if name not in heartbeat.counts})
 
 
 def _digest(heartbeat: Heartbeat) -> str:
-    """Differs when anything differs that is stored of the agent."""
+    """Return a digest of everything that is stored of the agent."""
     agent = heartbeat.agent
-    said = (
+    stored = (
         agent.agent_type,
         agent.host,
         agent.binary,
         agent.topic,
         agent.availability_zone,
         agent.resources_synced,
-        _lasting(heartbeat).text,
+        _configuration(heartbeat).text,
     )
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(stored).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the core plugin answers to agents."""
+"""AgentRpcHandlers: the core plugin's answers to requests of agents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.host_macs import HostMacs
+from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
@@ -41,15 +41,18 @@ Answer = Callable[[Any], Any]
 
 @frozen
 class AgentRpcHandlers:
-    """Answers agents: what is as they need it already is only read, all else is made in one
-    transaction, in which the network is locked so that nobody else makes the same."""
+    """Answers requests of agents.
 
-    backbone: ServerContext
+    What exists as requested is only read. All else is created in one transaction that locks the
+    network, so that no other transaction creates the same.
+    """
+
+    context: ServerContext
     services: Callable[[], Collection[str]] = lambda: ()
-    """The names of the service plugins that the server runs."""
+    """Names of the service plugins that the server runs."""
 
     def table(self) -> Mapping[type[Request[Any]], Answer]:
-        """Who answers what."""
+        """Return the handlers by type of request."""
         return {
             EnsureDhcpPort: self.ensure_dhcp_port,
             ReleaseDhcpPort: self.release_dhcp_port,
@@ -62,18 +65,18 @@ class AgentRpcHandlers:
         }
 
     def ensure_dhcp_port(self, request: EnsureDhcpPort) -> Port:
-        """The port from which a host serves a network.
+        """Return the port from which a host serves a network; create or change it if needed.
 
         :raises NotFound: the network or a subnet of it does not exist.
-        :raises Conflict: a subnet has no address left, or others serve the network.
+        :raises Conflict: a subnet has no address left, or other hosts serve the network.
         """
         device = dhcp_device_id(request.host, request.network)
 
         def present(moment: Moment) -> Port | None:
             port = _first(_ports(moment, request.network, DeviceOwner.DHCP.value, device))
-            return port if port is not None and _complete(port, request) else None
+            return port if port is not None and _is_complete(port, request) else None
 
-        return self._ensured(present, lambda unit: _make_dhcp_port(unit, request, device))
+        return self._find_or_make(present, lambda unit: _make_dhcp_port(unit, request, device))
 
     def release_dhcp_port(self, request: ReleaseDhcpPort) -> None:
         """Delete the port from which a host served a network, if there is one."""
@@ -81,44 +84,44 @@ class AgentRpcHandlers:
 
         def release(unit: UnitOfWork) -> None:
             for port in _ports(unit.tx, request.network, DeviceOwner.DHCP.value, device):
-                unit.backbone.keeper("port").delete(unit, str(port.id))
+                unit.context.handler("port").delete(unit, str(port.id))
 
-        if self.backbone.read(
+        if self.context.read(
             lambda view: _ports(view, request.network, DeviceOwner.DHCP.value, device)
         ):
-            self.backbone.run(SERVER, release)
+            self.context.run(SERVER, release)
 
     def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
-        """The ports that have an address on a network, or on any network of a router."""
+        """Return the ports that have an address on a network, or on any network of a router."""
 
         def find(moment: Moment) -> tuple[Port, ...]:
             networks = _networks(moment, request)
             if not networks:
                 return ()
             address = f"ip_address={request.address}"
-            found = _found(moment, network_id=networks, fixed_ips=(address,))
+            found = _find(moment, network_id=networks, fixed_ips=(address,))
             mac = link_local_mac(request.address)
             if mac is not None:
-                derived = _found(moment, network_id=networks, mac_address=(mac,))
+                derived = _find(moment, network_id=networks, mac_address=(mac,))
                 found += tuple(port for port in derived if port not in found)
             return found
 
-        return self.backbone.read(find)
+        return self.context.read(find)
 
     def resolve_devices(self, request: ResolveDevices) -> tuple[Port, ...]:
-        """The ports that exist of those ids."""
+        """Return those of the ports that exist."""
         refs = [Ref(Kind.PORT, id) for id in sorted(request.ports)]
-        rows = self.backbone.read(lambda view: view.resources.present(refs))
+        rows = self.context.read(lambda view: view.resources.present(refs))
         return tuple(cast(Port, row.resource()) for row in rows)
 
     def ensure_gateway_port(self, request: EnsureGatewayPort) -> Port:
-        """The port of a host on an external network.
+        """Return the port of a host on an external network; create it if needed.
 
         :raises NotFound: there is no such network.
         :raises Conflict: it is not external, or has no address left.
         """
         device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
-        return self._ensured(
+        return self._find_or_make(
             lambda moment: _first(
                 _ports(moment, request.network, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device)
             ),
@@ -126,8 +129,8 @@ class AgentRpcHandlers:
         )
 
     def ensure_host_mac(self, request: EnsureHostMac) -> Mac:
-        """The MAC address of a host: it keeps the one it was given first."""
-        known = self.backbone.read(lambda view: HostMacs(view.connection).of(request.host))
+        """Return the MAC address of a host; allocate it once."""
+        known = self.context.read(lambda view: HostMacs(view.connection).of(request.host))
         if known is not None:
             return known
 
@@ -135,27 +138,27 @@ class AgentRpcHandlers:
             macs = HostMacs(tx.connection)
             mac = macs.of(request.host)
             if mac is None:
-                mac = _any_mac(self.backbone.settings.dvr_base_mac)
-                macs.give(request.host, mac)
+                mac = _generate_mac(self.context.settings.dvr_base_mac)
+                macs.assign(request.host, mac)
             return mac
 
-        return self.backbone.database.transaction(give)
+        return self.context.database.transaction(give)
 
-    def _ensured(
+    def _find_or_make(
         self, present: Callable[[Moment], Port | None], make: Callable[[UnitOfWork], PortId]
     ) -> Port:
-        """What is present, or what is made; as it is after the commit."""
-        known = self.backbone.read(present)
+        """Return the port that *present* finds or *make* creates, as it is after the commit."""
+        known = self.context.read(present)
         if known is not None:
             return known
-        id = self.backbone.run(SERVER, make)
-        row = self.backbone.read(lambda view: view.resources.get(Kind.PORT, id))
+        id = self.context.run(SERVER, make)
+        row = self.context.read(lambda view: view.resources.get(Kind.PORT, id))
         return cast(Port, row.resource())
 
 
 def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> PortId:
     network = unit.network(request.network, lock=True)
-    _check_server(unit, request)
+    _check_assigned(unit, request)
     _check_subnets(unit, request)
     own = _first(_ports(unit.tx, network.id, DeviceOwner.DHCP.value, device))
     port = own or _first(_ports(unit.tx, network.id, DeviceOwner.DHCP.value, RESERVED_DHCP_DEVICE))
@@ -169,7 +172,7 @@ def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> P
             host=request.host,
             fixed_ips=subnets,
         )
-    if not _complete(port, request):
+    if not _is_complete(port, request):
         fixed: list[Any] = [
             {"subnet_id": str(each.subnet_id), "ip_address": str(each.address)}
             for each in port.fixed_ips
@@ -178,7 +181,7 @@ def _make_dhcp_port(unit: UnitOfWork, request: EnsureDhcpPort, device: str) -> P
         missing = request.subnets - {each.subnet_id for each in port.fixed_ips}
         fixed += [{"subnet_id": str(id)} for id in sorted(missing)]
         body: Body = {"device_id": device, "binding:host_id": request.host, "fixed_ips": fixed}
-        unit.backbone.keeper("port").update(unit, str(port.id), body)
+        unit.context.handler("port").update(unit, str(port.id), body)
     return port.id
 
 
@@ -207,7 +210,7 @@ def _make_port(
     host: str,
     fixed_ips: list[Any] | None = None,
 ) -> PortId:
-    """Make a port of the server's own; no quota stands against it."""
+    """Create a port of the server's own; it is exempt from quotas."""
     body: dict[str, Any] = {
         "network_id": str(network.id),
         "project_id": network.project_id,
@@ -219,14 +222,15 @@ def _make_port(
     }
     if fixed_ips is not None:
         body["fixed_ips"] = fixed_ips
-    keeper = cast(StoredResourceHandler[Port], unit.backbone.keeper("port"))
-    made = keeper.do_create(unit, [body])
+    handler = cast(StoredResourceHandler[Port], unit.context.handler("port"))
+    made = handler.do_create(unit, [body])
     unit.count("port", made, unasked=True)
     return made[0].id
 
 
-def _check_server(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
-    """Whoever was believed dead may not know yet that others have his network, and his port."""
+def _check_assigned(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
+    """Refuse an agent whose network was moved meanwhile: it may not have received the change
+    yet."""
     served = unit.tx.assignments.of([Ref(Kind.NETWORK, request.network)])
     hosts = {each.host for each in served if each.service is Service.DHCP}
     if hosts and request.host not in hosts:
@@ -245,8 +249,8 @@ def _check_subnets(unit: UnitOfWork, request: EnsureDhcpPort) -> None:
             raise NotFound(f"network {request.network} has no subnet {each.id}")
 
 
-def _complete(port: Port, request: EnsureDhcpPort) -> bool:
-    """Whether it is as asked; what it derives itself on other subnets is there unasked."""
+def _is_complete(port: Port, request: EnsureDhcpPort) -> bool:
+    """Return whether *port* is as requested; derived addresses on other subnets may be present."""
     more = [each.address for each in port.fixed_ips if each.subnet_id not in request.subnets]
     return (
         port.device_id == dhcp_device_id(request.host, request.network)
@@ -259,16 +263,18 @@ def _complete(port: Port, request: EnsureDhcpPort) -> bool:
 def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
     if request.network is not None:
         return (str(request.network),)
-    legs = _found(moment, device_id=(str(request.router),))
-    return tuple(sorted({str(leg.network_id) for leg in legs if is_router_port(leg.device_owner)}))
+    ports = _find(moment, device_id=(str(request.router),))
+    return tuple(
+        sorted({str(port.network_id) for port in ports if is_router_port(port.device_owner)})
+    )
 
 
 def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:
-    """Those of the network's own: whoever may use a network can call a port of his *device*."""
-    return _found(moment, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
+    """Return the ports of that owner: any user of a network can give a port this *device*."""
+    return _find(moment, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
 
 
-def _found(moment: Moment, **filters: tuple[str, ...]) -> tuple[Port, ...]:
+def _find(moment: Moment, **filters: tuple[str, ...]) -> tuple[Port, ...]:
     rows = moment.resources.find(Kind.PORT, Query(filters=filters))
     return tuple(cast(Port, row.resource()) for row in rows)
 
@@ -277,8 +283,8 @@ def _first(ports: Iterable[Port]) -> Port | None:
     return next(iter(ports), None)
 
 
-def _any_mac(base: str) -> Mac:
-    """A MAC address that begins with the first three octets of *base*."""
+def _generate_mac(base: str) -> Mac:
+    """Return a random MAC address with the first three octets of *base*."""
     rest = (f"{random.getrandbits(8):02x}" for _ in range(3))
     return Mac(":".join((*base.split(":")[:3], *rest)))
 

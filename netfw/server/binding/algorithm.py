@@ -1,7 +1,7 @@
-"""How a port is bound: drivers are asked in order, level by level.  It decides, and stores nothing.
+"""Port binding: calls the mechanism drivers in order, level by level. Decides, stores nothing.
 
-A driver binds the port, refuses with a reason, or binds it partly and wants a segment below, which
-is allocated and offered to the other drivers on the next level.
+A driver binds the port, refuses with a reason, or binds it partly and requests a segment for the
+next level, which is allocated and offered to the other drivers.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from netfw.model.wire.ports import BINDING
 
 MOST_LEVELS = 10
 FAILURE = "binding_failure"
-"""In ``binding:vif_details`` of a port that no driver binds: why, a sentence for each driver."""
+"""Key in ``binding:vif_details`` of a port that no driver binds: the reasons, one per driver."""
 
 Below = Callable[[Provider], Segment]
-"""Finds or allocates a segment of the port's network.
+"""Callback that finds or allocates a segment of the port's network.
 
-:raises RequestError: there is none to be had.
+:raises RequestError: no such segment is available.
 """
 
 
 @frozen(kw_only=True)
 class Level:
-    """Who bound a port to which segment, on one level."""
+    """Driver that bound a port to a segment, on one level."""
 
     driver: str
     segment: SegmentId
 
-    def shown(self) -> dict[str, Any]:
-        """As it is kept beside the port."""
+    def body(self) -> dict[str, Any]:
+        """Return the level as it is stored with the port."""
         return {"driver": self.driver, "segment_id": str(self.segment)}
 
 
 @frozen(kw_only=True)
 class Result:
-    """What became of a binding; without levels no driver binds the port."""
+    """Result of a binding; without levels no driver binds the port."""
 
     vif_type: str
     vif_details: VifDetails
@@ -60,7 +60,7 @@ class Result:
 
 
 def bind(drivers: Sequence[MechanismDriver], request: BindingRequest, below: Below) -> Result:
-    """Bind a port: by the first drivers that do, or by none, with all their reasons."""
+    """Bind a port by the first drivers that accept it; otherwise return the reasons of all."""
     reasons: list[str] = []
     found = _bind(tuple(drivers), request, below, (), reasons)
     return _failed(reasons) if found is None else found
@@ -99,24 +99,24 @@ def _bind(
 
 
 def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
-    """What the driver says; what breaks its contract counts as refused."""
+    """Call the driver; an answer that breaks the contract counts as a refusal."""
     try:
         answer: object = driver.bind(request)
     except Exception as exc:  # noqa: BLE001 - the contract: an exception is a refusal
         return Refused(f"{type(exc).__name__}: {exc}")
     if not isinstance(answer, Bound | Partial | Refused):
         return Refused(f"it answered with a {type(answer).__name__}, which is no binding")
-    fault = None if isinstance(answer, Refused) else _fault(answer, request)
+    fault = None if isinstance(answer, Refused) else _problem(answer, request)
     return answer if fault is None else Refused(f"it answered with {fault}")
 
 
-def _fault(answer: Bound | Partial, request: BindingRequest) -> str | None:
-    """What an answer cannot be, if it cannot."""
+def _problem(answer: Bound | Partial, request: BindingRequest) -> str | None:
+    """Return why *answer* is not a valid binding, or ``None``."""
     if answer.segment not in [segment.id for segment in request.segments]:
         return f"segment {answer.segment}, which was not on offer"
     if isinstance(answer, Partial):
         wants: object = answer.wants
-        return None if isinstance(wants, Provider) else "a wish that is no segment"
+        return None if isinstance(wants, Provider) else "a request that is no segment"
     try:
         placed = Placed(vif_type=answer.vif_type, vif_details=answer.vif_details)
         BINDING.parse(BINDING.render(placed))
@@ -131,13 +131,13 @@ def _reason(driver: str, level: int, reason: str) -> str:
 
 
 def _failed(reasons: Sequence[str]) -> Result:
-    told = list(reasons) or ["no mechanism driver is loaded"]
+    texts = list(reasons) or ["no mechanism driver is loaded"]
     return Result(
         vif_type=VifType.BINDING_FAILED.value,
-        vif_details=VifDetails(other=JsonDocument({FAILURE: [_plain(each) for each in told]})),
+        vif_details=VifDetails(other=JsonDocument({FAILURE: [_plain(each) for each in texts]})),
     )
 
 
 def _plain(text: str) -> str:
-    """*text* as a document can carry it."""
+    """Return *text* without characters that a document cannot carry."""
     return "".join(each if each.isprintable() else " " for each in text)[:1000]

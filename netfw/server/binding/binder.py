@@ -1,4 +1,4 @@
-"""Binder: binds ports in the transaction of a request, and again when their host changed."""
+"""PortBinder: binds ports in the transaction of a request, and again when their host changed."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from netfw.model.subnet import Subnet
 from netfw.server.binding.algorithm import bind
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import AgentWithAge, agents_on
+from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
 
 
 class Mechanisms:
-    """Who carries networks, subnets and ports to switches and devices."""
+    """The mechanism drivers, in the order of the configuration."""
 
     def __init__(self, drivers: Sequence[MechanismDriver]) -> None:
         self.drivers = tuple(drivers)
 
     def check(self, unit: UnitOfWork, change: Change) -> None:
-        """Ask each driver about a change, in the transaction and before the commit.
+        """Have each driver validate a change, inside the transaction, before the commit.
 
-        :raises RequestError: a driver refuses it, and those after it are not asked.
+        :raises RequestError: a driver refuses; later drivers are not called.
         """
         if isinstance(change.resource, Network | Subnet | Port):
             for driver in self.drivers:
@@ -47,76 +47,78 @@ class Mechanisms:
 
 HOST = "binding:host_id"
 LEVELS = "binding:levels"
-"""Beside a bound port: who bound it to which segment, level by level.  It is not shown."""
+"""Key beside a bound port: the driver and segment of each level. It is not shown."""
 
 Agents = Mapping[str, tuple[Agent, ...]]
-"""By host."""
+"""Agents by host."""
 
 
 class PortBinder:
-    """Asks the mechanism drivers, and allocates the segments that they want below others."""
+    """Binds ports by the mechanism drivers, and allocates the dynamic segments that they
+    request."""
 
     def __init__(self, mechanisms: Mechanisms, types: TypeDrivers) -> None:
         self._mechanisms, self._types = mechanisms, types
 
     def agents(self, unit: UnitOfWork, hosts: Iterable[str]) -> Agents:
-        """The agents on *hosts*, dead ones included, in one statement."""
+        """Return the agents on *hosts*, dead ones included, in one statement."""
         wanted = {host for host in hosts if host}
         if not wanted:
             return {}
-        longest = unit.backbone.settings.agent_down_time
+        longest = unit.context.settings.agent_down_time
         found = agents_on(unit.tx.connection, wanted)
         return {host: tuple(_agent(each, longest) for each in some) for host, some in found.items()}
 
-    def surroundings(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
-        """The agents on the hosts that *bodies* name; their networks' segments are read, too."""
+    def agents_for(self, unit: UnitOfWork, bodies: Sequence[Body]) -> Agents:
+        """Return the agents on the hosts that *bodies* name, and read the segments of their
+        networks."""
         for body in bodies:
             if body.get(HOST):
                 unit.segments(NetworkId(UUID(str(body["network_id"]))))
         return self.agents(unit, (str(body.get(HOST) or "") for body in bodies))
 
-    def bound(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
-        """*port*, bound to the host that it says, or to none, or to all; not stored yet.
+    def bind(self, unit: UnitOfWork, port: Port, agents: Agents) -> Port:
+        """Return *port* bound to its host, to none, or to all; it is not stored yet.
 
-        It is ``binding_failed`` where no driver binds it, and says why.
+        If no driver binds it, it is ``binding_failed`` with the reasons.
         """
-        wish = port.binding
+        requested = port.binding
         levels: list[dict[str, Any]] = []
         if is_distributed(port.device_owner):
-            answer = _plain(wish, VifType.DISTRIBUTED)
-        elif not wish.host:
-            answer = _plain(wish, VifType.UNBOUND)
+            answer = _plain(requested, VifType.DISTRIBUTED)
+        elif not requested.host:
+            answer = _plain(requested, VifType.UNBOUND)
         else:
-            answer, levels = self._bind(unit, port, agents.get(wish.host, ()))
+            answer, levels = self._bind(unit, port, agents.get(requested.host, ()))
         if levels or LEVELS in unit.extra_of(port):
             unit.set_extra(ref(port), {LEVELS: levels})
-        return port if answer == wish else evolve(port, binding=answer)
+        return port if answer == requested else evolve(port, binding=answer)
 
-    def rebound(
+    def rebind(
         self, unit: UnitOfWork, before: Port, after: Port, agents: Agents | None = None
     ) -> Port:
-        """*after*, bound anew instead of *before*: it is DOWN until its host says more."""
+        """Return *after*, bound anew instead of *before*; it is DOWN until its host reports."""
         former = _levels(unit, before)
         if agents is None:
             agents = self.agents(unit, (after.binding.host,))
-        bound = self.bound(unit, after, agents)
+        bound = self.bind(unit, after, agents)
         if before.binding.host:
-            unit.tx.statuses.forget([ref(before)], Service.L2)
+            unit.tx.statuses.delete([ref(before)], Service.L2)
         self._clear(unit, before, former[1:], _levels(unit, bound))
         return evolve(bound, status=Status.DOWN)
 
-    def unbound(self, unit: UnitOfWork, gone: Port) -> None:
-        """Free what the binding of a port had taken that was deleted."""
+    def unbind(self, unit: UnitOfWork, gone: Port) -> None:
+        """Release the dynamic segments of a deleted port's binding."""
         self._clear(unit, gone, _levels(unit, gone)[1:], ())
 
     def rebind_failed(self, unit: UnitOfWork, host: str) -> int:
-        """Try again to bind the ports on *host* that no driver would; how many are now.
+        """Retry the failed bindings of ports on *host*; return how many are bound now.
 
-        To be called when an agent of that host can be counted on again, or says something new.
+        Call it when an agent of that host is usable again, or reports another configuration.
         """
         failed = {"binding:host_id": (host,), "binding:vif_type": (VifType.BINDING_FAILED.value,)}
         found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=failed))]
-        rows = unit.tx.statuses.locked(Kind.PORT, found)
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, found)
         for row in rows.values():
             unit.extras.setdefault(row.ref, dict(row.extra))
         ports = [cast(Port, row.resource()) for row in rows.values()]
@@ -124,7 +126,7 @@ class PortBinder:
         count = 0
         for before in ports:
             former = _levels(unit, before)
-            after = self.rebound(unit, before, before, agents)
+            after = self.rebind(unit, before, before, agents)
             if after.binding != before.binding or _levels(unit, after) != former:
                 unit.update(before, after)
                 count += after.binding.vif_type != VifType.BINDING_FAILED.value
@@ -150,12 +152,12 @@ class PortBinder:
             if segment.id not in used:
                 self._drop(unit, segment)
         answer = evolve(port.binding, vif_type=result.vif_type, vif_details=result.vif_details)
-        return answer, [level.shown() for level in result.levels]
+        return answer, [level.body() for level in result.levels]
 
     def _below(
         self, unit: UnitOfWork, network: Network, wants: Provider, made: list[Segment]
     ) -> Segment:
-        """The segment that a driver wants below its own: one for all who want the same."""
+        """Return the dynamic segment that a driver requests; equal requests share one."""
         for segment in unit.segments(network.id):
             if segment.provider not in network.segments and _fits(segment.provider, wants):
                 return segment
@@ -173,7 +175,7 @@ class PortBinder:
         former: Sequence[Mapping[str, Any]],
         present: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Give up segments below others that were this port's, and are nobody's now."""
+        """Delete dynamic segments of this port that no other port uses."""
         gone = {each["segment_id"] for each in former} - {each["segment_id"] for each in present}
         if not gone:
             return
@@ -194,12 +196,12 @@ def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]]", unit.extra_of(port).get(LEVELS, ()))
 
 
-def _plain(wish: Binding, vif_type: VifType) -> Binding:
-    return evolve(wish, vif_type=vif_type.value, vif_details=VifDetails())
+def _plain(requested: Binding, vif_type: VifType) -> Binding:
+    return evolve(requested, vif_type=vif_type.value, vif_details=VifDetails())
 
 
 def _offered(network: Network, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The network's own segments, in its order; those below others are for who asked for them."""
+    """Return the network's own segments in its order, without dynamic ones."""
     place = {provider: at for at, provider in enumerate(network.segments)}
     own = [segment for segment in segments if segment.provider in place]
     return tuple(sorted(own, key=lambda segment: place[segment.provider]))
@@ -213,7 +215,7 @@ def _fits(provider: Provider, wants: Provider) -> bool:
     )
 
 
-def _agent(heard: AgentWithAge, longest: float) -> Agent:
-    alive = heard.silence is not None and heard.silence <= longest
-    when = None if heard.at is None else datetime.fromtimestamp(heard.at, UTC)
-    return evolve(heard.agent, alive=alive, heartbeat_at=when)
+def _agent(found: AgentWithAge, longest: float) -> Agent:
+    alive = found.silence is not None and found.silence <= longest
+    when = None if found.at is None else datetime.fromtimestamp(found.at, UTC)
+    return evolve(found.agent, alive=alive, heartbeat_at=when)

@@ -1,6 +1,6 @@
-"""PortBindingKeeper: the bindings of a port, as a resource below it.
+"""PortBindingHandler: the bindings of a port, as a resource below it.
 
-A port has the one binding of its host.  A second one, prepared on another host, comes with live
+A port has one binding, to its host. A second one, prepared on another host, comes with live
 migration.
 """
 
@@ -22,7 +22,7 @@ PARENT = "port_id"
 
 
 class PortBindingHandler(ResourceHandler):
-    """Shows how ports are bound, and why they are not."""
+    """Shows the bindings of ports, and why they failed."""
 
     name: ClassVar[str] = "binding"
 

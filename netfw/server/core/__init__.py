@@ -1,1 +1,1 @@
-"""What the server's resources mean: keepers, the drivers they ask, and what follows a commit."""
+"""Foundation of the server: context, unit of work, resource handlers, and driver collections."""

@@ -1,4 +1,4 @@
-"""Backbone: what all keepers and plugins of one server share."""
+"""ServerContext: what all handlers and plugins of one server share."""
 
 from __future__ import annotations
 
@@ -25,67 +25,71 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PrecommitHook = Callable[[UnitOfWork, Change], None]
-"""Has a say in changes of any resource, in their transaction and before the commit.
+"""Hook that checks or extends a change of any resource, inside its transaction, before the commit.
 
-Called again when the transaction is.  What it raises rolls everything back.  It may write more.
+It runs again when the transaction is retried. An exception rolls everything back. It may write
+more.
 """
 
 AgentUpHook = Callable[[UnitOfWork, Agent], None]
-"""Told, in a transaction, of an agent that can be counted on: it is new, was started, came back,
-says something else of itself, or was switched on again.  Called again when the transaction is."""
+"""Hook that runs, inside a transaction, for an agent that is usable: it is new, was started, came
+back, reports another configuration, or was switched on again. It runs again when the transaction is
+retried."""
 
 SERVER = RequestContext(project_id="", user="netfw", admin=True)
-"""Whoever asks when the server itself acts, and nobody's request is behind it."""
+"""Requester of the server's own work, which no API request caused."""
 
 
 @define(kw_only=True)
 class ServerContext:
-    """The database, the drivers, and who keeps what.  Put together once, then only read."""
+    """Database, drivers and resource handlers of one server. Assembled once, then only read."""
 
     database: Database
     settings: Settings = field(factory=Settings)
     ipam: IpamDriver
     quotas: dict[str, int] = field(factory=dict)
-    """How many a project may have where nobody set a limit; -1: any number."""
-    keepers: dict[str, ResourceHandler] = field(factory=dict)
-    """By the name of the resource."""
-    watchers: list[PrecommitHook] = field(factory=list)
-    """In the order in which they are asked: mechanism drivers, service plugins, the outbox."""
-    arrivals: list[AgentUpHook] = field(factory=list)
-    """In the order in which they are told."""
-    reassigned: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
-    """Told, in the transaction, of a network or router that other agents serve than before."""
-    hearing: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
-    """Told of what agents report, beside the core plugin itself; each takes what it knows."""
-    starting: list[Callable[[], None]] = field(factory=list)
-    """What has to be in the database before the first request."""
-    segments_wanted: bool = False
-    """Whether a watcher looks at the segments of networks."""
+    """Number of resources that a project without a limit of its own may have; -1: unlimited."""
+    handlers: dict[str, ResourceHandler] = field(factory=dict)
+    """Handlers by the name of their resource."""
+    precommit_hooks: list[PrecommitHook] = field(factory=list)
+    """Hooks in the order in which they run: mechanism drivers, service plugins, the outbox."""
+    agent_up_hooks: list[AgentUpHook] = field(factory=list)
+    """Hooks in the order in which they run."""
+    reassignment_hooks: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
+    """Hooks that run, inside the transaction, for a network or router whose set of agents
+    changed."""
+    report_handlers: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
+    """Handlers of reports beside the core plugin itself; each takes the reports that it knows."""
+    startup_steps: list[Callable[[], None]] = field(factory=list)
+    """Steps that prepare the database before the first request."""
+    hooks_need_segments: bool = False
+    """Whether a pre-commit hook reads the segments of networks."""
 
     def start(self) -> None:
-        """Prepare the database for this configuration; several processes may, and again.
+        """Prepare the database for this configuration. Idempotent; several processes may run it at
+        once.
 
-        :raises BackendUnavailable: it does not answer.
+        :raises BackendUnavailable: the database does not answer.
         """
-        for prepare in self.starting:
+        for prepare in self.startup_steps:
             prepare()
 
-    def keeper(self, name: str) -> ResourceHandler:
-        """Who keeps *name*.
+    def handler(self, name: str) -> ResourceHandler:
+        """Return the handler of the resource *name*.
 
-        :raises NotSupported: nobody does.
+        :raises NotSupported: no plugin handles it.
         """
         try:
-            return self.keepers[name]
+            return self.handlers[name]
         except KeyError:
             raise NotSupported(f"this server keeps no {name}: its plugin is not loaded") from None
 
     def quota(self, name: str) -> int:
-        """How many a project may have where nobody set a limit."""
+        """Return how many of *name* a project without a limit of its own may have."""
         return self.quotas.get(name, self.settings.default_quota)
 
-    def count(self, declared: Iterable[ResourceDeclaration]) -> None:
-        """Let projects have no more of vendors' resources than is declared, or set for them."""
+    def add_default_quotas(self, declared: Iterable[ResourceDeclaration]) -> None:
+        """Add the default quotas that vendors declare; configured ones take precedence."""
         for each in declared:
             if each.quota is not None:
                 self.quotas.setdefault(each.name, each.quota)
@@ -120,10 +124,10 @@ class ServerContext:
         return self.database.read(work, *args, **kwargs)
 
 
-def backbone_of(host: HostResources) -> ServerContext:
-    """The backbone that the server shares with its plugins.
+def server_context(host: HostResources) -> ServerContext:
+    """Return the context that the server shares with its plugins.
 
-    :raises ConfigError: this is no server.
+    :raises ConfigError: *host* is no server.
     """
     return host.share(ServerContext, _missing)
 

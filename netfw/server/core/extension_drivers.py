@@ -1,4 +1,4 @@
-"""Extensions: the extension drivers of a server, and where they keep their attributes."""
+"""ExtensionDrivers: the extension drivers of a server, and the stores of their attributes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.wire import CODECS, Json
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.schema.resource_tables import stored
+from netfw.server.db.schema.resource_tables import table_mapping
 
 LOG = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
 
 
 class ExtensionDrivers:
-    """What extension drivers add to networks, subnets and ports.
+    """Attributes that extension drivers add to networks, subnets and ports.
 
-    :raises ConfigError: two of them declare the same attribute.
+    :raises ConfigError: two drivers declare the same attribute.
     """
 
     def __init__(self, drivers: Sequence[ExtensionDriver]) -> None:
@@ -48,7 +48,7 @@ class ExtensionDrivers:
         }
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
-        """All that they declare, by kind: the API has these, and no others of extensions."""
+        """Return all declared attributes by kind; the API has no other extension attributes."""
         found: dict[Kind, tuple[Attribute, ...]] = {}
         for kinds in self._declared.values():
             for kind, attributes in kinds.items():
@@ -56,20 +56,20 @@ class ExtensionDrivers:
         return found
 
     def declared(self) -> Mapping[str, Mapping[str, tuple[Attribute, ...]]]:
-        """The same by the name of the driver, then of the resource, for the API.
+        """Return the declared attributes by driver name, then by resource name, for the API.
 
-        What has no column cannot be looked for, whatever is declared.
+        An attribute without a column is never filterable, whatever its driver declares.
         """
         return {
             driver.describe().name: {
-                kind.value: tuple(_findable(kind, each) for each in attributes)
+                kind.value: tuple(_restrict_filter(kind, each) for each in attributes)
                 for kind, attributes in kinds.items()
             }
             for driver, kinds in self._declared.items()
         }
 
     def plain(self, kind: Kind, body: Body) -> Body:
-        """*body* without what extension drivers declare."""
+        """Return *body* without the attributes of extension drivers."""
         names = self._names.get(kind, {})
         return {name: value for name, value in body.items() if name not in names}
 
@@ -81,37 +81,37 @@ class ExtensionDrivers:
         body: Body,
         network: Network | None = None,
     ) -> R:
-        """*after* as the drivers want it, which keep what else *body* says of their attributes.
+        """Return *after* with the fields that the drivers set, and store their other attributes.
 
-        To be called before *after* is stored, once its other fields are known.
+        Call it before *after* is stored, once its other fields are known.
 
-        :raises RequestError: a driver refuses what was asked for.
+        :raises RequestError: a driver refuses the request.
         """
         kind, shaped = kind_of(after), after
         for driver in self.drivers:
             declared = self._declared[driver].get(kind)
             if declared is None:
                 continue
-            asked = _asked(declared, body, new=before is None)
+            asked = _requested(declared, body, new=before is None)
             change = Change(
                 before=before,
                 after=shaped,
                 network=network,
                 request_id=unit.requester.request_id,
             )
-            shaped = cast(R, _shape(driver, change, asked))
+            shaped = cast(R, _apply_fields(driver, change, asked))
             if driver not in self._keeping[kind]:
                 continue
             names = frozenset(each.name for each in declared)
             driver.store_attributes(
                 Change(before=before, after=shaped, network=network, request_id=change.request_id),
                 asked,
-                _Kept(unit, names),
+                _UnitStore(unit, names),
             )
         return shaped
 
     def extend(self, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]) -> None:
-        """Add to *bodies*, which have what was kept, what drivers work out when it is shown."""
+        """Add to *bodies*, which hold the stored attributes, those computed on reading."""
         for driver in self._extending:
             declared = self._declared[driver].get(kind)
             if declared is None:
@@ -119,16 +119,22 @@ class ExtensionDrivers:
             names = frozenset(each.name for each in declared)
             rows = {UUID(body["id"]): body for body in bodies}
             try:
-                found = driver.extend(kind, tuple(rows), _Shown(rows, names))
-                said = {id: _plain(found[id], names) for id in rows.keys() & found.keys()}
-            except Exception:  # the contract: it costs the answer its attributes, and nothing else
-                LOG.exception("%s does not say its attributes", driver.describe().name)
+                found = driver.extend(kind, tuple(rows), _RowStore(rows, names))
+                computed = {
+                    id: _own_attributes(found[id], names) for id in rows.keys() & found.keys()
+                }
+            except (
+                Exception
+            ):  # the contract: a failure loses the attributes of the driver, nothing else
+                LOG.exception(
+                    "extension driver %s: computing its attributes failed", driver.describe().name
+                )
                 continue
-            for id, own in said.items():
+            for id, own in computed.items():
                 rows[id].update(own)
 
     def _keeps(self, driver: ExtensionDriver, kind: Kind) -> bool:
-        """Whether it may have something to keep."""
+        """Return whether *driver* may store attributes of *kind*."""
         if type(driver).store_attributes is not ExtensionDriver.store_attributes:
             return True
         names = {each.name for each in self._declared[driver].get(kind, ())}
@@ -142,8 +148,8 @@ class ExtensionDrivers:
 
 
 @frozen
-class _Kept:
-    """An ``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
+class _UnitStore:
+    """``AttributeStore`` of one driver: the part of ``extra`` in the rows that has its names."""
 
     unit: UnitOfWork
     names: frozenset[str]
@@ -167,8 +173,8 @@ class _Kept:
 
 
 @frozen
-class _Shown:
-    """An ``AttributeStore`` of rows that were read already."""
+class _RowStore:
+    """Read-only ``AttributeStore`` of rows that were read already."""
 
     rows: Mapping[UUID, Mapping[str, Any]]
     names: frozenset[str]
@@ -184,17 +190,17 @@ class _Shown:
         raise AssertionError("nothing is written while it is shown")
 
 
-def _plain(said: Body, names: frozenset[str]) -> Body:
-    """What a driver says of its own attributes.
+def _own_attributes(computed: Body, names: frozenset[str]) -> Body:
+    """Return the driver's own attributes in *computed*.
 
-    :raises TypeError: it is nothing that an answer can say.
+    :raises TypeError: a value cannot be rendered as JSON.
     """
-    own = {name: said[name] for name in said.keys() & names}
+    own = {name: computed[name] for name in computed.keys() & names}
     json.dumps(own)
     return own
 
 
-def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
+def _apply_fields(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     try:
         shaped = driver.apply_fields(change, asked)
     except ValueError as exc:  # the model refuses what the driver made of the request
@@ -204,12 +210,17 @@ def _shape(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
     return shaped
 
 
-def _findable(kind: Kind, declared: Attribute) -> Attribute:
-    return declared if declared.name in stored(kind).columns else evolve(declared, filterable=False)
+def _restrict_filter(kind: Kind, declared: Attribute) -> Attribute:
+    return (
+        declared
+        if declared.name in table_mapping(kind).columns
+        else evolve(declared, filterable=False)
+    )
 
 
-def _asked(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
-    """What *body* says of the attributes; of a new resource also what it leaves to defaults."""
+def _requested(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
+    """Return the values in *body* for the declared attributes, with defaults if the resource is
+    *new*."""
     asked: dict[str, Json] = {}
     for each in declared:
         if each.name in body:

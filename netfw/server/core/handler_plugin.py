@@ -1,4 +1,4 @@
-"""KeepingPlugin: the verbs of the API, carried out by keepers."""
+"""HandlerPlugin: the verbs of the API, executed by resource handlers."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from netfw.server.core.resource_handler import ResourceHandler
 
 
 class HandlerPlugin(ResourcePlugin):
-    """A plugin all of whose resources have keepers; each verb is one transaction."""
+    """Plugin whose resources all have handlers; each verb is one transaction."""
 
-    def __init__(self, backbone: ServerContext, keepers: Sequence[ResourceHandler]) -> None:
-        self.backbone = backbone
-        self._keepers = {keeper.name: keeper for keeper in keepers}
-        backbone.keepers.update(self._keepers)
+    def __init__(self, context: ServerContext, handlers: Sequence[ResourceHandler]) -> None:
+        self.context = context
+        self._handlers = {handler.name: handler for handler in handlers}
+        context.handlers.update(self._handlers)
 
     @property
     def resource_names(self) -> frozenset[str]:
-        return frozenset(self._keepers)
+        return frozenset(self._handlers)
 
     def create(
         self, requester: RequestContext, name: str, bodies: Sequence[Body]
     ) -> tuple[Body, ...]:
-        return self.backbone.run(requester, self._keeper(name).create, bodies)
+        return self.context.run(requester, self._handler(name).create, bodies)
 
     def update(
         self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
-        return self.backbone.run(requester, self._keeper(name).update, id, body, revision)
+        return self.context.run(requester, self._handler(name).update, id, body, revision)
 
     def delete(
         self, requester: RequestContext, name: str, id: str, revision: int | None = None
     ) -> None:
-        self.backbone.run(requester, self._keeper(name).delete, id, revision)
+        self.context.run(requester, self._handler(name).delete, id, revision)
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        return self.backbone.read(self._keeper(name).find, requester, query)
+        return self.context.read(self._handler(name).find, requester, query)
 
     def show(self, requester: RequestContext, name: str, id: str) -> Body:
-        return self.backbone.read(self._keeper(name).show, requester, id)
+        return self.context.read(self._handler(name).show, requester, id)
 
     def member_action(
         self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
-        return self.backbone.run(requester, self._keeper(name).act, id, action, body)
+        return self.context.run(requester, self._handler(name).act, id, action, body)
 
-    def _keeper(self, name: str) -> ResourceHandler:
+    def _handler(self, name: str) -> ResourceHandler:
         try:
-            return self._keepers[name]
+            return self._handlers[name]
         except KeyError:
             raise NotSupported(f"this plugin keeps no {name}") from None

@@ -1,4 +1,4 @@
-"""QuotaKeeper: how many of each a project may have."""
+"""QuotaHandler: the limits of projects."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 
 FLAGS = ("check_limit", "force")
-"""Parts of a request that are no limits."""
+"""Attributes of a request that are not limits."""
 IDENTITY = ("project_id", "tenant_id")
 
 
 class QuotaHandler(ResourceHandler):
-    """The limits of projects, which are their ids; a project has the defaults until somebody sets
-    other limits, and has them again when the limits are deleted.
+    """The limits of projects; the id of a quota is that of its project.
 
-    What is used is counted as it is made, so nothing is ever reserved.  The defaults say what is
-    counted; while a server is put together they grow by what vendors declare.
+    A project has the defaults until limits are set for it, and again after they were deleted. Use
+    is counted when a resource is created, so nothing is ever reserved. The names of the defaults
+    are the counted resources; they grow by vendors' declarations while the server is assembled.
     """
 
     name: ClassVar[str] = "quota"
@@ -34,7 +34,7 @@ class QuotaHandler(ResourceHandler):
         }
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        """The projects for which somebody set a limit."""
+        """Return the projects that have limits of their own."""
         every = moment.quotas.all()
         seen = [each for each in every if requester.sees in (None, each)]
         return apply_query((self._shown(each, every[each]) for each in seen), query, "project_id")
@@ -105,7 +105,7 @@ class QuotaHandler(ResourceHandler):
 
 
 def _check(requester: RequestContext, project: str) -> None:
-    """One project does not see the limits of another."""
+    """Hide the limits of a project from requesters of other projects."""
     if requester.sees not in (None, project):
         raise NotFound(f"there is no quota of project {project[:80]!r}")
 

@@ -1,8 +1,7 @@
-"""Keeper: what one resource of the API means; and the keepers of resources that have rows.
+"""ResourceHandler: the semantics of one API resource; StoredResourceHandler, for those with rows.
 
-A keeper works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`, so
-keepers call
-each other and all of it is one change.
+A handler works inside the transaction of a :class:`~netfw.server.core.unit_of_work.UnitOfWork`:
+handlers call each other, and all of it is one change.
 """
 
 from __future__ import annotations
@@ -24,61 +23,61 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 
 Moment = ReadSnapshot | Transaction
-"""Where rows are read: one moment of the database, or the transaction of a request."""
+"""Reader of rows: a snapshot of the database, or the transaction of a request."""
 Act = Callable[["UnitOfWork", R, Body], Body]
-"""A member action on a resource that was found and locked."""
+"""Member action on a resource that was read and locked."""
 
 
 class ResourceHandler(ABC):
-    """Keeps one resource of the API; has no state of its own but its collaborators."""
+    """Handler of one API resource; it has no state besides its collaborators."""
 
     name: ClassVar[str]
-    """Of the resource, in the API: ``network``."""
+    """Name of the resource in the API: ``network``."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        """Make resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
+        """Create resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
         raise NotSupported(f"a {self.name} cannot be created")
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        """Change what *body* names."""
+        """Change the attributes that *body* names."""
         raise NotSupported(f"a {self.name} cannot be changed")
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        """Delete one."""
+        """Delete the resource of *id*."""
         raise NotSupported(f"a {self.name} cannot be deleted")
 
     @abstractmethod
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        """What *query* asks for and *requester* may see."""
+        """Return the resources that match *query* and are visible to *requester*."""
 
     @abstractmethod
     def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
-        """One of them.
+        """Return the resource of *id*.
 
-        :raises NotFound: there is none, or none that the requester may see.
+        :raises NotFound: it does not exist, or is invisible to the requester.
         """
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
-        """Carry out a member action."""
+        """Execute a member action."""
         raise NotSupported(f"a {self.name} has no action {action!r}")
 
 
 class StoredResourceHandler(ResourceHandler, Generic[R]):
-    """Keeps a kind that has rows: finding, visibility, revisions, tags and quotas, once for all."""
+    """Handler of a kind that has rows; implements visibility, revisions, tags and quotas."""
 
     kind: ClassVar[Kind]
     quota: ClassVar[str | None]
-    """The name under which it is counted; ``None``: not counted."""
+    """Name of the quota that counts it; ``None``: it is not counted."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)
-        return self.shown_all(unit, made)
+        return self.render_all(unit, made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         before = self.get_for_update(unit, id, revision)
-        return self.shown_all(unit, (self.do_update(unit, before, body),))[0]
+        return self.render_all(unit, (self.do_update(unit, before, body),))[0]
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
@@ -102,38 +101,38 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             return super().act(unit, id, action, body)
         return act(unit, self.get_for_update(unit, id), body)
 
-    # What the keeper of a kind says.
+    # Implemented by the handler of a kind.
 
     @abstractmethod
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[R, ...]:
-        """Work out and insert the resources that *bodies* say."""
+        """Build and insert the resources that *bodies* describe."""
 
     @abstractmethod
     def do_update(self, unit: UnitOfWork, before: R, body: Body) -> R:
-        """Work out and store *before* as *body* changes it."""
+        """Build and store *before* as *body* changes it."""
 
     @abstractmethod
     def do_delete(self, unit: UnitOfWork, before: R) -> None:
         """Delete *before* with what belongs to it.
 
-        :raises Conflict: it is in use; the text says by what.
+        :raises Conflict: it is in use; the text names the user.
         """
 
     def actions(self) -> Mapping[str, Act[Any]]:
-        """Its member actions, by name."""
+        """Return the member actions by name."""
         return {}
 
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
-        """Add what follows from other rows: a number of statements that does not grow."""
+        """Add attributes that follow from other rows, in a constant number of statements."""
 
-    # What all of them share.
+    # Shared by all of them.
 
     def identity(self, id: str) -> UUID:
-        """*id* as a UUID.
+        """Return *id* as a UUID.
 
-        :raises NotFound: it is none, so nothing has it.
+        :raises NotFound: it is not a UUID, so no resource has it.
         """
         try:
             return UUID(id)
@@ -141,9 +140,9 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
             raise NotFound(f"there is no {self.name} {id[:80]!r}") from None
 
     def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> R:
-        """The resource of that id, locked until the transaction ends.
+        """Return the resource of *id*, locked until the transaction ends.
 
-        :raises Outdated: it has another revision than *revision*.
+        :raises Outdated: its revision differs from *revision*.
         """
         row = unit.tx.resources.get(
             self.kind, self.identity(id), project=unit.requester.sees, lock=True
@@ -154,15 +153,15 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         unit.extras[row.ref] = dict(row.extra)
         return cast(R, row.resource())
 
-    def shown_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
-        """*resources*, which this transaction stored, as the API shows them."""
+    def render_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
+        """Return *resources*, which this transaction stored, as API bodies."""
         bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
 
     def _tag(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         before: Any = self.get_for_update(unit, id)
-        after = unit.evolved(before, tags=retagged(action, before.tags, body))
+        after = unit.evolved(before, tags=apply_tag_action(action, before.tags, body))
         return {"tags": sorted(unit.update(before, after).tags)}
 
     def _decorated(
@@ -188,14 +187,14 @@ TAG_ACTIONS: Mapping[str, Callable[[Tags, Tags], Tags]] = {
     "add_tags": lambda had, named: had | named,
     "remove_tags": _without,
 }
-"""What can be done to the tags of everything that is stored; a body names them in ``tags``."""
+"""Tag actions of every stored resource; the body names the tags in ``tags``."""
 
 
-def retagged(action: str, had: Collection[str], body: Body) -> Tags:
-    """The tags after *action*.
+def apply_tag_action(action: str, had: Collection[str], body: Body) -> Tags:
+    """Return the tags after *action*.
 
-    :raises TagNotFound: what is to be removed is not there.
-    :raises InvalidInput: there would be too many.
+    :raises TagNotFound: a tag to be removed is missing.
+    :raises InvalidInput: there would be too many tags.
     """
     named = frozenset(cast(list[str], body["tags"]))
     tags = TAG_ACTIONS[action](frozenset(had), named)
@@ -210,19 +209,19 @@ TAG_FILTERS: Mapping[str, Callable[[Tags, Tags], bool]] = {
     "not-tags": lambda has, named: not named <= has,
     "not-tags-any": lambda has, named: not named & has,
 }
-"""By the name of the filter, whether a resource passes: all the named tags, or any of them."""
+"""Predicates on the tags of a resource, by the name of the filter."""
 
 
-def passes_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
-    """Whether what *has* these tags passes the filter *name*; each value may name several."""
+def matches_tags(name: str, has: Collection[str], values: Collection[Any]) -> bool:
+    """Return whether the tags *has* match the filter *name*; each value may name several tags."""
     named = frozenset(tag for value in values for tag in str(value).split(","))
     return TAG_FILTERS[name](frozenset(has), named)
 
 
 def apply_query(bodies: Iterable[Body], query: Query, identity: str = "id") -> tuple[Body, ...]:
-    """Those of *bodies* that *query* asks for, in its order.
+    """Filter, sort and page *bodies* in memory by *query*.
 
-    :raises NotFound: none of them has the id of the marker.
+    :raises NotFound: no body has the id of the marker.
     """
     found = [body for body in bodies if _passes(body, query.filters)]
     for name, up in reversed((*query.sort, (identity, True))):
@@ -250,6 +249,6 @@ def _text(value: object) -> str:
 
 
 def _key(value: object) -> tuple[bool, bool, Any]:
-    """Nothing comes first, then numbers, then text."""
+    """Return a sort key: null first, then numbers, then text."""
     number = isinstance(value, int)
     return value is not None, not number, value if number else str(value)

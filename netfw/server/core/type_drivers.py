@@ -1,4 +1,4 @@
-"""SegmentTypes: the type drivers of a server, and what they say together."""
+"""TypeDrivers: the type drivers of a server, and allocation of segments through them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from netfw.server.db.database import Transaction
 
 LOG = logging.getLogger(__name__)
 PREFIX = "provider:"
-"""Before the names of a segment's attributes, where a network has them."""
+"""Prefix of the segment attributes of a network."""
 
 
 class TypeDrivers:
-    """Segments of all configured types, taken and given back in the transaction of a request.
+    """Segments of all configured types, allocated and released in the transaction of a request.
 
-    :raises ConfigError: two drivers are for one type, or networks are to get a type without one.
+    :raises ConfigError: two drivers implement one type, or a configured network type has no driver.
     """
 
     def __init__(self, drivers: Sequence[TypeDriver], settings: Settings) -> None:
@@ -37,15 +37,15 @@ class TypeDrivers:
             self._external = self._tried("external_network_type", (external,))
 
     def define(self, tx: Transaction) -> None:
-        """Have the database offer the ranges of all types; what is taken stays so."""
+        """Store the ranges of all types; allocated segments stay allocated."""
         for type in sorted(self._drivers):
             tx.allocations.define(type, self._drivers[type].ranges())
 
     def reserve(self, tx: Transaction, asked: Provider, place: str = "") -> Provider:
-        """Take the segment that somebody asked for, complete or not.
+        """Allocate the requested segment, whose attributes may be incomplete.
 
-        :raises InvalidInput: there can be no such segment; paths begin with *place*.
-        :raises Conflict: it is taken, or nothing is left that would complete it.
+        :raises InvalidInput: no such segment can exist; paths begin with *place*.
+        :raises Conflict: it is taken, or no free segment completes the request.
         """
         driver = self._drivers.get(asked.network_type)
         if driver is None:
@@ -60,9 +60,9 @@ class TypeDrivers:
         return driver.reserve(asked, tx.allocations)
 
     def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:
-        """Take any segment of the types that networks get, tried in their order.
+        """Allocate a segment of the configured network types, tried in their order.
 
-        :raises Exhausted: none of them has any left.
+        :raises Exhausted: all types are exhausted.
         """
         drivers = self._external if external else self._own
         for driver in drivers:
@@ -80,15 +80,15 @@ class TypeDrivers:
         )
 
     def release(self, tx: Transaction, segment: Provider) -> None:
-        """Make a segment free again."""
+        """Release a segment."""
         driver = self._drivers.get(segment.network_type)
         if driver is None:
-            LOG.warning("%s was of a type that has no driver any more; it stays taken", segment)
+            LOG.warning("segment %s stays allocated: its type has no driver any more", segment)
         else:
             driver.release(segment, tx.allocations)
 
     def mtu(self, segments: Iterable[Provider]) -> int:
-        """The largest packet that passes all of *segments*; 0: they set no limit."""
+        """Return the largest packet that passes all of *segments*; 0: they set no limit."""
         limits = (
             self._drivers[segment.network_type].mtu(segment.physical_network)
             for segment in segments

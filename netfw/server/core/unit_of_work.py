@@ -1,4 +1,4 @@
-"""Unit: one transaction of a request, in which keepers work together."""
+"""UnitOfWork: one transaction of a request, in which handlers work together."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 
 ROUNDS = 8
-"""Watchers may change more, which others watch in turn; beyond this, they chase themselves."""
+"""Maximum of rounds in which hooks see the changes of other hooks; more is an endless loop."""
 
 
 class UnitOfWork:
-    """What one transaction does, for whom; made anew when the transaction is tried again.
+    """The writes of one transaction and their requester; a retry creates a new unit.
 
-    Keepers write through it.  At its end, before the commit, everybody who has a say in changes is
-    asked, once for each resource: what it was before the transaction and what it is after.
+    Handlers write through it. At its end, before the commit, all pre-commit hooks run once for each
+    resource, with its state before and after the transaction.
     """
 
-    def __init__(self, tx: Transaction, requester: RequestContext, backbone: ServerContext) -> None:
-        self.tx, self.requester, self.backbone = tx, requester, backbone
+    def __init__(self, tx: Transaction, requester: RequestContext, context: ServerContext) -> None:
+        self.tx, self.requester, self.context = tx, requester, context
         self.now = datetime.now(UTC).replace(microsecond=0)
         self.extras: dict[Ref, dict[str, Any]] = {}
-        """Attributes that extension drivers keep, by resource; written with the resource."""
+        """Attributes of extension drivers by resource; written with the resource."""
         self.after_commit: list[Callable[[], None]] = []
-        """Called after the commit, in order; they raise nothing."""
+        """Callbacks that run after the commit, in order; they raise nothing."""
         self._first: dict[Ref, Resource | None] = {}
         self._last: dict[Ref, Resource | None] = {}
         self._watched: dict[Ref, Resource | None] = {}
@@ -60,7 +60,7 @@ class UnitOfWork:
 
     @contextmanager
     def elevated(self) -> Iterator[None]:
-        """Let the server act itself, on behalf of a requester who might not see or do that."""
+        """Act with the server's own rights, for what the requester may not see or do."""
         former = self.requester
         self.requester = former.elevated()
         try:
@@ -86,7 +86,7 @@ class UnitOfWork:
         return stored
 
     def update(self, before: R, after: R) -> R:
-        """Store *after* instead of *before*; what does not differ keeps its revision."""
+        """Store *after* instead of *before*; an unchanged resource keeps its revision."""
         target = ref(before)
         if after == before and target not in self._rewritten:
             return before
@@ -97,7 +97,7 @@ class UnitOfWork:
         return stored
 
     def touch(self, before: R) -> R:
-        """Give *before* its next revision though nothing of its own changed: what it owns did."""
+        """Give *before* its next revision, because something that it owns changed."""
         self._rewritten.add(ref(before))
         return self.update(before, before)
 
@@ -112,9 +112,9 @@ class UnitOfWork:
     def set_extra(
         self, target: Ref, extra: Mapping[str, Any], without: Collection[str] = ()
     ) -> None:
-        """Have these attributes of extension drivers be stored with the resource.
+        """Store attributes of extension drivers with the resource.
 
-        Others stay as they are, but for those that are to be *without*.
+        Other attributes stay as they are, except for those in *without*, which are removed.
         """
         former = self.extras.get(target, {})
         kept = {name: value for name, value in former.items() if name not in without}
@@ -123,7 +123,7 @@ class UnitOfWork:
             self._rewritten.add(target)
 
     def body_of(self, resource: Resource) -> Mapping[str, Any]:
-        """*resource*, which this transaction stored last or read, in the form of the API."""
+        """Return the API body of *resource*, which this transaction stored last or read."""
         written = self.tx.resources.written.get(ref(resource))
         if (
             written is None
@@ -134,7 +134,7 @@ class UnitOfWork:
         return written
 
     def extra_of(self, resource: Resource) -> Mapping[str, Any]:
-        """What extension drivers keep of it."""
+        """Return the attributes of extension drivers for *resource*."""
         return self.extras.get(ref(resource), {})
 
     def count(
@@ -147,10 +147,10 @@ class UnitOfWork:
     ) -> None:
         """Count resources for their projects, at the end of the transaction.
 
-        What nobody asked for, such as a project's first group, is counted beyond the limit too;
-        what is the server's own has none.
+        What was not requested (*unasked*), such as a project's first group, is counted beyond the
+        limit too; resources without a project have no limit.
 
-        :raises Exhausted: there, when a project may not have so many.
+        :raises Exhausted: at the end, when the limit of a project is exceeded.
         """
         counts = self._granted if unasked else self._counts
         for each in resources:
@@ -159,28 +159,28 @@ class UnitOfWork:
 
     @staticmethod
     def evolved(resource: R, **changes: Any) -> R:
-        """*resource* with some fields changed."""
+        """Return *resource* with some fields changed."""
         return evolve(resource, **changes)
 
     def _stamped(self, resource: R, *times: str) -> R:
-        """*resource* with the present time where it keeps such times."""
+        """Return *resource* with the present time in those of *times* that it has."""
         kept = fields_dict(type(resource))
         stamps: dict[str, Any] = {name: self.now for name in times if name in kept}
         return self.evolved(resource, revision=resource.revision or 1, **stamps)
 
     # Reading.
 
-    def hold(self, network: Network) -> None:
-        """Take note of a network that was read and locked already."""
+    def remember_locked(self, network: Network) -> None:
+        """Cache a network that was read and locked already."""
         self._networks[network.id] = network
         self._locked.add(network.id)
 
     def network(self, id: NetworkId, *, lock: bool = False) -> Network:
-        """A network, whoever owns it, as this transaction has it; read once.
+        """Return a network of any project as this transaction has it; read once.
 
-        Locked, nobody else changes it until the transaction ends.
+        If it is locked, no other transaction changes it until this one ends.
 
-        :raises NotFound: there is none.
+        :raises NotFound: it does not exist.
         """
         if id not in self._networks or (lock and id not in self._locked):
             self._networks[id], subnets = self.tx.resources.network(id, lock=lock)
@@ -190,7 +190,7 @@ class UnitOfWork:
         return self._networks[id]
 
     def visible_network(self, id: NetworkId) -> tuple[Network, tuple[Subnet, ...]]:
-        """A network that the requester sees, and all its subnets; read once.
+        """Return a network that the requester may see, and all its subnets; read once.
 
         :raises NotFound: there is none that the requester may see.
         """
@@ -202,16 +202,16 @@ class UnitOfWork:
         return self._networks[id], self.subnets(id)
 
     def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:
-        """The subnets of a network, whoever sees them; read once."""
+        """Return all subnets of a network; read once."""
         if id not in self._subnets:
             found = self.tx.resources.of_network(Kind.SUBNET, id)
             self._subnets[id] = cast("tuple[Subnet, ...]", found)
         return self._subnets[id]
 
     def segments(self, id: NetworkId) -> tuple[Segment, ...]:
-        """The segments of a network in its order, then dynamic ones; read once.
+        """Return the segments of a network in its order, then dynamic ones; read once.
 
-        Of a network that this transaction deletes: those that it had.
+        For a network that this transaction deletes, return those that it had.
         """
         if self._last.get(Ref(Kind.NETWORK, id), self) is None:
             return self._gone.get(id, ())
@@ -237,8 +237,8 @@ class UnitOfWork:
                 self._gone[of] = (*self._gone.get(of, ()), newest)
             self._segments.pop(of, None)
 
-    def _news(self) -> list[Change]:
-        """The changes that nobody has been asked about yet."""
+    def _pending_changes(self) -> list[Change]:
+        """Return the changes that no hook has seen yet."""
         changes = []
         for target, after in list(self._last.items()):
             before = self._first[target]
@@ -256,7 +256,7 @@ class UnitOfWork:
         if isinstance(newest, Port | Subnet):
             network = self.network(newest.network_id)
         segments: tuple[Segment, ...] = ()
-        if network is not None and self.backbone.segments_wanted:
+        if network is not None and self.context.hooks_need_segments:
             segments = self.segments(network.id)
         return Change(
             before=before,
@@ -269,22 +269,24 @@ class UnitOfWork:
     # The end.
 
     def finish(self) -> None:
-        """Ask everybody who has a say, and count; the commit follows.
+        """Run the pre-commit hooks and count quotas; the commit follows.
 
-        :raises RequestError: somebody refuses; nothing of the transaction remains.
+        :raises RequestError: a hook refuses; the transaction is rolled back.
         """
         for _ in range(ROUNDS):
-            changes = self._news()
+            changes = self._pending_changes()
             if not changes:
                 break
             for change in changes:
-                for watcher in self.backbone.watchers:
-                    watcher(self, change)
+                for hook in self.context.precommit_hooks:
+                    hook(self, change)
         else:
-            raise AssertionError(f"watchers change each other's resources without end: {changes}")
+            raise AssertionError(
+                f"pre-commit hooks change each other's resources without end: {changes}"
+            )
         for (project, quota), count in sorted(self._counts.items()):
             if count:
-                limit = self.backbone.quota(quota) if project else UNLIMITED
+                limit = self.context.quota(quota) if project else UNLIMITED
                 self.tx.quotas.use(project, quota, count, limit)
         for (project, quota), count in sorted(self._granted.items()):
             self.tx.quotas.grant(project, quota, count)

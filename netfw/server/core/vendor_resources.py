@@ -1,4 +1,4 @@
-"""Keepers of resources that a vendor declared and no plugin stores: the server stores them."""
+"""Handlers of resources that a vendor declares and no plugin stores: the server stores them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from netfw.server.core.resource_handler import (
     TAG_FILTERS,
     Moment,
     ResourceHandler,
-    passes_tags,
-    retagged,
+    apply_tag_action,
+    matches_tags,
 )
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.vendor_resources import COLUMNS, VendorResources
 
 
 class VendorResourceHandler(ResourceHandler):
-    """Keeps one resource whole, as the API shows it; agents never hear of it.
+    """Handler that stores a resource whole, as its API body; agents never receive it.
 
-    Ids, projects, names and parents are looked for by the database, all else in what it finds:
-    such resources are few.
+    The database filters by id, project, name and parent, the handler by all else: such resources
+    are few.
     """
 
     def __init__(self, declared: ResourceDeclaration) -> None:
@@ -47,7 +47,7 @@ class VendorResourceHandler(ResourceHandler):
         return tuple(made)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
-        before = self._held(unit, id, revision)
+        before = self._get_for_update(unit, id, revision)
         after = {**before, **body}
         if after == before:
             return before
@@ -59,7 +59,7 @@ class VendorResourceHandler(ResourceHandler):
         return after
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
-        before = self._held(unit, id, revision)
+        before = self._get_for_update(unit, id, revision)
         self._in(unit.tx).delete(UUID(before["id"]))
         self._count(unit, [before], -1)
 
@@ -81,7 +81,7 @@ class VendorResourceHandler(ResourceHandler):
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
             return super().act(unit, id, action, body)
-        tags = retagged(action, self._held(unit, id, None)["tags"], body)
+        tags = apply_tag_action(action, self._get_for_update(unit, id, None)["tags"], body)
         return {"tags": self.update(unit, id, {"tags": sorted(tags)})["tags"]}
 
     @property
@@ -101,7 +101,7 @@ class VendorResourceHandler(ResourceHandler):
         tags = sorted(set(cast(list[str], body.get("tags", []))))
         return {"description": "", **body, "tags": tags, **fixed}
 
-    def _held(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
+    def _get_for_update(self, unit: UnitOfWork, id: str, revision: int | None) -> dict[str, Any]:
         found = self._in(unit.tx).get(self._identity(id), project=unit.requester.sees, lock=True)
         number = found["revision_number"]
         if revision is not None and number != revision:
@@ -109,7 +109,7 @@ class VendorResourceHandler(ResourceHandler):
         return found
 
     def _identity(self, id: str) -> UUID:
-        """*id*, of which the part before a slash is that of a parent."""
+        """Return the id of *id*, in which the id of a parent may precede a slash."""
         try:
             return UUID(id.rpartition("/")[2])
         except ValueError:
@@ -118,7 +118,7 @@ class VendorResourceHandler(ResourceHandler):
     def _count(self, unit: UnitOfWork, bodies: Sequence[Body], each: int) -> None:
         if self._declared.quota is None:
             return
-        limit = unit.backbone.quota(self.name)
+        limit = unit.context.quota(self.name)
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
             unit.tx.quotas.use(project, self.name, each * count, limit)
 
@@ -127,12 +127,12 @@ class VendorResourceHandler(ResourceHandler):
 
 
 class DocumentsPlugin(HandlerPlugin, ServicePlugin):
-    """Stores what vendors declared and no plugin of theirs stores."""
+    """Plugin that stores the declared resources for which no vendor's plugin exists."""
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, backbone: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
-        super().__init__(backbone, [VendorResourceHandler(each) for each in declared])
+    def __init__(self, context: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
+        super().__init__(context, [VendorResourceHandler(each) for each in declared])
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -152,18 +152,18 @@ def _passes(body: Body, wanted: dict[str, tuple[Any, ...]]) -> bool:
 
 def _passes_one(body: Body, name: str, values: tuple[Any, ...]) -> bool:
     if name in TAG_FILTERS:
-        return passes_tags(name, cast(list[str], body["tags"]), values)
-    return _said(body.get(name)) in map(_said, values)
+        return matches_tags(name, cast(list[str], body["tags"]), values)
+    return _query_text(body.get(name)) in map(_query_text, values)
 
 
-def _said(value: object) -> str:
-    """*value* as a query string says it."""
+def _query_text(value: object) -> str:
+    """Return *value* as a query string spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _page(bodies: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
     for name, ascending in reversed(query.sort):
-        bodies.sort(key=lambda body: _said(body.get(name)), reverse=not ascending)
+        bodies.sort(key=lambda body: _query_text(body.get(name)), reverse=not ascending)
     if query.backwards:
         bodies.reverse()
     if query.marker is not None:

@@ -1,4 +1,4 @@
-"""The keeper of networks, and of the segments that they consist of."""
+"""NetworkHandler and SegmentHandler: networks, and the segments that they consist of."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from netfw.server.l2.port_validation import check_dhcp_options
 from netfw.server.scheduling.assignments import add_zones
 
 LEAST_MTU = {4: 68, 6: 1280}
-"""What hosts of that version of IP have to take at least."""
+"""Smallest MTU that hosts of an IP version must accept."""
 MOST_MTU = 65535
 
 
 class NetworkHandler(StoredResourceHandler[Network]):
-    """Networks: their segments are taken when they are made, and free again when they go."""
+    """Networks: their segments are allocated with them, and released when they are deleted."""
 
     name, kind, quota = "network", Kind.NETWORK, "network"
 
@@ -41,7 +41,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
 
     def get_for_update(self, unit: UnitOfWork, id: str, revision: int | None = None) -> Network:
         network = super().get_for_update(unit, id, revision)
-        unit.hold(network)
+        unit.remember_locked(network)
         return network
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Network, ...]:
@@ -70,7 +70,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         _clear_ports(unit, before)
         subnets = unit.subnets(before.id)
         for subnet in subnets:
-            unit.backbone.ipam.drop_subnet(subnet.id, unit.tx.addresses)
+            unit.context.ipam.drop_subnet(subnet.id, unit.tx.addresses)
             unit.tx.addresses.drop(subnet.id)
             unit.delete(subnet)
         unit.count("subnet", subnets, gone=True)
@@ -97,7 +97,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         return evolve(network, segments=segments, mtu=self._mtu(mtu, segments))
 
     def _carried(self, unit: UnitOfWork, network: Network) -> tuple[Provider, ...]:
-        """The segments of a new network: those that were asked for, or one that is left."""
+        """Return the segments of a new network: those requested, or one that is free."""
         if not network.segments:
             return (self._types.allocate(unit.tx, external=network.external),)
         places = [""]
@@ -109,9 +109,9 @@ class NetworkHandler(StoredResourceHandler[Network]):
         )
 
     def _mtu(self, asked: int | None, segments: Sequence[Provider]) -> int:
-        """What was asked for, or the most that *segments* carry.
+        """Return the requested MTU, or the largest that *segments* carry.
 
-        :raises InvalidInput: they do not carry so much.
+        :raises InvalidInput: the segments do not carry that much.
         """
         most = self._types.mtu(segments)
         if not asked:
@@ -131,7 +131,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         self._types.release(unit.tx, segment.provider)
 
     def _check_withdrawn(self, unit: UnitOfWork, before: Network, after: Network) -> None:
-        """Refuse to take away what somebody uses."""
+        """Refuse to withdraw sharing or external access that is in use."""
         if before.shared and not after.shared:
             _check_not_used_by_others(unit, before)
         if before.external and not after.external:
@@ -139,7 +139,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
 
 
 class SegmentHandler(StoredResourceHandler[Segment]):
-    """Segments, to be looked at: they come and go with their networks."""
+    """Segments, read-only: they come and go with their networks."""
 
     name, kind, quota = "segment", Kind.SEGMENT, None
 
@@ -154,12 +154,12 @@ class SegmentHandler(StoredResourceHandler[Segment]):
 
 
 def _clear_ports(unit: UnitOfWork, network: Network) -> None:
-    """Delete the ports that go with *network*: of DHCP, and of floating IPs that nobody uses.
+    """Delete the ports that go with *network*: of DHCP, and of unused floating IPs.
 
-    :raises Conflict: it has others.
+    :raises Conflict: it has other ports.
     """
     id = (str(network.id),)
-    if network.external and "floatingip" in unit.backbone.keepers:
+    if network.external and "floatingip" in unit.context.handlers:
         unused = Query(filters={"floating_network_id": id, "port_id": (None,)})
         _delete_all(unit, "floatingip", unit.tx.resources.find(Kind.FLOATING_IP, unused))
     own = Query(filters={"network_id": id, "device_owner": (DeviceOwner.DHCP.value,)})
@@ -174,7 +174,7 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
 def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:
     with unit.elevated():
         for row in rows:
-            unit.backbone.keeper(name).delete(unit, str(row.ref.id))
+            unit.context.handler(name).delete(unit, str(row.ref.id))
 
 
 def _segments_of(network: Network) -> tuple[Segment, ...]:
@@ -189,9 +189,9 @@ def _says_segments(name: str) -> bool:
 
 
 def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider, ...]:
-    """The segments of *before* as a request says them: a single VLAN can get another number.
+    """Return the segments of *before* as requested: a single VLAN can get another number.
 
-    :raises InvalidInput: the request says more.
+    :raises InvalidInput: the request changes more.
     """
     now, number = render(before), f"{PREFIX}segmentation_id"
     different = {name for name, value in carried.items() if now.get(name) != value}
@@ -208,7 +208,7 @@ def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider,
 
 
 def _check(unit: UnitOfWork, before: Network | None, after: Network) -> None:
-    """Refuse what no network can be, or not beside others that there are."""
+    """Refuse attributes that contradict each other, or those of other networks."""
     faults: dict[str, str] = {}
     if after.is_default and not after.external:
         faults["is_default"] = "only an external network can be the default one"
@@ -235,7 +235,7 @@ def _check_zones(unit: UnitOfWork, zones: set[str]) -> None:
 
 
 def _check_room(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
-    """Refuse packets that are too small for the subnets of *network*."""
+    """Refuse an MTU that is too small for the subnets of *network*."""
     if not mtu or mtu == network.mtu or mtu >= LEAST_MTU[6]:
         return
     for version in {subnet.ip_version for subnet in unit.subnets(network.id)}:

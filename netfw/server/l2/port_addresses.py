@@ -1,7 +1,7 @@
-"""Which addresses a port gets.  What decides is pure; the IPAM driver takes and frees.
+"""Addresses of ports: pure planning of requests, and their allocation by the IPAM driver.
 
-A request names subnets, addresses, or nothing at all: then a port gets one address of each family,
-and one that it derives itself on every subnet where hosts do so.
+A request names subnets, addresses, or neither. In the last case a port gets one address of each
+family, and a derived one on every subnet where hosts derive theirs.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from netfw.model.device_owner import is_l3_agent_port, is_trusted
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.allocation.pools import Addresses
 
 Entry = Mapping[str, Any]
-"""One of ``fixed_ips``: a subnet, an address, or both."""
+"""Entry of ``fixed_ips``: a subnet, an address, or both."""
 
 
 @frozen(kw_only=True)
 class AddressOwner:
-    """What of a port matters for its addresses."""
+    """Properties of a port that decide about its addresses."""
 
     mac: Mac
     owner: str = ""
 
     @property
     def routes(self) -> bool:
-        """Whether it is a router's, which may have any address."""
+        """Whether the port belongs to a router or an L3 agent, and may have any address."""
         return is_l3_agent_port(self.owner)
 
 
 def requests(
     subnets: Sequence[Subnet], applicant: AddressOwner, asked: Sequence[Entry] | None
 ) -> tuple[AddressRequest, ...]:
-    """What to ask the IPAM driver for; *asked* ``None``: whatever fits; empty: nothing.
+    """Return the requests for the IPAM driver; *asked* ``None``: whatever fits; empty: nothing.
 
-    :raises InvalidInput: naming each entry that cannot be.
+    :raises InvalidInput: naming each invalid entry.
     :raises Conflict: no subnet is for such a port.
     """
     if asked is None:
@@ -74,12 +74,12 @@ def requests_for_update(
     asked: Sequence[Entry],
     present: Sequence[FixedIp],
 ) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
-    """Which of the *present* addresses of a port stay, and what it gets besides.
+    """Return which *present* addresses of a port stay, and the requests for new ones.
 
-    An entry that says a subnet alone is content with what the port has there.  What the port
-    derives itself stays while it has any address at all.
+    An entry with a subnet alone is met by an address that the port has there. A derived address
+    stays while the port has any address at all.
 
-    :raises InvalidInput: naming each entry that cannot be.
+    :raises InvalidInput: naming each invalid entry.
     """
     if not asked:
         return (), ()
@@ -102,7 +102,7 @@ def requests_for_update(
 def requests_for_new_mac(
     subnets: Sequence[Subnet], applicant: AddressOwner, present: Sequence[FixedIp]
 ) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
-    """The same for a port whose MAC became another: what follows from it does too."""
+    """Return the same for a port with a new MAC: addresses derived from the MAC change too."""
     automatic = {each.id: each for each in subnets if each.automatic}
     kept = tuple(each for each in present if each.subnet_id not in automatic)
     left = [automatic[each.subnet_id] for each in present if each.subnet_id in automatic]
@@ -141,7 +141,7 @@ def _whatever_fits(
 
 
 def _for_owner(subnets: Sequence[Subnet], owner: str) -> list[Subnet]:
-    """Those meant for such an owner, before those that are for anybody."""
+    """Return the subnets reserved for *owner*, then those without ``service_types``."""
     meant = [each for each in subnets if owner and owner in each.service_types]
     return meant + [each for each in subnets if not each.service_types]
 
@@ -221,7 +221,7 @@ def _subnet(subnets: Sequence[Subnet], entry: Entry, address: IpAddress | None) 
 
 
 def _only_derived(subnet: Subnet, applicant: AddressOwner, address: IpAddress) -> DerivedAddress:
-    """A host there has the address that follows from its MAC, and none else."""
+    """Accept *address* only if it is the one derived from the MAC."""
     derived = eui64(cast(IPv6Network, subnet.cidr), applicant.mac)
     if address != derived:
         raise InvalidInput(
@@ -238,10 +238,11 @@ def _place(request: AddressRequest) -> SubnetId:
 
 
 class AddressAllocator:
-    """Takes the addresses of several ports in one transaction, with few statements.
+    """Allocates the addresses of several ports in one transaction, with few statements.
 
-    It stands between the IPAM driver and the store: when a thousand ports want any address of the
-    same subnets, the first takes a thousand, and what is left over goes back at the end.
+    It stands between the IPAM driver and the store: when a thousand ports request any address of
+    the same subnets, the first request allocates a thousand, and what is left over is released at
+    the end.
     """
 
     def __init__(self, ipam: IpamDriver, store: Addresses) -> None:
@@ -251,7 +252,7 @@ class AddressAllocator:
         self._count = 1
 
     def allocate(self, wanted: Sequence[Sequence[AddressRequest]]) -> list[tuple[FixedIp, ...]]:
-        """The addresses of several ports, in order; what is named goes before what is any.
+        """Return the addresses of several ports, in order; named addresses are allocated first.
 
         :raises Conflict: it is taken, or none is left; the text says where.
         :raises InvalidInput: no host can have it.
@@ -273,7 +274,7 @@ class AddressAllocator:
             self._ipam.release(each, self)
 
     def _settle(self) -> None:
-        """Give back what nobody wanted in the end."""
+        """Release addresses that were allocated ahead and not used."""
         for subnet, addresses in self._ahead.items():
             for address in addresses:
                 self._store.release(subnet, address)
@@ -295,10 +296,10 @@ class AddressAllocator:
             kind = IpAddressGenerationFailure if any_one else IpAddressAlreadyAllocated
             raise kind(str(exc)) from exc
 
-    # What the driver sees: an AddressStore.
+    # AddressStore, as the driver sees it.
 
     def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
-        """Take *address*; false when it is taken."""
+        """Allocate *address*; return false if it is taken."""
         ahead = self._ahead.get(subnet)
         if ahead and address in ahead:
             ahead.remove(address)
@@ -306,7 +307,7 @@ class AddressAllocator:
         return self._store.acquire(subnet, address)
 
     def acquire_any(self, subnet: Subnet) -> IpAddress | None:
-        """Take any free address of the subnet's pools; ``None`` when there is none."""
+        """Allocate a free address of the subnet's pools; ``None`` if there is none."""
         ahead = self._ahead.get(subnet.id)
         if not ahead:
             ahead = list(reversed(self._store.take_some(subnet, self._count)))
@@ -323,5 +324,5 @@ def _ids(request: AnyAddress) -> tuple[SubnetId, ...]:
 
 
 def asked_of(body: Mapping[str, Any]) -> Sequence[Entry] | None:
-    """What a request says of addresses; ``None``: nothing."""
+    """Return the ``fixed_ips`` of a request; ``None``: it has none."""
     return cast("Sequence[Entry] | None", body.get("fixed_ips"))

@@ -1,4 +1,4 @@
-"""MAC addresses of ports: given or made, and unique on their network."""
+"""MAC addresses of ports: given or generated, and unique on their network."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from netfw.server.core.unit_of_work import UnitOfWork
 
 ATTEMPTS = 8
 MOST_UNCHECKED = 4
-"""So many MACs that were made are left to the database's constraint; more are looked up first."""
+"""Number of generated MACs that are left to the database's constraint; more are looked up first."""
 
 Place = tuple[str, Mac]
-"""A network and a MAC on it."""
+"""Network and MAC on it."""
 
 
 def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
-    """A MAC for each of *bodies*: the one that it names, or one that no port of its network has.
+    """Return a MAC for each of *bodies*: the given one, or one that is free on its network.
 
-    :raises MacAddressInUse: a given one is.
+    :raises MacAddressInUse: a given one is taken.
     :raises Exhausted: the prefix of ``base_mac`` has hardly any left there.
     """
     chosen: dict[int, Place] = {}
@@ -42,7 +42,7 @@ def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
 
 
 def generated_mac(base: str) -> Mac:
-    """A MAC address that begins as the operator chose: with three octets, or with four."""
+    """Return a random MAC address with the configured prefix of three octets, or four."""
     octets = base.lower().replace("-", ":").split(":")
     kept = octets[:3] if int(octets[3], 16) == 0 else octets[:4]
     rest = random.getrandbits(8 * (6 - len(kept))).to_bytes(6 - len(kept), "big")
@@ -50,8 +50,8 @@ def generated_mac(base: str) -> Mac:
 
 
 def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]) -> None:
-    """Choose where nothing is chosen yet."""
-    base, seen = unit.backbone.settings.base_mac, set(chosen.values())
+    """Generate the missing MACs of *bodies*."""
+    base, seen = unit.context.settings.base_mac, set(chosen.values())
     missing = [at for at in range(len(bodies)) if at not in chosen]
     checked = len(missing) > MOST_UNCHECKED
     for _ in range(ATTEMPTS):
@@ -68,7 +68,7 @@ def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]
 
 
 def _taken(unit: UnitOfWork, places: Iterable[Place]) -> set[Place]:
-    """Those of *places* that are taken."""
+    """Return those of *places* that are taken."""
     wanted = set(places)
     found: set[Place] = set()
     for network in {network for network, _ in wanted}:

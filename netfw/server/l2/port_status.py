@@ -1,8 +1,8 @@
-"""PortStatuses: what becomes of ports by what agents report of them.
+"""PortStatuses: the status of ports, derived from the reports of agents.
 
-A port is ACTIVE when the host that it is bound to has wired it, and a DHCP agent that serves its
-network can give it its addresses.  A status is no change of the port: it keeps its revision, and
-agents are not told.
+A port is ACTIVE when the host that it is bound to has wired it, and a DHCP agent of its network
+serves its addresses. A status is no change of the port: its revision stays, and agents receive no
+update.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import agents_on
+from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.resources.rows import Row
 from netfw.state.dependencies import Assignment
 
 Gate = Callable[[UnitOfWork, Collection[PortId]], Collection[PortId]]
-"""Those of some ports, wired and served, that are not to be ACTIVE yet."""
+"""Callback that returns which of some wired and served ports must not be ACTIVE yet."""
 Listener = Callable[[UnitOfWork, Port, Port], None]
-"""Told, in the transaction, of a port before and after its status changed; called again when the
-transaction is.  What is to happen after the commit goes to ``unit.afterwards``."""
+"""Callback that runs, inside the transaction, with a port before and after a change of its status,
+again when the transaction is retried. Work for after the commit goes to ``unit.after_commit``."""
 
 _UNBOUND = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
 Known = Mapping[Ref, Sequence[StatusReport]]
@@ -41,55 +41,55 @@ Known = Mapping[Ref, Sequence[StatusReport]]
 
 @frozen
 class Dhcp:
-    """Who serves addresses: subnets with DHCP, and the hosts that serve each network."""
+    """DHCP service: subnets with DHCP, and the hosts that serve each network."""
 
     subnets: frozenset[str]
     hosts: Mapping[UUID, frozenset[str]]
-    """Those that are alive and switched on, by network."""
+    """Hosts whose agent is alive and switched on, by network."""
 
 
 @define
 class PortStatuses:
-    """Hears what agents say of ports; a message of many reports is one transaction."""
+    """Handles status reports of ports; a message with many reports is one transaction."""
 
-    backbone: ServerContext
+    context: ServerContext
     gates: list[Gate] = field(factory=list)
-    """Who else must agree before a port is ACTIVE: the outbox of drivers."""
+    """Callbacks that delay ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """Take the reports of ports among *reports*."""
+        """Handle the reports of ports among *reports*."""
         mine = [
             report
             for report in reports
             if isinstance(report, StatusReport) and report.ref.kind is Kind.PORT
         ]
         if mine:
-            self.backbone.run(SERVER, lambda unit: self.hear(unit, mine))
+            self.context.run(SERVER, lambda unit: self.handle_reports(unit, mine))
 
-    def hear(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
-        """Keep what counts, and set the statuses that follow."""
-        rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
-        counted = _counting(unit, rows, reports)
+    def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
+        """Store the valid reports, and set the statuses that follow from them."""
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, (report.ref.id for report in reports))
+        counted = _valid_reports(unit, rows, reports)
         if not counted:
             return
         refs = {report.ref for report in counted}
         known = unit.tx.statuses.of(refs)
-        unit.tx.statuses.keep(counted, known)
-        self._settle(unit, {ref.id: rows[ref.id] for ref in refs}, _together(known, counted))
+        unit.tx.statuses.record(counted, known)
+        self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
-        """Set the statuses of *ports* by what is known: a gate opened, or a DHCP agent is gone.
+        """Recompute the statuses of *ports*, because a gate opened or a DHCP agent is gone.
 
-        Returns how many changed.
+        Return how many changed.
         """
-        rows = unit.tx.statuses.locked(Kind.PORT, ports)
-        return self._settle(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, ports)
+        return self._set_statuses(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
-    def _settle(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:
-        wanted = {id: _wired(row.body, known.get(row.ref, ())) for id, row in rows.items()}
+    def _set_statuses(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:
+        wanted = {id: _wired_status(row.body, known.get(row.ref, ())) for id, row in rows.items()}
         new = {id for id, status in wanted.items() if _becomes_active(rows[id].body, status)}
-        for id in new & self._waiting(unit, {id: rows[id] for id in new}, known):
+        for id in new & self._not_ready(unit, {id: rows[id] for id in new}, known):
             wanted[id] = Status(rows[id].body["status"])
         changed = {
             id: status for id, status in wanted.items() if status.value != rows[id].body["status"]
@@ -97,20 +97,20 @@ class PortStatuses:
         unit.tx.statuses.set(rows, changed)
         if self.listeners:
             for id, status in changed.items():
-                self._tell(unit, cast(Port, rows[id].resource()), status)
+                self._notify(unit, cast(Port, rows[id].resource()), status)
         return len(changed)
 
-    def _tell(self, unit: UnitOfWork, before: Port, status: Status) -> None:
+    def _notify(self, unit: UnitOfWork, before: Port, status: Status) -> None:
         for listener in self.listeners:
             listener(unit, before, evolve(before, status=status))
 
-    def _waiting(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> set[UUID]:
-        """Those that are wired, and yet not ready."""
+    def _not_ready(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> set[UUID]:
+        """Return the ports that are wired but not ready."""
         if not rows:
             return set()
-        dhcp = _dhcp(unit, rows.values())
+        dhcp = _dhcp_service(unit, rows.values())
         waiting = {
-            id for id, row in rows.items() if not _served(row.body, dhcp, known.get(row.ref, ()))
+            id for id, row in rows.items() if not _is_served(row.body, dhcp, known.get(row.ref, ()))
         }
         for gate in self.gates:
             ready = [PortId(id) for id in rows if id not in waiting]
@@ -118,10 +118,10 @@ class PortStatuses:
         return waiting
 
 
-def _counting(
+def _valid_reports(
     unit: UnitOfWork, rows: Mapping[UUID, Row], reports: Sequence[StatusReport]
 ) -> list[StatusReport]:
-    """Those of the present revision, from whoever has the port in its care."""
+    """Return the reports of the present revision, from hosts that are responsible for the port."""
     present = [
         report
         for report in reports
@@ -130,35 +130,35 @@ def _counting(
     served: frozenset[Assignment] = frozenset()
     if any(report.service is Service.DHCP for report in present):
         served = unit.tx.assignments.of({_network(rows[report.ref.id]) for report in present})
-    return [report for report in present if _cares(report, rows[report.ref.id], served)]
+    return [report for report in present if _is_responsible(report, rows[report.ref.id], served)]
 
 
-def _cares(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
+def _is_responsible(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
     if report.service is Service.L2:
         return _is_distributed(row.body) or row.body["binding:host_id"] == report.host
     return Assignment(report.service, report.host, _network(row)) in served
 
 
-def _together(known: Known, new: Sequence[StatusReport]) -> Known:
-    """What is known after *new*."""
+def _merge(known: Known, new: Sequence[StatusReport]) -> Known:
+    """Return *known* updated with *new*."""
     newest: dict[Ref, dict[tuple[Service, str], StatusReport]] = {}
     for report in (*(each for some in known.values() for each in some), *new):
         newest.setdefault(report.ref, {})[report.service, report.host] = report
     return {ref: tuple(some.values()) for ref, some in newest.items()}
 
 
-def _wired(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
-    """What the switch of its host makes of a port."""
+def _wired_status(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
+    """Return the status of a port according to the switch of its host."""
     distributed = _is_distributed(body)
     if not body["admin_state_up"] or (body["binding:vif_type"] in _UNBOUND and not distributed):
         return Status.DOWN
-    said = {
+    reported = {
         report.status
         for report in reports
         if report.service is Service.L2 and (distributed or report.host == body["binding:host_id"])
     }
     for status in (Status.ACTIVE, Status.ERROR):
-        if status in said:
+        if status in reported:
             return status
     return Status.DOWN
 
@@ -167,8 +167,8 @@ def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:
     return status is Status.ACTIVE and body["status"] != Status.ACTIVE.value
 
 
-def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
-    """Whether a port can get its addresses, as far as anybody is there to give them."""
+def _is_served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]) -> bool:
+    """Return whether DHCP serves the port, or no live agent could."""
     hosts = dhcp.hosts.get(UUID(body["network_id"]), frozenset())
     wants = any(fixed["subnet_id"] in dhcp.subnets for fixed in body["fixed_ips"])
     if not wants or not hosts or is_trusted(body["device_owner"]):
@@ -179,17 +179,17 @@ def _served(body: Mapping[str, Any], dhcp: Dhcp, reports: Sequence[StatusReport]
     )
 
 
-def _dhcp(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
-    """Who gives addresses on the networks of *rows*, in three statements."""
+def _dhcp_service(unit: UnitOfWork, rows: Iterable[Row]) -> Dhcp:
+    """Return the DHCP service of the networks of *rows*, in three statements."""
     networks = {_network(row) for row in rows}
     served = {each for each in unit.tx.assignments.of(networks) if each.service is Service.DHCP}
     if not served:
         return Dhcp(frozenset(), {})
-    longest = unit.backbone.settings.agent_down_time
-    heard = agents_on(unit.tx.connection, {each.host for each in served})
+    longest = unit.context.settings.agent_down_time
+    agents_by_host = agents_on(unit.tx.connection, {each.host for each in served})
     alive = {
         host
-        for host, agents in heard.items()
+        for host, agents in agents_by_host.items()
         for each in agents
         if each.agent.agent_type == DHCP_AGENT
         and each.agent.admin_up

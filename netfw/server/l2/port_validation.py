@@ -1,4 +1,4 @@
-"""What holds for ports: addresses they may send from, options, filters, owners.  Pure."""
+"""Validation of ports: address pairs, DHCP options, port security, owners and security groups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MANAGED_BY: Final[Mapping[str, str]] = {
 
 
 def is_bound(port: Port) -> bool:
-    """Whether a host has it, or may have."""
+    """Return whether *port* is bound to a host."""
     unbound = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
     return bool(port.binding.host) and port.binding.vif_type not in unbound
 
@@ -50,9 +50,9 @@ def is_bound(port: Port) -> bool:
 def address_pairs(
     asked: Sequence[Mapping[str, Any]], port: Port, most: int
 ) -> tuple[AddressPair, ...]:
-    """The pairs that a request names; one without a MAC is for the port's.
+    """Return the requested pairs; a pair without a MAC gets that of the port.
 
-    :raises InvalidInput: they are too many, or one cannot be.
+    :raises InvalidInput: there are too many, or one is invalid.
     """
     if len(asked) > most:
         raise InvalidInput({"allowed_address_pairs": f"{len(asked)} are more than {most}"})
@@ -75,34 +75,34 @@ def address_pairs(
 
 
 def with_new_mac(pairs: Iterable[AddressPair], old: Mac, new: Mac) -> tuple[AddressPair, ...]:
-    """*pairs* of a port whose MAC became *new*: those for its own MAC go with it."""
+    """Return *pairs* after the port's MAC changed to *new*: pairs with the old MAC follow."""
     return tuple(evolve(pair, mac=new) if pair.mac == old else pair for pair in pairs)
 
 
 def dhcp_options(
     asked: Sequence[Mapping[str, Any]], present: Sequence[DhcpOption] = ()
 ) -> tuple[DhcpOption, ...]:
-    """The options of a port after a request: those that it names are set, or gone where it says
-    null; others stay.
+    """Return the options of a port after a request: named options are set, or removed where the
+    value is null; others stay.
 
-    :raises InvalidInput: one cannot be.
+    :raises InvalidInput: one is invalid.
     """
     kept = {(option.name, option.ip_version): option for option in present}
-    said = [entry for entry in asked if entry.get("opt_value") is not None]
+    given = [entry for entry in asked if entry.get("opt_value") is not None]
     for entry in asked:
         if entry.get("opt_value") is None:
             version = int(entry.get("ip_version") or 4)
             kept.pop((str(entry.get("opt_name")), version), None)
-    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", said))
+    new = tuple(_parsed(_OPTIONS, "extra_dhcp_opts", given))
     check_dhcp_options(new)
     kept |= {(option.name, option.ip_version): option for option in new}
     return tuple(kept.values())
 
 
 def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
-    """Refuse options that nobody could tell a client.
+    """Validate that options can be sent to a client.
 
-    :raises InvalidInput: naming each.
+    :raises InvalidInput: naming each invalid one.
     """
     faults: dict[str, str] = {}
     for at, option in enumerate(options):
@@ -116,10 +116,10 @@ def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
 
 
 def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:
-    """Accept the filters of *port*, which is to have groups or pairs, or not.
+    """Validate port security: groups and address pairs require ``port_security_enabled``.
 
-    :raises InvalidInput: groups are asked for where nothing filters.
-    :raises Conflict: the port has groups or pairs, and they must go first.
+    :raises InvalidInput: groups are requested while port security is off.
+    :raises Conflict: the port has groups or pairs, which must be removed first.
     """
     if port.port_security:
         return
@@ -140,13 +140,12 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
 
 
 def check_owner(before: Port | None, owner: str, device: str) -> None:
-    """Accept what somebody who is no administrator says of who has a port.
+    """Validate the device of a port as set by a requester who is no administrator.
 
-    A router belongs to whoever made it, and it is he who connects it: a port that only says that
-    it is of a router would connect anybody's.
+    Only the owner of a router may connect it: a port that merely names a router would connect any.
 
     :raises Forbidden: the port would be one of a router or a floating IP.
-    :raises Conflict: it is one, and would be somebody else's.
+    :raises Conflict: it is one, and would get another device.
     """
     had = ("", "") if before is None else (before.device_owner, before.device_id)
     if before is not None and before.device_owner in MANAGED_BY:
@@ -164,9 +163,9 @@ def check_owner(before: Port | None, owner: str, device: str) -> None:
 
 
 def check_mac_change(before: Port, mac: Mac) -> None:
-    """Accept that a port gets another MAC.
+    """Validate a change of the MAC.
 
-    :raises Conflict: somebody uses it with the one it has.
+    :raises Conflict: the port is bound with its present MAC.
     """
     if is_bound(before):
         raise Conflict(
@@ -186,9 +185,9 @@ def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) 
 
 
 class Groups:
-    """The groups that the bodies of one request name, and those of who names none.
+    """The security groups named by the bodies of one request, and the defaults of those without.
 
-    :raises NotFound: one does not exist, or is none that the requester may see.
+    :raises NotFound: one does not exist, or is invisible to the requester.
     """
 
     def __init__(self, unit: UnitOfWork, bodies: Iterable[Body]) -> None:
@@ -204,11 +203,11 @@ class Groups:
             raise NotFound(f"there is no security_group {min(missing)}")
 
     def of(self, body: Body) -> frozenset[SecurityGroupId] | None:
-        """Those that *body* names; ``None``: it leaves them to others."""
+        """Return the groups that *body* names; ``None``: it names none."""
         return _named(body)
 
     def default(self, project: str) -> frozenset[SecurityGroupId]:
-        """Those of a project's ports that name none."""
+        """Return the groups of a project's ports that name none."""
         if project not in self._defaults:
             self._defaults[project] = frozenset({default_group(self._unit, project)})
         return self._defaults[project]

@@ -1,4 +1,4 @@
-"""PortKeeper: what making, changing and deleting ports means."""
+"""PortHandler: creation, change and deletion of ports."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from netfw.server.l2.port_validation import (
 )
 
 APART = frozenset({"fixed_ips", "security_groups", "allowed_address_pairs", "extra_dhcp_opts"})
-"""Attributes whose meaning in a request is not simply what the port has afterwards."""
+"""Attributes whose value in a request is not simply that of the port afterwards."""
 
 SECURITY = "port_security_enabled"
 
 
 class PortHandler(StoredResourceHandler[Port]):
-    """Keeps ports: their addresses, groups and bindings follow in the same transaction."""
+    """Ports; their addresses, groups and bindings follow in the same transaction."""
 
     name: ClassVar[str] = "port"
     kind: ClassVar[Kind] = Kind.PORT
@@ -61,7 +61,7 @@ class PortHandler(StoredResourceHandler[Port]):
     def __init__(self, binder: PortBinder, extensions: ExtensionDrivers) -> None:
         self._binder, self._extensions = binder, extensions
 
-    # Making.
+    # Creation.
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Port, ...]:
         bodies = [_trusted(body) for body in bodies]
@@ -71,8 +71,8 @@ class PortHandler(StoredResourceHandler[Port]):
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         groups = Groups(unit, bodies)
         chosen = macs(unit, bodies)
-        agents = self._binder.surroundings(unit, bodies)
-        # Others who want an address wait from here on: what only reads comes before.
+        agents = self._binder.agents_for(unit, bodies)
+        # Other transactions wait for addresses from here on: read everything before.
         addresses = _addresses(unit, bodies, chosen)
         drafts = [
             self._draft(body, mac, some)
@@ -82,14 +82,14 @@ class PortHandler(StoredResourceHandler[Port]):
             self._completed(unit, port, body, groups)
             for port, body in zip(drafts, bodies, strict=True)
         ]
-        ports = [self._binder.bound(unit, port, agents) for port in ports]
+        ports = [self._binder.bind(unit, port, agents) for port in ports]
         try:
             return unit.insert(*ports)
         except Duplicate as exc:  # addresses are ours, and given MACs were looked up
             raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
     def _draft(self, body: Body, mac: Mac, fixed_ips: Sequence[FixedIp]) -> Port:
-        """The port without its filters, and not bound yet."""
+        """Return the port, unbound and without its filters."""
         simple = {
             name: value
             for name, value in self._extensions.plain(self.kind, body).items()
@@ -113,14 +113,14 @@ class PortHandler(StoredResourceHandler[Port]):
             chosen = known.default(port.project_id) if filtered else frozenset()
         asked = _listed(body, "allowed_address_pairs")
         check_security(None, port, bool(chosen), bool(asked))
-        most = unit.backbone.settings.max_allowed_address_pairs
+        most = unit.context.settings.max_allowed_address_pairs
         return evolve(
             port,
             security_groups=chosen,
             allowed_address_pairs=address_pairs(asked, port, most) if asked else (),
         )
 
-    # Changing.
+    # Change.
 
     def do_update(self, unit: UnitOfWork, before: Port, body: Body) -> Port:
         port = self._simply_changed(unit, before, body)
@@ -128,9 +128,9 @@ class PortHandler(StoredResourceHandler[Port]):
         port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
         port = self._filtered(unit, before, port, body)
         if _binds_anew(before, port, body):
-            port = self._binder.rebound(unit, before, port)
+            port = self._binder.rebind(unit, before, port)
         if before.admin_up != port.admin_up:
-            unit.tx.statuses.forget([ref(before)], Service.L2)
+            unit.tx.statuses.delete([ref(before)], Service.L2)
             port = evolve(port, status=Status.DOWN)
         try:
             return unit.update(before, port)
@@ -138,7 +138,7 @@ class PortHandler(StoredResourceHandler[Port]):
             raise RetryTransaction(f"a MAC or an address was taken meanwhile: {exc}") from exc
 
     def _simply_changed(self, unit: UnitOfWork, before: Port, body: Body) -> Port:
-        """*before* with what needs no other rows, and as yet without filters."""
+        """Return *before* with the changes that need no other rows, as yet without filters."""
         bare = evolve(before, security_groups=(), allowed_address_pairs=())
         simple = {
             name: value
@@ -172,7 +172,7 @@ class PortHandler(StoredResourceHandler[Port]):
             present, wanted = requests_for_new_mac(subnets, _applicant(port), present)
         if asked is not None:
             present, wanted = requests_for_update(subnets, _applicant(port), asked, present)
-        taking = AddressAllocator(unit.backbone.ipam, unit.tx.addresses)
+        taking = AddressAllocator(unit.context.ipam, unit.tx.addresses)
         taking.release_all([each for each in before.fixed_ips if each not in present])
         (new,) = taking.allocate([wanted])
         derived = {each.id for each in subnets if each.automatic}
@@ -181,18 +181,19 @@ class PortHandler(StoredResourceHandler[Port]):
         return evolve(port, fixed_ips=ordered, ip_allocation=when)
 
     def _filtered(self, unit: UnitOfWork, before: Port, port: Port, body: Body) -> Port:
-        """*port* with its groups and pairs: those it had, or those that the request names."""
+        """Return *port* with its groups and pairs: the present ones, or those that the request
+        names."""
         groups = before.security_groups
         if "security_groups" in body:
             groups = Groups(unit, [body]).of(body) or frozenset()
         pairs = with_new_mac(before.allowed_address_pairs, before.mac, port.mac)
         if "allowed_address_pairs" in body:
-            most = unit.backbone.settings.max_allowed_address_pairs
+            most = unit.context.settings.max_allowed_address_pairs
             pairs = address_pairs(_listed(body, "allowed_address_pairs"), port, most)
         check_security(before, port, bool(groups), bool(pairs))
         return evolve(port, security_groups=groups, allowed_address_pairs=pairs)
 
-    # Deleting.
+    # Deletion.
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         before = self.get_for_update(unit, id, revision)
@@ -200,15 +201,16 @@ class PortHandler(StoredResourceHandler[Port]):
         self.discard(unit, before)
 
     def discard(self, unit: UnitOfWork, before: Port) -> None:
-        """Delete a port, whatever it serves: for who gave it to a router or the like."""
+        """Delete a port regardless of its owner; for the code that manages routers and floating
+        IPs."""
         self.do_delete(unit, before)
         unit.count("port", (before,), gone=True)
 
     def do_delete(self, unit: UnitOfWork, before: Port) -> None:
         unit.delete(before)
-        AddressAllocator(unit.backbone.ipam, unit.tx.addresses).release_all(before.fixed_ips)
-        unit.tx.statuses.forget([ref(before)])
-        self._binder.unbound(unit, before)
+        AddressAllocator(unit.context.ipam, unit.tx.addresses).release_all(before.fixed_ips)
+        unit.tx.statuses.delete([ref(before)])
+        self._binder.unbind(unit, before)
 
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
@@ -223,12 +225,12 @@ def _applicant(port: Port) -> AddressOwner:
 
 
 def _allocation(asked: Sequence[Any] | None) -> IpAllocation:
-    """Who says that a port is to have no addresses gets none later either."""
+    """Return whether later subnets may add addresses: not if the request asked for none."""
     return IpAllocation.NONE if asked is not None and not asked else IpAllocation.IMMEDIATE
 
 
 def _binds_anew(before: Port, after: Port, body: Body) -> bool:
-    """Whether something changed by which a port is bound, or somebody tries again."""
+    """Return whether an input of the binding changed, or the request retries it."""
     old, new = before.binding, after.binding
     if (old.host, old.vnic_type, old.profile) != (new.host, new.vnic_type, new.profile):
         return True
@@ -246,7 +248,7 @@ def _text(body: Body, name: str) -> str:
 
 
 def _trusted(body: Body) -> Body:
-    """Nothing filters ports of the network's own, unless somebody says so."""
+    """Return *body* with port security off by default, if the owner is the network itself."""
     if body.get(SECURITY) is None and is_trusted(_text(body, "device_owner")):
         return {**body, SECURITY: False}
     return body
@@ -262,19 +264,19 @@ def _network(body: Body) -> NetworkId:
 def _addresses(
     unit: UnitOfWork, bodies: Sequence[Body], chosen: Sequence[Mac]
 ) -> list[tuple[FixedIp, ...]]:
-    """The addresses of new ports."""
+    """Allocate the addresses of new ports."""
     wanted = []
     for body, mac in zip(bodies, chosen, strict=True):
         subnets = unit.subnets(_network(body))
         applicant = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
         wanted.append(requests(subnets, applicant, asked_of(body)))
-    return AddressAllocator(unit.backbone.ipam, unit.tx.addresses).allocate(wanted)
+    return AddressAllocator(unit.context.ipam, unit.tx.addresses).allocate(wanted)
 
 
 def _refuse_served(unit: UnitOfWork, port: Port) -> None:
-    """Ports of routers and floating IPs go with them.
+    """Refuse to delete a port that is managed by a router or a floating IP.
 
-    :raises Conflict: this is one, of something that exists.
+    :raises Conflict: it is one, and its router or floating IP exists.
     """
     what = MANAGED_BY.get(port.device_owner)
     if what is None or not port.fixed_ips:

@@ -1,6 +1,6 @@
-"""WaitingPorts: ports that are wired and wait for addresses which nobody is left to give.
+"""PortsAwaitingDhcp: wired ports that wait for a DHCP agent that is gone.
 
-A report of an agent settles the status of a port; the end of an agent is no report.
+A report of an agent sets the status of a port; the end of an agent sends no report.
 """
 
 from __future__ import annotations
@@ -24,44 +24,46 @@ from netfw.server.scheduling.rescheduler import run_as_server
 
 @frozen
 class PortsAwaitingDhcp:
-    """Has ports wait no longer for DHCP agents that died, were switched off or serve no more."""
+    """Recomputes ports that wait for DHCP agents that died, were switched off or were
+    unassigned."""
 
     dhcp: DhcpScheduler
     statuses: PortStatuses
 
     def follow_agents(self, unit: UnitOfWork, target: Ref) -> None:
-        """Look at the ports of a network that other agents serve than before."""
+        """Recompute the ports of a network whose agents changed."""
         if target.kind is Kind.NETWORK:
-            self._look(unit, target.id)
+            self._recompute(unit, target.id)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Look at the ports of a network with a subnet whose DHCP was switched off."""
+        """Recompute the ports of a network whose subnet had its DHCP switched off."""
         match change.before, change.after:
             case Subnet(enable_dhcp=True), Subnet(enable_dhcp=False) as subnet:
-                self._look(unit, subnet.network_id)
+                self._recompute(unit, subnet.network_id)
             case _:
                 pass
 
-    def mend(self) -> int:
-        """Look at the ports of all networks that lost their agents; how many networks changed.
+    def reconcile(self) -> int:
+        """Recompute the ports of all networks that lost their agents; return how many networks
+        changed.
 
-        Each network is a transaction of its own.  An agent that is merely unheard of is waited for
-        until it is sure that it died.
+        Each network is a transaction of its own. For a silent agent it waits until the failure
+        detector confirms its death.
         """
-        lost = {*self.dhcp.abandonment.found(), *self.dhcp.backbone.read(self._left)}
-        waiting = self.dhcp.backbone.read(lambda view: waiting_ports(view.connection, lost))
-        return sum(map(self._mended, sorted(waiting)))
+        lost = {*self.dhcp.orphaned.find(), *self.dhcp.context.read(self._without_agents)}
+        waiting = self.dhcp.context.read(lambda view: waiting_ports(view.connection, lost))
+        return sum(map(self._reconcile_network, sorted(waiting)))
 
-    def _left(self, view: ReadSnapshot) -> set[UUID]:
-        """The networks that nobody serves, and those of agents that were switched off."""
-        serving = self.dhcp.serving
+    def _without_agents(self, view: ReadSnapshot) -> set[UUID]:
+        """Return the networks without agents, and those of agents that were switched off."""
+        serving = self.dhcp.assignments
         nobody = AssignmentRows(view.connection).unserved(1)
         off = serving.switched_off(view)
         return {*nobody, *(id for host in off for id in serving.at(view, host))}
 
-    def _mended(self, network: UUID) -> bool:
-        return run_as_server(self.dhcp.backbone, lambda unit: self._look(unit, network))
+    def _reconcile_network(self, network: UUID) -> bool:
+        return run_as_server(self.dhcp.context, lambda unit: self._recompute(unit, network))
 
-    def _look(self, unit: UnitOfWork, network: UUID) -> int:
+    def _recompute(self, unit: UnitOfWork, network: UUID) -> int:
         waiting = waiting_ports(unit.tx.connection, [network]).get(network, ())
         return self.statuses.reconsider(unit, map(PortId, waiting)) if waiting else 0

@@ -1,4 +1,4 @@
-"""What a subnet is made of, and which ones cannot be.  Pure."""
+"""Completion and validation of subnets. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from netfw.model.wire.scalars import CIDR
 from netfw.server.core.settings import Settings
 
 SERVICE = re.compile("[a-z_]+:.*")
-"""How owners of ports begin, for which a subnet can be reserved."""
+"""Pattern of the port owners for which a subnet can be reserved."""
 UNKNOWN = ("subnetpool_id", "use_default_subnetpool", "prefixlen")
-"""What a request says for whom the server is to choose the block."""
+"""Attributes by which a request leaves the choice of the prefix to the server."""
 
 
 def completed(body: Body) -> dict[str, Json]:
-    """*body* of a new subnet, with the gateway and the pools that it leaves to the server.
+    """Return *body* of a new subnet with the gateway and pools that it leaves to the server.
 
-    :raises InvalidInput: it says no block of addresses.
+    :raises InvalidInput: it has no prefix.
     :raises Conflict: the gateway is in a pool.
     """
     found = {name: value for name, value in body.items() if name not in UNKNOWN}
@@ -43,11 +43,11 @@ def completed(body: Body) -> dict[str, Json]:
 
 
 def check_gateway(body: Body) -> None:
-    """Refuse a gateway that could be handed out to somebody else.
+    """Refuse a gateway that could be allocated to a port.
 
-    A pool that leaves the block is wrong in itself, which is said when the subnet is made.
+    A pool outside the prefix is invalid by itself, which is reported when the subnet is built.
 
-    :raises Conflict: it is in a pool.
+    :raises Conflict: the gateway is in a pool.
     """
     gateway, pools = _address(body.get("gateway_ip")), body.get("allocation_pools")
     block = _block(body.get("cidr"))
@@ -63,10 +63,10 @@ def check_gateway(body: Body) -> None:
 
 
 def first_address(block: IpNetwork) -> IpAddress | None:
-    """The gateway of a subnet for which nobody named one.
+    """Return the default gateway of a subnet.
 
-    In IPv6 that is the address of all routers of the subnet (RFC 4291, 2.6.1), which is its
-    first.  A block of one address is a host's own.
+    In IPv6 this is the address of all routers of the subnet (RFC 4291, 2.6.1), which is its first.
+    A prefix of one address belongs to a host.
     """
     bits = block.max_prefixlen - block.prefixlen
     if bits == 0:
@@ -75,7 +75,7 @@ def first_address(block: IpNetwork) -> IpAddress | None:
 
 
 def rest(block: IpNetwork, gateway: IpAddress | None) -> tuple[AllocationPool, ...]:
-    """The addresses that hosts of *block* can have, but the gateway's."""
+    """Return the host addresses of *block* without the gateway."""
     first, last = int(block.network_address), int(block.broadcast_address)
     if block.max_prefixlen - block.prefixlen > 1:
         first, last = first + 1, last - (1 if block.version == 4 else 0)
@@ -91,9 +91,9 @@ def rest(block: IpNetwork, gateway: IpAddress | None) -> tuple[AllocationPool, .
 
 
 def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None) -> None:
-    """Refuse what the model can say and no subnet can be; what it was before can stay.
+    """Refuse what the model permits but no subnet can be; unchanged values of *before* may stay.
 
-    :raises InvalidInput: naming each attribute that is wrong.
+    :raises InvalidInput: naming each invalid attribute.
     """
     former = dict(_faults(before, settings)) if before is not None else {}
     faults = {path: text for path, text in _faults(after, settings) if former.get(path) != text}
@@ -102,13 +102,13 @@ def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None
 
 
 def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
-    """Refuse a block that overlaps another one of its network.
+    """Refuse a prefix that overlaps with another one of its network.
 
     :raises InvalidInput: naming the other one.
     """
     for other in others:
         if other.ip_version == new.ip_version and other.cidr.overlaps(new.cidr):
-            # Clients look for these words, and try another block.
+            # Clients match these words, and try another prefix.
             text = f"{new.cidr} overlaps with another subnet of its network: {other.cidr} of "
             raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
 
@@ -152,7 +152,7 @@ def _block(text: Json) -> IpNetwork:
 
 
 def _address(text: Json) -> IpAddress | None:
-    """The address that *text* is; what it is not, is refused when the subnet is made."""
+    """Parse *text* as an address; an invalid one is refused when the subnet is built."""
     try:
         return as_address(text) if isinstance(text, str) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""The keeper of subnets."""
+"""SubnetHandler: subnets and their allocation pools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netfw.server.l2.subnet_validation import check_gateway, check_overlap, chec
 
 
 class SubnetHandler(StoredResourceHandler[Subnet]):
-    """Subnets: their pools are defined when they are made, and dropped when they go."""
+    """Subnets: their pools are defined with them, and dropped when they are deleted."""
 
     name, kind, quota = "subnet", Kind.SUBNET, "subnet"
 
@@ -50,21 +50,21 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             _list_subnets(unit, id, subnets)
         for subnet in made:
             unit.tx.addresses.define(subnet)
-            unit.backbone.ipam.validate_subnet(None, subnet, unit.tx.addresses)
+            unit.context.ipam.validate_subnet(None, subnet, unit.tx.addresses)
             if subnet.automatic:
                 self._give_addresses(unit, subnet)
         return made
 
     def do_update(self, unit: UnitOfWork, before: Subnet, body: Body) -> Subnet:
-        said = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
-        check_gateway(said)
-        after = cast(Subnet, parse(Kind.SUBNET, said))
+        attributes = {**render(before), **self._extensions.plain(Kind.SUBNET, body)}
+        check_gateway(attributes)
+        after = cast(Subnet, parse(Kind.SUBNET, attributes))
         network = unit.network(before.network_id)
         after = self._extensions.apply(unit, before, after, body, network)
-        check_subnet(after, unit.backbone.settings, before)
+        check_subnet(after, unit.context.settings, before)
         if after.gateway != before.gateway:
             _check_gateway_unused(unit, before)
-        unit.backbone.ipam.validate_subnet(before, after, unit.tx.addresses)
+        unit.context.ipam.validate_subnet(before, after, unit.tx.addresses)
         if after.allocation_pools != before.allocation_pools:
             unit.tx.addresses.define(after)
         return unit.update(before, after)
@@ -72,7 +72,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     def do_delete(self, unit: UnitOfWork, before: Subnet) -> None:
         for row in _vacating(unit, before):
             self._take_address(unit, row, before)
-        unit.backbone.ipam.drop_subnet(before.id, unit.tx.addresses)
+        unit.context.ipam.drop_subnet(before.id, unit.tx.addresses)
         unit.tx.addresses.drop(before.id)
         unit.network(before.network_id, lock=True)
         left = [each for each in unit.subnets(before.network_id) if each.id != before.id]
@@ -96,11 +96,11 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
     def _new(self, unit: UnitOfWork, body: Body) -> Subnet:
         plain = self._extensions.plain(Kind.SUBNET, body)
         network = _visible_network(unit, str(plain.get("network_id")))
-        said = {**completed(plain), "id": str(uuid4())}
+        attributes = {**completed(plain), "id": str(uuid4())}
         subnet = self._extensions.apply(
-            unit, None, cast(Subnet, parse(Kind.SUBNET, said)), body, network
+            unit, None, cast(Subnet, parse(Kind.SUBNET, attributes)), body, network
         )
-        check_subnet(subnet, unit.backbone.settings)
+        check_subnet(subnet, unit.context.settings)
         least = LEAST_MTU[subnet.ip_version]
         if network.mtu < least:
             raise Conflict(
@@ -110,7 +110,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         return subnet
 
     def _give_addresses(self, unit: UnitOfWork, subnet: Subnet) -> None:
-        """Have the ports that are there already get the addresses that their hosts derive."""
+        """Give existing ports the addresses that their hosts derive."""
         of = Query(filters={"network_id": (str(subnet.network_id),)})
         for row in unit.tx.resources.find(Kind.PORT, of):
             port = cast(Port, row.resource())
@@ -119,14 +119,14 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
             if port.ip_allocation is IpAllocation.NONE:
                 continue
             request = DerivedAddress(subnet=subnet, mac=port.mac)
-            got = unit.backbone.ipam.allocate(request, unit.tx.addresses)
+            got = unit.context.ipam.allocate(request, unit.tx.addresses)
             self._readdress(unit, row, port, (*port.fixed_ips, got))
 
     def _take_address(self, unit: UnitOfWork, row: Row, subnet: Subnet) -> None:
         port = cast(Port, row.resource())
         left = tuple(each for each in port.fixed_ips if each.subnet_id != subnet.id)
         if is_dhcp(port.device_owner) and not left:
-            unit.backbone.keeper("port").delete(unit, str(port.id))
+            unit.context.handler("port").delete(unit, str(port.id))
         else:
             self._readdress(unit, row, port, left)
 
@@ -140,7 +140,7 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
 
 
 def _shared_networks(moment: Moment, requester: RequestContext, query: Query) -> tuple[str, ...]:
-    """The networks that subnets are looked for in: a subnet is shared as its network is."""
+    """Return the networks to search for subnets: a subnet is shared as its network is."""
     found = moment.resources.find(
         Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
     )
@@ -150,7 +150,7 @@ def _shared_networks(moment: Moment, requester: RequestContext, query: Query) ->
 
 
 def _visible_network(unit: UnitOfWork, id: str) -> Network:
-    """The network that a new subnet is for; nobody else makes subnets there meanwhile.
+    """Return the network of a new subnet, locked against other new subnets.
 
     :raises NotFound: there is none that the requester may see.
     """
@@ -166,16 +166,16 @@ def _visible_network(unit: UnitOfWork, id: str) -> Network:
 
 
 def _list_subnets(unit: UnitOfWork, id: NetworkId, subnets: Sequence[Subnet]) -> None:
-    """Have the network, of which the subnets are a part, say which it has; it is locked."""
+    """Update the list of subnets in their network, which is locked."""
     network = unit.network(id)
     ids = frozenset(subnet.id for subnet in subnets)
     unit.update(network, unit.evolved(network, subnet_ids=ids))
 
 
 def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
-    """The ports that a subnet which is deleted takes addresses from.
+    """Return the ports that lose addresses when *subnet* is deleted.
 
-    :raises Conflict: others have addresses of it, and keep them.
+    :raises Conflict: other ports keep addresses of it.
     """
     held = {"fixed_ips": (f"subnet_id={subnet.id}",)}
     if subnet.automatic:

@@ -1,4 +1,4 @@
-"""FloatingIpStatuses: what becomes of floating IPs by what agents report of them."""
+"""FloatingIpStatuses: the status of floating IPs, derived from the reports of agents."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from netfw.state.dependencies import Assignment
 
 @frozen
 class FloatingIpStatuses:
-    """Hears what L3 agents say of floating IPs; a message of many reports is one transaction.
+    """Handles status reports of floating IPs; a message with many reports is one transaction.
 
-    One that some host answers for is ACTIVE: that of its router, or, of a distributed one, that of
-    the inside port.  A status is no change of the floating IP: it keeps its revision.
+    A floating IP is ACTIVE while the responsible host reports so: that of its router, or, for a
+    distributed router, that of the inside port. A status is no change of the floating IP: its
+    revision stays.
     """
 
-    backbone: ServerContext
+    context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> None:
-        """Take the reports of floating IPs among *reports*."""
+        """Handle the reports of floating IPs among *reports*."""
         mine = [
             report
             for report in reports
@@ -38,22 +39,22 @@ class FloatingIpStatuses:
             and report.service is Service.L3
         ]
         if mine:
-            self.backbone.run(SERVER, lambda unit: _hear(unit, mine))
+            self.context.run(SERVER, lambda unit: _handle_reports(unit, mine))
 
 
-def _hear(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
-    rows = unit.tx.statuses.locked(Kind.FLOATING_IP, (report.ref.id for report in reports))
+def _handle_reports(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
+    rows = unit.tx.statuses.get_for_update(Kind.FLOATING_IP, (report.ref.id for report in reports))
     counted = _counting(unit, rows, reports)
     if not counted:
         return
     known = unit.tx.statuses.of({report.ref for report in counted})
-    unit.tx.statuses.keep(counted, known)
-    said: dict[UUID, dict[str, Status]] = {}
+    unit.tx.statuses.record(counted, known)
+    statuses: dict[UUID, dict[str, Status]] = {}
     for report in (*(each for some in known.values() for each in some), *counted):
-        said.setdefault(report.ref.id, {})[report.host] = report.status
+        statuses.setdefault(report.ref.id, {})[report.host] = report.status
     changed = {
         id: status
-        for id, status in ((id, _together(hosts)) for id, hosts in said.items())
+        for id, status in ((id, _together(hosts)) for id, hosts in statuses.items())
         if status.value != rows[id].body["status"]
     }
     unit.tx.statuses.set(rows, changed)
@@ -69,7 +70,8 @@ def _together(hosts: Mapping[str, Status]) -> Status:
 def _counting(
     unit: UnitOfWork, rows: Mapping[UUID, Row], reports: Sequence[StatusReport]
 ) -> list[StatusReport]:
-    """Those of the present revision, from a host that has the floating IP in its care."""
+    """Return the reports of the present revision, from hosts that are responsible for the floating
+    IP."""
     bodies = {id: row.body for id, row in rows.items() if row.body["router_id"]}
     present = [
         report

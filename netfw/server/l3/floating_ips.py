@@ -1,7 +1,7 @@
-"""FloatingIpKeeper: outside addresses that stand for inside ones.
+"""FloatingIpHandler: outside addresses that are translated to inside ones.
 
-The address is held by a port of the server's own on the external network.  Who associates locks
-the inside port and the router, so that neither goes meanwhile.
+A port of the server's own on the external network holds the address. An association locks the
+inside port and the router, so that neither is deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.port_hooks import disassociated, floating_ips
-from netfw.server.l3.router_ports import drop_port, legs_of, make_port, router_of
+from netfw.server.l3.port_hooks import disassociate, floating_ips
+from netfw.server.l3.router_ports import drop_port, make_port, read_router_ports, router_of
 
 TARGET: Final = ("port_id", "fixed_ip_address")
 ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
-"""Attributes that say what is to happen, and not simply what the floating IP has afterwards."""
+"""Attributes that request an action instead of being stored as they are."""
 DETAILS: Final = (
     "name",
     "network_id",
@@ -41,11 +41,11 @@ DETAILS: Final = (
     "device_id",
     "device_owner",
 )
-"""Of the inside port, shown with the floating IP."""
+"""Attributes of the inside port, shown with the floating IP."""
 
 
 class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
-    """Keeps floating IPs."""
+    """Floating IPs and their associations."""
 
     name: ClassVar[str] = "floatingip"
     kind: ClassVar[Kind] = Kind.FLOATING_IP
@@ -57,7 +57,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
     def do_update(self, unit: UnitOfWork, before: FloatingIp, body: Body) -> FloatingIp:
         plain = {name: value for name, value in body.items() if name not in ASKED}
         after = cast(FloatingIp, parse(self.kind, {**render(before), **plain}))
-        if not body:  # the oldest way of saying it, which clients still use
+        if not body:  # the oldest form of a disassociation, which clients still use
             after = _associated(unit, after, {"port_id": None})
         elif any(name in body for name in TARGET):
             after = _associated(unit, after, body)
@@ -67,7 +67,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         filters = {"device_id": (str(before.id),), "device_owner": (DeviceOwner.FLOATING_IP.value,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
-        unit.tx.statuses.forget([ref(before)])
+        unit.tx.statuses.delete([ref(before)])
         unit.delete(before)
 
     def decorate(
@@ -85,13 +85,13 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         port = _held_address(unit, id, network, body)
         plain = {name: value for name, value in body.items() if name not in ASKED}
         address = str(port.fixed_ips[0].address)
-        said = {**plain, "id": str(id), "floating_ip_address": address}
-        floating = cast(FloatingIp, parse(self.kind, said))
+        attributes = {**plain, "id": str(id), "floating_ip_address": address}
+        floating = cast(FloatingIp, parse(self.kind, attributes))
         return unit.insert(_associated(unit, floating, body))[0]
 
 
 def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body) -> Port:
-    """A port that holds the outside address.
+    """Create the port that holds the outside address.
 
     :raises NotFound: there is no such network that the requester may see.
     :raises InvalidInput: it is not external, or has no such address.
@@ -129,7 +129,8 @@ def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body)
 
 
 def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
-    """Refuse, in words of the request, what the external network does not have."""
+    """Refuse, in terms of the request, a subnet or address that the external network does not
+    have."""
     subnet, address = body.get("subnet_id"), body.get("floating_ip_address")
     if subnet and all(str(subnet) != str(each.id) for each in subnets):
         raise InvalidInput({"subnet_id": f"{subnet} is no subnet of the external network"})
@@ -139,7 +140,7 @@ def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
 
 
 def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
-    """What to ask a port for, in order: the address or the subnet that a request names, or any."""
+    """Return the candidates for ``fixed_ips`` in order: the requested address or subnet, or any."""
     wanted: dict[str, str] = {}
     if body.get("subnet_id"):
         wanted["subnet_id"] = str(body["subnet_id"])
@@ -154,7 +155,7 @@ def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
 
 
 def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingIp:
-    """*floating*, standing for what *body* names.
+    """Return *floating*, associated with what *body* names.
 
     :raises NotFound: there is no such port, or no router leads from it to the floating IP.
     :raises InvalidInput: the port has no such address.
@@ -166,8 +167,8 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
         if asked is not None:
             raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
         if floating.port_id is not None:
-            unit.tx.statuses.forget([ref(floating)])
-        return disassociated(floating)
+            unit.tx.statuses.delete([ref(floating)])
+        return disassociate(floating)
     row = unit.tx.resources.get(
         Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
     )
@@ -178,12 +179,12 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     if after == floating:
         return floating
     if floating.port_id is not None:
-        unit.tx.statuses.forget([ref(floating)])
+        unit.tx.statuses.delete([ref(floating)])
     return evolve(after, status=Status.DOWN)
 
 
 def _target(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None) -> FixedIp:
-    """The address of *port* that is meant."""
+    """Return the address of *port* to associate."""
     if port.project_id != floating.project_id and not unit.requester.admin:
         raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
     inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
@@ -208,16 +209,16 @@ def _target(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | Non
 
 
 def _leading(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> Router:
-    """The router that leads from the inside to the outside address, locked.
+    """Return the router that leads from the inside to the outside address, locked.
 
-    Where there are several, the one that hosts take for their gateway.
+    Of several, return the one that is the gateway of the inside subnet.
     """
     candidates = _routers_on(unit, fixed.subnet_id)
     for id in candidates:
         router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
         if router.gateway is None or router.gateway.network_id != floating.network_id:
             continue
-        if legs_of(unit.tx, id).on(fixed.subnet_id) is not None:
+        if read_router_ports(unit.tx, id).on(fixed.subnet_id) is not None:
             return router
     raise NotFound(
         f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "
@@ -226,9 +227,9 @@ def _leading(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp)
 
 
 def _routers_on(unit: UnitOfWork, subnet_id: SubnetId) -> list[UUID]:
-    """Routers with an interface on a subnet; the one with its gateway address first.
+    """Return the routers with an interface on a subnet; the one with its gateway address first.
 
-    An administrator can make a port that only says that it is of a router.
+    An administrator can create a port that merely names a router.
     """
     filters: Mapping[str, tuple[Any, ...]] = {
         "device_owner": ROUTER_INTERFACES,

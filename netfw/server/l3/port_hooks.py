@@ -1,8 +1,8 @@
-"""What must hold when ports change that routers and floating IPs depend on.
+"""Pre-commit hook for ports that routers and floating IPs depend on.
 
-Asked once, at the end of a transaction, whoever changed the port and in whatever way: a router
-does not lose what its routes or floating IPs need, a floating IP does not stand for what is gone,
-and a router says of its gateway what the gateway's port has.
+It runs once at the end of a transaction, whichever request changed the port: a router keeps what
+its routes and floating IPs need, a floating IP is disassociated from an address that is gone, and a
+router's gateway shows the addresses of its port.
 """
 
 from __future__ import annotations
@@ -25,53 +25,48 @@ from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import reaches
-from netfw.server.l3.router_ports import (
-    RouterInterfaces,
-    legs_of,
-    named,
-    subnets_of,
-)
+from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_ports, subnets_of
 
 
 def check_port_change(unit: UnitOfWork, change: Change) -> None:
-    """Have a say in changes of ports; a :data:`~netfw.server.core.context.PrecommitHook`."""
+    """Check a change of a port; a :data:`~netfw.server.core.context.PrecommitHook`."""
     before, after = change.before, change.after
     if not isinstance(before, Port):
         return
     now = cast("Port | None", after)
     if is_router_attachment(before.device_owner):
-        _watch_leg(unit, before, now)
+        _check_attachment(unit, before, now)
     elif not is_trusted(before.device_owner):
-        _watch_target(unit, before, now)
+        _release_floating_ips(unit, before, now)
 
 
-def _watch_target(unit: UnitOfWork, before: Port, after: Port | None) -> None:
-    """Free floating IPs of addresses that a port has no more."""
+def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) -> None:
+    """Disassociate floating IPs from addresses that a port lost."""
     left = {fixed.address for fixed in after.fixed_ips} if after else set()
     if all(fixed.address in left for fixed in before.fixed_ips) and after is not None:
         return
     for floating in floating_ips(unit, port_id=before.id):
         if floating.fixed_address not in left:
-            unit.update(floating, disassociated(floating))
-            unit.tx.statuses.forget([ref(floating)])
+            unit.update(floating, disassociate(floating))
+            unit.tx.statuses.delete([ref(floating)])
 
 
-def disassociated(floating: FloatingIp) -> FloatingIp:
-    """*floating*, standing for nothing."""
+def disassociate(floating: FloatingIp) -> FloatingIp:
+    """Return *floating* without an association."""
     return evolve(floating, port_id=None, fixed_address=None, router_id=None, status=Status.DOWN)
 
 
-def _watch_leg(unit: UnitOfWork, before: Port, after: Port | None) -> None:
+def _check_attachment(unit: UnitOfWork, before: Port, after: Port | None) -> None:
     router = _router(unit, before.device_id)
     if router is None:
         return
     still = after if after is not None and after.device_id == before.device_id else None
     lost = _subnets(before) - (_subnets(still) if still else set())
     if lost:
-        legs = legs_of(unit.tx, router.id)
+        attached = read_router_ports(unit.tx, router.id)
         gone = [fixed for fixed in before.fixed_ips if fixed.subnet_id in lost]
         known = subnets_of(unit.tx, gone)
-        _refuse_routes(router, legs)
+        _refuse_routes(router, attached)
         if before.device_owner == DeviceOwner.ROUTER_GATEWAY:
             _refuse_gateway(unit, router, still)
         else:
@@ -86,9 +81,9 @@ def _watch_leg(unit: UnitOfWork, before: Port, after: Port | None) -> None:
         )
 
 
-def _refuse_routes(router: Router, legs: RouterInterfaces) -> None:
+def _refuse_routes(router: Router, attached: RouterPorts) -> None:
     for route in router.routes:
-        if not reaches(legs.subnets.values(), route):
+        if not reaches(attached.subnets.values(), route):
             raise Conflict(
                 f"router {router.id} needs the way to {route.nexthop} for its route to "
                 f"{route.destination}; remove the route first"
@@ -100,7 +95,7 @@ def _refuse_gateway(unit: UnitOfWork, router: Router, still: Port | None) -> Non
     if using:
         raise Conflict(
             f"router {router.id} needs its gateway for floating IPs "
-            f"({named([each.address for each in using])}); disassociate them first"
+            f"({quote_ids([each.address for each in using])}); disassociate them first"
         )
 
 
@@ -113,20 +108,21 @@ def _refuse_interface(unit: UnitOfWork, router: Router, lost: list[Subnet]) -> N
     ]
     if using:
         raise Conflict(
-            f"router {router.id} needs its interface on {named([each.cidr for each in lost])} for "
-            f"floating IPs ({named([each.address for each in using])}); disassociate them first"
+            f"router {router.id} needs its interface on "
+            f"{quote_ids([each.cidr for each in lost])} for floating IPs "
+            f"({quote_ids([each.address for each in using])}); disassociate them first"
         )
 
 
 def floating_ips(unit: UnitOfWork, **filters: UUID) -> list[FloatingIp]:
-    """The floating IPs of a port or a router."""
+    """Return the floating IPs of a port or a router."""
     query = Query(filters={name: (str(value),) for name, value in filters.items()})
     rows = unit.tx.resources.find(Kind.FLOATING_IP, query)
     return [cast(FloatingIp, row.resource()) for row in rows]
 
 
 def _router(unit: UnitOfWork, id: str) -> Router | None:
-    """The router of a leg, unless it goes in the same transaction."""
+    """Return the router of *id*, unless it is deleted in the same transaction."""
     try:
         return cast(Router, unit.tx.resources.get(Kind.ROUTER, UUID(id)).resource())
     except (ValueError, NotFound):

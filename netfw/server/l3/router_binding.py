@@ -1,8 +1,8 @@
-"""The ports of routers are bound where their routers are.
+"""Binding of router ports to the hosts of their routers.
 
-A plain router is on one host, and all its ports with it.  Of a distributed one, the gateway is
-where its central part is, and interfaces are everywhere.  Which of several hosts has the ports of
-a highly available router is known only when one of them is active.
+A plain router is on one host with all its ports. Of a distributed router, the gateway is on the
+host of the central part, and interfaces are on every host. The host of the ports of a highly
+available router is unknown until an instance is active.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.router_ports import change_port, legs_of
+from netfw.server.l3.router_ports import change_port, read_router_ports
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
-    """Bind the ports of a router, which got other agents."""
+    """Bind the ports of a router whose agents changed."""
     if target.kind is Kind.ROUTER:
         _bind(unit, target)
 
 
 def follow_ports(unit: UnitOfWork, change: Change) -> None:
-    """Bind the ports that a router gets; a :data:`~netfw.server.core.context.PrecommitHook`."""
+    """Bind new ports of a router; a :data:`~netfw.server.core.context.PrecommitHook`."""
     before, after = change.before, change.after
     if not isinstance(after, Port) or not is_router_attachment(after.device_owner):
         return
@@ -37,7 +37,7 @@ def follow_ports(unit: UnitOfWork, change: Change) -> None:
     try:
         _bind(unit, Ref(Kind.ROUTER, UUID(after.device_id)))
     except ValueError:
-        return  # somebody calls a port a router's; no agent will have it
+        return  # the port names no router: no agent will plug it
 
 
 def _bind(unit: UnitOfWork, target: Ref) -> None:
@@ -48,8 +48,8 @@ def _bind(unit: UnitOfWork, target: Ref) -> None:
     router = cast(Router, rows[0].resource())
     if router.ha:
         return
-    legs = legs_of(unit.tx, router.id)
-    for port in legs.ports:
+    attached = read_router_ports(unit.tx, router.id)
+    for port in attached.ports:
         somewhere = port.device_owner == DeviceOwner.ROUTER_GATEWAY or not router.distributed
         if somewhere and port.binding.host != hosts[0]:
             change_port(unit, port.id, {"binding:host_id": hosts[0]})

@@ -1,4 +1,4 @@
-"""How a router gets, changes and loses its way out."""
+"""External gateways of routers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from netfw.model.router import ExternalGateway, Router
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_interfaces import check_apart
 from netfw.server.l3.router_ports import (
-    RouterInterfaces,
+    RouterPorts,
     change_port,
     drop_port,
-    legs_of,
     make_port,
+    read_router_ports,
 )
 
 PLACE = "external_gateway_info"
@@ -26,30 +26,30 @@ PLACE = "external_gateway_info"
 Info = Mapping[str, Any]
 
 
-def changed_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
-    """Make the router lead out as *info* says, or nowhere; return what it has then.
+def update_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> ExternalGateway | None:
+    """Set the gateway of *router* as *info* specifies, or remove it; return the new gateway.
 
-    Whether something needs what is taken away is asked at the end of the transaction.
+    A pre-commit hook checks whether something needs what is removed.
 
     :raises NotFound: there is no such network that the requester may see.
-    :raises InvalidInput: the network is none to lead out by, or an address none of it.
+    :raises InvalidInput: the network is not external, or an address is not on it.
     :raises Conflict: an address is taken, or none is left.
     """
-    legs = legs_of(unit.tx, router.id)
+    attached = read_router_ports(unit.tx, router.id)
     if not info:
-        if legs.gateway is not None:
-            drop_port(unit, legs.gateway)
+        if attached.gateway is not None:
+            drop_port(unit, attached.gateway)
         return None
     network_id = NetworkId(UUID(str(info["network_id"])))
     asked = info.get("external_fixed_ips")
     before = router.gateway
-    stays = before is not None and before.network_id == network_id and legs.gateway is not None
-    port = legs.gateway
+    stays = before is not None and before.network_id == network_id and attached.gateway is not None
+    port = attached.gateway
     if port is None or not stays:
         port = _new_port(unit, router, network_id, asked, port)
     elif asked:
         port = _readdressed(unit, port, asked)
-    _check(unit, port, legs)
+    _check(unit, port, attached)
     return ExternalGateway(
         network_id=network_id,
         enable_snat=bool(info.get("enable_snat", before.enable_snat if before and stays else True)),
@@ -100,7 +100,7 @@ def _readdressed(unit: UnitOfWork, port: Port, asked: Sequence[Mapping[str, Any]
 
 
 def _placed(error: InvalidInput) -> InvalidInput:
-    """*error* of a port as one of the router that asked for it."""
+    """Return *error* of a port with the paths of the router's request."""
     return InvalidInput(
         {
             f"{PLACE}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
@@ -109,8 +109,9 @@ def _placed(error: InvalidInput) -> InvalidInput:
     )
 
 
-def _check(unit: UnitOfWork, port: Port, before: RouterInterfaces) -> None:
-    """Refuse a gateway among the router's own networks, or on somebody else's address."""
+def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
+    """Refuse a gateway on a network of the router's interfaces, or with a subnet's gateway
+    address."""
     subnets = {subnet.id: subnet for subnet in unit.subnets(port.network_id)}
     faults = {}
     for at, fixed in enumerate(port.fixed_ips):

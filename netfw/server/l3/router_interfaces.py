@@ -1,7 +1,7 @@
-"""How a router gets and loses interfaces.
+"""Interfaces and routes of routers.
 
-An interface is asked for by its subnet, and gets the address that hosts there take for their
-gateway; or by a port that somebody made.  IPv6 subnets of one network share a port.
+A request names a subnet, whose gateway address the interface gets, or an existing port. IPv6
+subnets of one network share a port.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.router_ports import (
-    RouterInterfaces,
+    RouterPorts,
     change_port,
     drop_port,
     interface_owner,
-    legs_of,
     make_port,
+    read_router_ports,
     subnets_of,
 )
 
 
 def check_apart(new: Subnet, others: Iterable[Subnet], place: str) -> None:
-    """Accept *new* beside the subnets that a router has.
+    """Validate that *new* does not overlap with the subnets of a router.
 
     :raises InvalidInput: at *place*, it is one of them, or their addresses overlap.
     """
@@ -56,30 +56,30 @@ def add_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     :raises Conflict: the port, or the address, is in use.
     """
     subnet_id, port_id = _one_of(body)
-    legs = legs_of(unit.tx, router.id)
+    attached = read_router_ports(unit.tx, router.id)
     if port_id is not None:
-        port = _by_port(unit, router, legs, port_id)
+        port = _by_port(unit, router, attached, port_id)
         subnets = tuple(fixed.subnet_id for fixed in port.fixed_ips)
     else:
         subnet = _subnet(unit, cast(SubnetId, subnet_id))
-        port, subnets = _by_subnet(unit, router, legs, subnet), (subnet.id,)
+        port, subnets = _by_subnet(unit, router, attached, subnet), (subnet.id,)
     unit.touch(router)
-    return _told(router, port, subnets)
+    return _render_interface(router, port, subnets)
 
 
 def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
-    """Disconnect *router* from a subnet, or take away a port.
+    """Disconnect *router* from a subnet, or remove a port.
 
-    Whether somebody needs it is asked at the end of the transaction.
+    A pre-commit hook checks whether something needs the interface.
 
     :raises NotFound: the router has no such interface.
     :raises Conflict: the port is not on the subnet.
     """
-    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if subnet_id is None and port_id is None:
         raise InvalidInput({"subnet_id": "is required, or port_id"})
-    legs = legs_of(unit.tx, router.id)
-    port = _interface(router, legs, subnet_id, port_id)
+    attached = read_router_ports(unit.tx, router.id)
+    port = _interface(router, attached, subnet_id, port_id)
     subnets = tuple(fixed.subnet_id for fixed in port.fixed_ips)
     if subnet_id is not None and any(each != subnet_id for each in subnets):
         left = [
@@ -92,17 +92,17 @@ def remove_interface(unit: UnitOfWork, router: Router, body: Body) -> Body:
     else:
         drop_port(unit, port)
     unit.touch(router)
-    return _told(router, port, subnets)
+    return _render_interface(router, port, subnets)
 
 
 def _one_of(body: Body) -> tuple[UUID | None, UUID | None]:
-    subnet_id, port_id = _given(body, "subnet_id"), _given(body, "port_id")
+    subnet_id, port_id = _parse_id(body, "subnet_id"), _parse_id(body, "port_id")
     if (subnet_id is None) == (port_id is None):
         raise InvalidInput({"subnet_id": "say either subnet_id or port_id"})
     return subnet_id, port_id
 
 
-def _given(body: Body, name: str) -> UUID | None:
+def _parse_id(body: Body, name: str) -> UUID | None:
     value = body.get(name)
     try:
         return None if value is None else UUID(str(value))
@@ -129,9 +129,9 @@ def _subnet(unit: UnitOfWork, id: SubnetId) -> Subnet:
 
 
 def _check_gateway(unit: UnitOfWork, subnet: Subnet) -> None:
-    """Whoever has the gateway address gets what all hosts of the network send.
+    """Check the right to the gateway address, to which all hosts of the network send.
 
-    :raises Forbidden: it is for the network's owner to give away, and the requester is not he.
+    :raises Forbidden: the network belongs to another project.
     """
     owner = unit.network(subnet.network_id).project_id
     if not unit.requester.admin and unit.requester.project_id != owner:
@@ -141,10 +141,10 @@ def _check_gateway(unit: UnitOfWork, subnet: Subnet) -> None:
         )
 
 
-def _by_subnet(unit: UnitOfWork, router: Router, legs: RouterInterfaces, subnet: Subnet) -> Port:
-    check_apart(subnet, legs.subnets.values(), "subnet_id")
+def _by_subnet(unit: UnitOfWork, router: Router, attached: RouterPorts, subnet: Subnet) -> Port:
+    check_apart(subnet, attached.subnets.values(), "subnet_id")
     wanted = {"subnet_id": str(subnet.id), "ip_address": str(subnet.gateway)}
-    beside = _ipv6_port(legs, subnet) if subnet.ip_version == 6 else None
+    beside = _ipv6_port(attached, subnet) if subnet.ip_version == 6 else None
     if beside is not None:
         present = [
             {"subnet_id": str(fixed.subnet_id), "ip_address": str(fixed.address)}
@@ -163,16 +163,16 @@ def _by_subnet(unit: UnitOfWork, router: Router, legs: RouterInterfaces, subnet:
     )
 
 
-def _ipv6_port(legs: RouterInterfaces, subnet: Subnet) -> Port | None:
-    """The interface on the subnet's network that has IPv6 addresses only."""
-    for port in legs.interfaces:
+def _ipv6_port(attached: RouterPorts, subnet: Subnet) -> Port | None:
+    """Return the interface on the subnet's network that has IPv6 addresses only."""
+    for port in attached.interfaces:
         versions = {fixed.address.version for fixed in port.fixed_ips}
         if port.network_id == subnet.network_id and versions == {6}:
             return port
     return None
 
 
-def _by_port(unit: UnitOfWork, router: Router, legs: RouterInterfaces, id: UUID) -> Port:
+def _by_port(unit: UnitOfWork, router: Router, attached: RouterPorts, id: UUID) -> Port:
     row = unit.tx.resources.get(Kind.PORT, id, project=unit.requester.sees, lock=True)
     port = cast(Port, row.resource())
     if not unit.requester.admin and port.project_id != unit.requester.project_id:
@@ -180,10 +180,10 @@ def _by_port(unit: UnitOfWork, router: Router, legs: RouterInterfaces, id: UUID)
     if port.device_id:
         raise Conflict(
             f"port {id} is in use by {port.device_owner or 'device'} {port.device_id}; "
-            "a router takes only a port that nobody has"
+            "a router takes only an unused port"
         )
     subnets = subnets_of(unit.tx, port.fixed_ips)
-    _check_port(port, tuple(subnets.values()), legs)
+    _check_port(port, tuple(subnets.values()), attached)
     return change_port(
         unit,
         PortId(id),
@@ -191,17 +191,17 @@ def _by_port(unit: UnitOfWork, router: Router, legs: RouterInterfaces, id: UUID)
     )
 
 
-def _check_port(port: Port, subnets: Sequence[Subnet], legs: RouterInterfaces) -> None:
+def _check_port(port: Port, subnets: Sequence[Subnet], attached: RouterPorts) -> None:
     if not subnets:
         raise InvalidInput({"port_id": f"port {port.id} has no address; a router needs one"})
     for subnet in subnets:
-        check_apart(subnet, legs.subnets.values(), "port_id")
+        check_apart(subnet, attached.subnets.values(), "port_id")
     if sum(subnet.ip_version == 4 for subnet in subnets) > 1:
         raise InvalidInput(
             {"port_id": f"port {port.id} is on several IPv4 subnets; a router's is on one"}
         )
     if any(subnet.ip_version == 6 for subnet in subnets):
-        for other in legs.interfaces:
+        for other in attached.interfaces:
             versions = {fixed.address.version for fixed in other.fixed_ips}
             if other.network_id == port.network_id and 6 in versions:
                 raise InvalidInput(
@@ -213,14 +213,14 @@ def _check_port(port: Port, subnets: Sequence[Subnet], legs: RouterInterfaces) -
 
 
 def _interface(
-    router: Router, legs: RouterInterfaces, subnet_id: UUID | None, port_id: UUID | None
+    router: Router, attached: RouterPorts, subnet_id: UUID | None, port_id: UUID | None
 ) -> Port:
     if port_id is None:
-        found = legs.on(SubnetId(cast(UUID, subnet_id)))
+        found = attached.on(SubnetId(cast(UUID, subnet_id)))
         if found is None:
             raise NotFound(f"router {router.id} has no interface on subnet {subnet_id}")
         return found
-    for port in legs.interfaces:
+    for port in attached.interfaces:
         if port.id == port_id:
             on = {fixed.subnet_id for fixed in port.fixed_ips}
             if subnet_id is not None and subnet_id not in on:
@@ -229,7 +229,7 @@ def _interface(
     raise NotFound(f"router {router.id} has no interface {port_id}")
 
 
-def _told(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
+def _render_interface(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
     return {
         "id": str(router.id),
         "project_id": router.project_id,
@@ -242,20 +242,20 @@ def _told(router: Router, port: Port, subnets: Sequence[UUID]) -> Body:
     }
 
 
-def check_routes(new: Sequence[Route], legs: RouterInterfaces, most: int) -> None:
-    """Accept the routes of a router.
+def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None:
+    """Validate the routes of a router.
 
-    :raises InvalidInput: naming each next hop that the router does not reach, or is itself.
+    :raises InvalidInput: naming each next hop that the router does not reach, or that is its own.
     """
     if len(new) > most:
         raise InvalidInput(
             {"routes": f"{len(new)} are more than the {most} that a router can have"}
         )
-    own, faults = legs.addresses, {}
+    own, faults = attached.addresses, {}
     for at, route in enumerate(new):
         if route.nexthop in own:
             faults[f"routes[{at}].nexthop"] = f"{route.nexthop} is the router's own address"
-        elif not reaches(legs.subnets.values(), route):
+        elif not reaches(attached.subnets.values(), route):
             faults[f"routes[{at}].nexthop"] = (
                 f"{route.nexthop} is on no subnet that the router is connected to"
             )
@@ -264,16 +264,16 @@ def check_routes(new: Sequence[Route], legs: RouterInterfaces, most: int) -> Non
 
 
 def reaches(subnets: Iterable[Subnet], route: Route) -> bool:
-    """Whether the next hop of *route* is on one of *subnets*."""
+    """Return whether the next hop of *route* is on one of *subnets*."""
     return any(route.nexthop in subnet.cidr for subnet in subnets)
 
 
-def added(present: Sequence[Route], new: Iterable[Route]) -> tuple[Route, ...]:
-    """*present*, and those of *new* that are not among them."""
+def add_routes(present: Sequence[Route], new: Iterable[Route]) -> tuple[Route, ...]:
+    """Return *present* with those of *new* that are not among them."""
     return tuple(dict.fromkeys((*present, *new)))
 
 
-def removed(present: Sequence[Route], gone: Iterable[Route]) -> tuple[Route, ...]:
-    """*present* without *gone*; what is gone already is no matter."""
+def remove_routes(present: Sequence[Route], gone: Iterable[Route]) -> tuple[Route, ...]:
+    """Return *present* without *gone*; a missing route is ignored."""
     without = set(gone)
     return tuple(route for route in present if route not in without)

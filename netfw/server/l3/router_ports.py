@@ -1,4 +1,4 @@
-"""The ports of routers: interfaces and gateways, and what they reach."""
+"""Ports of routers: interfaces and gateways, and the subnets that they reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMED_IN_TEXTS: Final = 3
 
 
 def interface_owner(router: Router) -> str:
-    """The owner of a router's interfaces, by which agents know what kind of router it is."""
+    """Return the device owner of a router's interfaces; it tells agents the kind of router."""
     if router.distributed:
         return DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
     if router.ha:
@@ -33,7 +33,7 @@ def interface_owner(router: Router) -> str:
 
 
 @frozen(kw_only=True)
-class RouterInterfaces:
+class RouterPorts:
     """The ports of one router, and the subnets on which they have addresses."""
 
     gateway: Port | None
@@ -46,24 +46,24 @@ class RouterInterfaces:
 
     @property
     def addresses(self) -> frozenset[IpAddress]:
-        """All addresses that the router has itself."""
+        """All addresses of the router itself."""
         return frozenset(fixed.address for port in self.ports for fixed in port.fixed_ips)
 
     def on(self, subnet: SubnetId) -> Port | None:
-        """The interface on a subnet."""
+        """Return the interface on a subnet."""
         for port in self.interfaces:
             if any(fixed.subnet_id == subnet for fixed in port.fixed_ips):
                 return port
         return None
 
 
-def legs_of(moment: Moment, router: UUID) -> RouterInterfaces:
-    """The ports of a router: two statements."""
+def read_router_ports(moment: Moment, router: UUID) -> RouterPorts:
+    """Read the ports of a router, in two statements."""
     filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
     rows = moment.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
     gateways = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_GATEWAY]
-    return RouterInterfaces(
+    return RouterPorts(
         gateway=gateways[0] if gateways else None,
         interfaces=tuple(port for port in ports if port.device_owner != DeviceOwner.ROUTER_GATEWAY),
         subnets=subnets_of(moment, (fixed for port in ports for fixed in port.fixed_ips)),
@@ -71,7 +71,7 @@ def legs_of(moment: Moment, router: UUID) -> RouterInterfaces:
 
 
 def router_of(port: Port) -> UUID | None:
-    """The id of the router that *port* says it is of; ``None``: it says none."""
+    """Return the router id in the ``device_id`` of *port*; ``None``: it is no id."""
     try:
         return UUID(port.device_id)
     except ValueError:
@@ -79,43 +79,43 @@ def router_of(port: Port) -> UUID | None:
 
 
 def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId, Subnet]:
-    """The subnets of addresses: one statement."""
+    """Read the subnets of addresses, in one statement."""
     refs = {Ref(Kind.SUBNET, fixed.subnet_id) for fixed in fixed_ips}
     rows = moment.resources.present(refs) if refs else ()
     found = (cast(Subnet, row.resource()) for row in rows)
     return {subnet.id: subnet for subnet in found}
 
 
-def port_keeper(unit: UnitOfWork) -> PortHandler:
-    """Who keeps ports."""
-    return cast(PortHandler, unit.backbone.keeper("port"))
+def port_handler(unit: UnitOfWork) -> PortHandler:
+    """Return the handler of ports."""
+    return cast(PortHandler, unit.context.handler("port"))
 
 
 def make_port(unit: UnitOfWork, body: Mapping[str, Any]) -> Port:
-    """A port of the server's own."""
+    """Create a port with the server's own rights."""
     plain = {"name": "", "admin_state_up": True, **body}
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        (made,) = keeper.create(unit, [plain])
-        return keeper.get_for_update(unit, str(made["id"]))
+        (made,) = handler.create(unit, [plain])
+        return handler.get_for_update(unit, str(made["id"]))
 
 
 def change_port(unit: UnitOfWork, port: PortId, body: Body) -> Port:
     """Change a port of a router."""
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        keeper.update(unit, str(port), body)
-        return keeper.get_for_update(unit, str(port))
+        handler.update(unit, str(port), body)
+        return handler.get_for_update(unit, str(port))
 
 
 def drop_port(unit: UnitOfWork, port: Port) -> None:
     """Delete a port of a router or a floating IP."""
-    keeper = port_keeper(unit)
+    handler = port_handler(unit)
     with unit.elevated():
-        keeper.discard(unit, keeper.get_for_update(unit, str(port.id)))
+        handler.discard(unit, handler.get_for_update(unit, str(port.id)))
 
 
-def named(ids: Sequence[object]) -> str:
-    """Some of *ids*, for a text."""
+def quote_ids(ids: Sequence[object]) -> str:
+    """Render the first few of *ids* for a message."""
     some = ", ".join(str(id) for id in ids[:NAMED_IN_TEXTS])
     return f"{some} and others" if len(ids) > NAMED_IN_TEXTS else some

@@ -1,4 +1,4 @@
-"""Routers, and the plugin that keeps them and floating IPs."""
+"""RouterHandler, and the service plugin for routers and floating IPs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netfw.model.route import Route
 from netfw.model.router import Router
 from netfw.model.wire import parse, render
 from netfw.server.agents.agents import L3_AGENT
-from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -25,23 +25,29 @@ from netfw.server.l3.floating_ip_status import FloatingIpStatuses
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import follow_agents, follow_ports
-from netfw.server.l3.router_gateway import PLACE, Info, changed_gateway
+from netfw.server.l3.router_gateway import PLACE, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
     add_interface,
-    added,
+    add_routes,
     check_routes,
     remove_interface,
-    removed,
+    remove_routes,
 )
-from netfw.server.l3.router_ports import change_port, drop_port, interface_owner, legs_of, named
+from netfw.server.l3.router_ports import (
+    change_port,
+    drop_port,
+    interface_owner,
+    quote_ids,
+    read_router_ports,
+)
 from netfw.server.scheduling.assignments import add_zones
 
 APART = frozenset({PLACE, "routes"})
-"""Attributes that say what is to happen, and not simply what the router has afterwards."""
+"""Attributes that request an action instead of being stored as they are."""
 
 
 class RouterHandler(StoredResourceHandler[Router]):
-    """Keeps routers; their interfaces and gateways are ports, made in the same transaction."""
+    """Routers; their interfaces and gateways are ports, created in the same transaction."""
 
     name: ClassVar[str] = "router"
     kind: ClassVar[Kind] = Kind.ROUTER
@@ -56,22 +62,24 @@ class RouterHandler(StoredResourceHandler[Router]):
         _check_kind(before, after)
         _check_zones(unit, after, before)
         if interface_owner(after) != interface_owner(before):
-            for port in legs_of(unit.tx, before.id).interfaces:
+            for port in read_router_ports(unit.tx, before.id).interfaces:
                 change_port(unit, port.id, {"device_owner": interface_owner(after)})
         if PLACE in body:
-            gateway = changed_gateway(unit, before, cast("Info | None", body[PLACE]))
+            gateway = update_gateway(unit, before, cast("Info | None", body[PLACE]))
             after = evolve(after, gateway=gateway)
         if "routes" in body:
             after = self._routed(unit, after, _routes(body))
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: Router) -> None:
-        legs = legs_of(unit.tx, before.id)
-        if legs.interfaces:
-            ports = [port.id for port in legs.interfaces]
-            raise Conflict(f"router {before.id} has interfaces ({named(ports)}); remove them first")
-        if legs.gateway is not None:
-            drop_port(unit, legs.gateway)
+        attached = read_router_ports(unit.tx, before.id)
+        if attached.interfaces:
+            ports = [port.id for port in attached.interfaces]
+            raise Conflict(
+                f"router {before.id} has interfaces ({quote_ids(ports)}); remove them first"
+            )
+        if attached.gateway is not None:
+            drop_port(unit, attached.gateway)
         unit.delete(before)
 
     def decorate(
@@ -94,7 +102,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         (router,) = unit.insert(router)
         info = cast("Info | None", body.get(PLACE))
         if info:
-            gateway = changed_gateway(unit, router, info)
+            gateway = update_gateway(unit, router, info)
             router = unit.update(router, evolve(router, gateway=gateway))
         if routes := _routes(body):
             router = unit.update(router, self._routed(unit, router, routes))
@@ -103,48 +111,50 @@ class RouterHandler(StoredResourceHandler[Router]):
     def _routed(self, unit: UnitOfWork, router: Router, routes: Sequence[Route]) -> Router:
         new = [route for route in routes if route not in router.routes]
         if new or len(routes) > len(router.routes):
-            check_routes(routes, legs_of(unit.tx, router.id), unit.backbone.settings.max_routes)
+            check_routes(
+                routes, read_router_ports(unit.tx, router.id), unit.context.settings.max_routes
+            )
         return evolve(router, routes=tuple(routes))
 
     def _add_routes(self, unit: UnitOfWork, before: Router, body: Body) -> Body:
-        after = self._routed(unit, before, added(before.routes, _routes(body)))
-        return self.shown_all(unit, (unit.update(before, after),))[0]
+        after = self._routed(unit, before, add_routes(before.routes, _routes(body)))
+        return self.render_all(unit, (unit.update(before, after),))[0]
 
     def _remove_routes(self, unit: UnitOfWork, before: Router, body: Body) -> Body:
-        after = evolve(before, routes=removed(before.routes, _routes(body)))
-        return self.shown_all(unit, (unit.update(before, after),))[0]
+        after = evolve(before, routes=remove_routes(before.routes, _routes(body)))
+        return self.render_all(unit, (unit.update(before, after),))[0]
 
 
 class RouterPlugin(HandlerPlugin, ServicePlugin):
-    """Keeps routers and floating IPs, and watches over the ports that they depend on."""
+    """Service plugin for routers and floating IPs; it also checks changes of their ports."""
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, backbone: ServerContext) -> None:
-        super().__init__(backbone, (RouterHandler(), FloatingIpHandler()))
-        backbone.watchers += [check_port_change, follow_ports]
-        backbone.reassigned.append(follow_agents)
-        backbone.hearing.append(FloatingIpStatuses(backbone))
+    def __init__(self, context: ServerContext) -> None:
+        super().__init__(context, (RouterHandler(), FloatingIpHandler()))
+        context.precommit_hooks += [check_port_change, follow_ports]
+        context.reassignment_hooks.append(follow_agents)
+        context.report_handlers.append(FloatingIpStatuses(context))
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(backbone_of(host))
+        return cls(server_context(host))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("router")
 
 
 def _routes(body: Body) -> tuple[Route, ...]:
-    """The routes that a request names.
+    """Parse the routes of a request.
 
-    :raises InvalidInput: one cannot be, or is there twice.
+    :raises InvalidInput: one is invalid, or occurs twice.
     """
     probe = {"id": str(uuid4()), "routes": body.get("routes") or []}
     return cast(Router, parse(Kind.ROUTER, probe)).routes
 
 
 def _check_kind(before: Router, after: Router) -> None:
-    """A router is made anew when it becomes distributed or highly available: nobody may use it."""
+    """Validate a change of kind, which recreates the router: it must be down meanwhile."""
     for name in ("ha", "distributed"):
         if getattr(before, name) != getattr(after, name) and after.admin_up:
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Attendance: all that the server does for agents, put together."""
+"""AgentServices: heartbeats, status reports, RPC handlers and schedulers, assembled."""
 
 from __future__ import annotations
 
@@ -32,46 +32,46 @@ from netfw.server.scheduling.routers import RouterScheduler
 
 @frozen(kw_only=True)
 class AgentServices:
-    """What hears agents, answers them, and gives them things to serve."""
+    """What the server runs for agents."""
 
-    keepers: tuple[ResourceHandler, ...]
+    handlers: tuple[ResourceHandler, ...]
     agents: HeartbeatHandler
     statuses: PortStatuses
-    answers: Mapping[type[Request[Any]], Answer]
+    request_handlers: Mapping[type[Request[Any]], Answer]
     services: list[str]
-    """The names of the service plugins, which agents may ask for."""
-    rescheduling: Rescheduler
-    """To be started by who runs a server, and closed at its end."""
+    """Names of the service plugins, which agents may request."""
+    rescheduler: Rescheduler
+    """Rescheduler; the server process starts and closes it."""
 
 
-def build_agent_services(backbone: ServerContext, binder: PortBinder) -> AgentServices:
-    """Have agents be attended to."""
+def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentServices:
+    """Assemble the services for agents, and register their hooks."""
     services: list[str] = []
-    dhcp, l3, statuses = DhcpScheduler(backbone), RouterScheduler(backbone), PortStatuses(backbone)
+    dhcp, l3, statuses = DhcpScheduler(context), RouterScheduler(context), PortStatuses(context)
     waiting = PortsAwaitingDhcp(dhcp, statuses)
-    rescheduling = Rescheduler(
-        [dhcp.reconcile, l3.mend, waiting.mend], backbone.settings.reschedule_interval
+    rescheduler = Rescheduler(
+        [dhcp.reconcile, l3.reconcile, waiting.reconcile], context.settings.reschedule_interval
     )
-    backbone.watchers += [dhcp.watch, l3.watch, waiting.watch, rescheduling.watch]
-    backbone.reassigned.append(waiting.follow_agents)
+    context.precommit_hooks += [dhcp.watch, l3.watch, waiting.watch, rescheduler.watch]
+    context.reassignment_hooks.append(waiting.follow_agents)
 
     def rebind(unit: UnitOfWork, agent: Agent) -> None:
         binder.rebind_failed(unit, agent.host)
 
-    backbone.arrivals += [rebind, rescheduling.arrived]
+    context.agent_up_hooks += [rebind, rescheduler.on_agent_up]
     return AgentServices(
-        keepers=(
-            AgentHandler(backbone.settings),
-            ZoneHandler(backbone.settings),
-            QuotaHandler(backbone.quotas),
+        handlers=(
+            AgentHandler(context.settings),
+            ZoneHandler(context.settings),
+            QuotaHandler(context.quotas),
             DhcpAgentHandler(dhcp),
             DhcpNetworkHandler(dhcp),
             L3AgentHandler(l3),
             L3RouterHandler(l3),
         ),
-        agents=HeartbeatHandler(backbone),
+        agents=HeartbeatHandler(context),
         statuses=statuses,
-        answers=AgentRpcHandlers(backbone, lambda: services).table(),
+        request_handlers=AgentRpcHandlers(context, lambda: services).table(),
         services=services,
-        rescheduling=rescheduling,
+        rescheduler=rescheduler,
     )

@@ -1,4 +1,4 @@
-"""The core of a server, put together of its database and its drivers."""
+"""Assembly of the core of a server from its database and its drivers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkers
 
 @frozen(kw_only=True)
 class Drivers:
-    """The drivers of one server, each sort in the order of the configuration."""
+    """The drivers of one server, each type in the order of the configuration."""
 
     ipam: IpamDriver
     types: Sequence[TypeDriver] = ()
@@ -47,37 +47,37 @@ class Drivers:
 
 @frozen(kw_only=True)
 class Core:
-    """What the core plugin works with."""
+    """Components of the core plugin."""
 
-    backbone: ServerContext
+    context: ServerContext
     types: TypeDrivers
     mechanisms: Mechanisms
     extensions: ExtensionDrivers
     binder: PortBinder
-    attendance: AgentServices
-    delivery: OutboxWorkers
-    """To be started by who runs a server, and closed at its end."""
+    agent_services: AgentServices
+    outbox: OutboxWorkers
+    """Outbox workers; the server process starts and closes them."""
 
-    def keepers(self) -> tuple[ResourceHandler, ...]:
-        """Of all resources that the core plugin keeps."""
+    def handlers(self) -> tuple[ResourceHandler, ...]:
+        """Return the handlers of all resources of the core plugin."""
         return (
             NetworkHandler(self.types, self.extensions),
             SegmentHandler(),
             SubnetHandler(self.extensions),
             PortHandler(self.binder, self.extensions),
             PortBindingHandler(),
-            *self.attendance.keepers,
+            *self.agent_services.handlers,
         )
 
     def add_service_plugins(self, services: Sequence[ServicePlugin]) -> None:
-        """Give service plugins their say in changes of any resource, after all who have theirs."""
-        self.attendance.services.extend(each.describe().name for each in services)
+        """Add the pre-commit checks of service plugins, after all other hooks."""
+        self.agent_services.services.extend(each.describe().name for each in services)
         for each in services:
             if type(each).check is not ServicePlugin.check:
-                self.backbone.watchers.append(_asking(each))
+                self.context.precommit_hooks.append(_check_hook(each))
 
 
-def _asking(plugin: ServicePlugin) -> PrecommitHook:
+def _check_hook(plugin: ServicePlugin) -> PrecommitHook:
     def ask(_: UnitOfWork, change: Change) -> None:
         plugin.check(change)
 
@@ -90,67 +90,69 @@ def build_core(
     settings: Settings | None = None,
     quotas: Mapping[str, int] | None = None,
 ) -> Core:
-    """Put the core together; nothing is read or written before its backbone is started.
+    """Assemble the core; nothing is read or written before its context is started.
 
     :raises ConfigError: drivers contradict each other, or the settings.
     """
     info = drivers.ipam.describe()
     if Capability.EXTERNAL in info.capabilities:
         raise ConfigError(
-            f"ipam_driver: {info.name} keeps its books outside the database, and this server calls "
+            f"ipam_driver: {info.name} keeps its state outside the database, and this server calls "
             "it within transactions only"
         )
     chosen = Settings() if settings is None else settings
-    backbone = ServerContext(
+    context = ServerContext(
         database=database, settings=chosen, ipam=drivers.ipam, quotas=dict(quotas or {})
     )
     types = TypeDrivers(drivers.types, chosen)
     mechanisms = Mechanisms(drivers.mechanisms)
-    backbone.starting.append(lambda: database.transaction(types.define))
-    backbone.watchers.append(mechanisms.check)
-    backbone.segments_wanted = bool(mechanisms.drivers)
+    context.startup_steps.append(lambda: database.transaction(types.define))
+    context.precommit_hooks.append(mechanisms.check)
+    context.hooks_need_segments = bool(mechanisms.drivers)
     binder = PortBinder(mechanisms, types)
-    attendance = build_agent_services(backbone, binder)
+    agent_services = build_agent_services(context, binder)
     return Core(
-        backbone=backbone,
+        context=context,
         types=types,
         mechanisms=mechanisms,
         extensions=ExtensionDrivers(drivers.extensions),
         binder=binder,
-        attendance=attendance,
-        delivery=_delivering(backbone, drivers, attendance.statuses),
+        agent_services=agent_services,
+        outbox=_build_outbox(context, drivers, agent_services.statuses),
     )
 
 
-def _delivering(backbone: ServerContext, drivers: Drivers, statuses: PortStatuses) -> OutboxWorkers:
-    """Have drivers and notifiers be told after commits, and ports wait for their drivers."""
+def _build_outbox(
+    context: ServerContext, drivers: Drivers, statuses: PortStatuses
+) -> OutboxWorkers:
+    """Assemble the outbox: deliveries after commits, and a gate for ports that wait for drivers."""
     targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if each.delivers]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
     pace = DeliveryConfig(
-        workers=backbone.settings.outbox_workers,
-        poll=backbone.settings.outbox_poll,
-        lease=backbone.settings.outbox_lease,
-        longest_pause=backbone.settings.outbox_longest_pause,
+        workers=context.settings.outbox_workers,
+        poll=context.settings.outbox_poll,
+        lease=context.settings.outbox_lease,
+        longest_pause=context.settings.outbox_longest_pause,
     )
-    delivery = OutboxWorkers(backbone, targets, statuses.reconsider, pace)
-    outbox = OutboxRecorder(drivers.mechanisms, drivers.notifiers, delivery.wake)
-    if outbox.needed:
-        backbone.watchers.append(outbox.watch)
-        statuses.gates.append(outbox.gate)
-        statuses.listeners.append(outbox.status_changed)
-    return delivery
+    workers = OutboxWorkers(context, targets, statuses.reconsider, pace)
+    recorder = OutboxRecorder(drivers.mechanisms, drivers.notifiers, workers.wake)
+    if recorder.needed:
+        context.precommit_hooks.append(recorder.watch)
+        statuses.gates.append(recorder.gate)
+        statuses.listeners.append(recorder.status_changed)
+    return workers
 
 
 def publish(core: Core, host: HostResources) -> None:
-    """Have the plugins of *host* find the core, and its backbone."""
+    """Share the core and its context with the plugins of *host*."""
     host.share(Core, lambda: core)
-    host.share(ServerContext, lambda: core.backbone)
+    host.share(ServerContext, lambda: core.context)
 
 
 def core_of(host: HostResources) -> Core:
-    """The core that the server of *host* has.
+    """Return the core of the server of *host*.
 
-    :raises ConfigError: this is no server.
+    :raises ConfigError: *host* is no server.
     """
 
     def missing() -> Core:

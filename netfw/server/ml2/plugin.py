@@ -1,4 +1,4 @@
-"""Ml2Plugin: the core plugin: networks, segments, subnets, ports and agents."""
+"""Ml2Plugin: the core plugin for networks, segments, subnets, ports and agents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.reports import Report
 from netfw.errors import NotSupported
-from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import ResourceHandler
 from netfw.server.ml2.builder import core_of
 
-__all__ = ["Ml2Plugin", "backbone_of"]
+__all__ = ["Ml2Plugin", "server_context"]
 
 R = TypeVar("R")
 
@@ -25,31 +25,33 @@ Answer = Callable[[Request[Any]], Any]
 
 
 class Ml2Plugin(HandlerPlugin, CorePlugin):
-    """The core plugin, put together of keepers, of who hears reports, and of who answers."""
+    """Core plugin, assembled from resource handlers, report handlers and request handlers."""
 
     VERSION: ClassVar[int] = 1
 
     def __init__(
         self,
-        backbone: ServerContext,
-        keepers: Sequence[ResourceHandler],
+        context: ServerContext,
+        handlers: Sequence[ResourceHandler],
         hearing: Sequence[Hearing] = (),
         answers: Mapping[type[Request[Any]], Answer] | None = None,
     ) -> None:
-        super().__init__(backbone, keepers)
+        super().__init__(context, handlers)
         self._hearing, self._answers = tuple(hearing), dict(answers or {})
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         core = core_of(host)
-        there = core.attendance
-        return cls(core.backbone, core.keepers(), (there.agents, there.statuses), there.answers)
+        there = core.agent_services
+        return cls(
+            core.context, core.handlers(), (there.agents, there.statuses), there.request_handlers
+        )
 
     def describe(self) -> DriverInfo:
         return DriverInfo("ml2")
 
     def handle_reports(self, reports: Sequence[Report]) -> bool:
-        said = [hear(reports) for hear in (*self._hearing, *self.backbone.hearing)]
+        said = [hear(reports) for hear in (*self._hearing, *self.context.report_handlers)]
         return any(said)
 
     def handle_request(self, request: Request[R]) -> R:

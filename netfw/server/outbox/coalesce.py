@@ -1,4 +1,4 @@
-"""What a driver is to be told, of all that happened since it was last told.  Pure."""
+"""Coalescing of outbox entries: one change per resource since the last delivery. Pure."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from attrs import evolve, frozen
 
 from netfw.drivers.change import Change
 from netfw.model.resource import Ref
-from netfw.server.db.outbox import Entry
+from netfw.server.db.outbox import OutboxEntry
 
 
 @frozen(kw_only=True)
 class MergedChange:
-    """One resource, and the entries that telling of it settles."""
+    """Change of one resource, and the entries that its delivery finishes."""
 
     ref: Ref
-    entries: tuple[Entry, ...]
+    entries: tuple[OutboxEntry, ...]
     change: Change | None
-    """From what was last delivered to what is newest; ``None``: there is nothing to tell."""
+    """Change from what was last delivered to the newest state; ``None``: nothing to deliver."""
 
 
-def works(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
-    """What is to be delivered of *entries* of one lane, which are in order, and in which order.
+def coalesce(entries: Sequence[OutboxEntry]) -> tuple[MergedChange, ...]:
+    """Return the changes to deliver for the ordered *entries* of one lane, in delivery order.
 
-    A resource is told of once, as it is newest: where it first changed, or, if it is gone, where
-    it went, so that what is made comes after what it needs, and what goes after what needed it.
+    A resource is delivered once, in its newest state: at its first change, or, if it is deleted, at
+    its deletion. So a resource follows what it needs, and its deletion follows that of what needed
+    it.
     """
-    by_ref: dict[Ref, list[Entry]] = {}
+    by_ref: dict[Ref, list[OutboxEntry]] = {}
     for entry in entries:
         by_ref.setdefault(entry.change.ref, []).append(entry)
     found = [_work(ref, tuple(some)) for ref, some in by_ref.items()]
     return tuple(sorted(found, key=_position))
 
 
-def _work(ref: Ref, entries: tuple[Entry, ...]) -> MergedChange:
+def _work(ref: Ref, entries: tuple[OutboxEntry, ...]) -> MergedChange:
     first, last = entries[0].change, entries[-1].change
     before = first.before
     if before is None and last.after is None:

@@ -1,4 +1,4 @@
-"""OutboxWatch: what is to be delivered after the commit, noted in the transaction."""
+"""OutboxRecorder: records in the transaction what is to be delivered after the commit."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ NOTIFIER: Final = "notifier/"
 
 
 def mechanism_name(driver: MechanismDriver) -> str:
-    """The name of a mechanism driver in the outbox."""
+    """Return the name of a mechanism driver in the outbox."""
     return MECHANISM + driver.describe().name
 
 
 def notifier_name(notifier: Notifier) -> str:
-    """The name of a notifier in the outbox."""
+    """Return the name of a notifier in the outbox."""
     return NOTIFIER + notifier.describe().name
 
 
 class OutboxRecorder:
-    """Notes changes for the mechanism drivers that deliver, and for the notifiers they concern.
+    """Records changes for the mechanism drivers that deliver, and for the notifiers they concern.
 
-    A driver has one lane for each network, a notifier one for all.  Without such drivers and
+    A driver has one lane for each network, a notifier one for all. Without such drivers and
     notifiers it does nothing.
     """
 
@@ -51,11 +51,11 @@ class OutboxRecorder:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anybody to tell."""
+        """Whether there are targets to deliver to."""
         return bool(self._drivers or self._notifiers)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Note a change; once more for the same resource replaces what was noted."""
+        """Record a change; a second record of the same resource replaces the first."""
         resource = change.resource
         if isinstance(resource, Network | Subnet | Port):
             network = resource.id if isinstance(resource, Network) else resource.network_id
@@ -64,13 +64,13 @@ class OutboxRecorder:
         self._note_for_notifiers(unit, change)
 
     def status_changed(self, unit: UnitOfWork, before: Port, after: Port) -> None:
-        """Note for notifiers that a port has another status; devices have nothing to do with it."""
+        """Record for notifiers that the status of a port changed; drivers are not concerned."""
         if self._notifiers:
             request = unit.requester.request_id
             self._note_for_notifiers(unit, Change(before=before, after=after, request_id=request))
 
     def gate(self, unit: UnitOfWork, ports: Collection[PortId]) -> Collection[PortId]:
-        """Those of *ports* of which a driver is still to be told: they are not ACTIVE yet."""
+        """Return those of *ports* with deliveries pending: they are not ACTIVE yet."""
         if not self._drivers or not ports:
             return ()
         waiting = unit.tx.outbox.undelivered(self._drivers, ports)
@@ -90,6 +90,6 @@ class OutboxRecorder:
 def _concerns(notifier: Notifier, change: Change) -> bool:
     try:
         return notifier.concerns(change)
-    except Exception:  # the contract: what it raises counts as yes
-        LOG.exception("notifier %s cannot say what concerns it", notifier.describe().name)
+    except Exception:  # the contract: an exception counts as yes
+        LOG.exception("notifier %s: selecting its changes failed", notifier.describe().name)
         return True

@@ -1,4 +1,4 @@
-"""Who is told from the outbox, and how: resource by resource, or in batches."""
+"""Targets of the outbox: mechanism drivers, by resource, and notifiers, in batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from attrs import frozen
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.errors import NetfwError
-from netfw.server.db.outbox import Entry
-from netfw.server.outbox.coalesce import MergedChange, works
+from netfw.server.db.outbox import OutboxEntry
+from netfw.server.outbox.coalesce import MergedChange, coalesce
 from netfw.server.outbox.recorder import mechanism_name, notifier_name
 
 LOG = logging.getLogger(__name__)
@@ -23,37 +23,37 @@ DELIVERED_AT_ONCE: Final = 500
 
 @frozen(kw_only=True)
 class Step:
-    """What became of some entries.
+    """Outcome of the delivery of some entries.
 
-    Without an error they are delivered.  With one they are refused for good, or, if *later*, they
-    and all that follow are tried again after a pause.
+    Without an error they are delivered. With one they are refused for good, or, if *later*, they
+    and all that follow are retried after a pause.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[OutboxEntry, ...]
     error: str = ""
     later: bool = False
 
 
 class Target(Protocol):
-    """Somebody who is told."""
+    """Receiver of deliveries."""
 
     @property
     def name(self) -> str:
-        """In the outbox."""
+        """Name in the outbox."""
 
     @property
     def at_once(self) -> int:
-        """How many entries to read at most."""
+        """Maximum of entries to read at once."""
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
-        """Tell of *entries*, one step after the other; after one that is for later, no more."""
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
+        """Deliver *entries* step by step; stop after a step that is for later."""
 
 
 class DriverTarget:
-    """A mechanism driver: told of each resource once, as it is newest.
+    """A mechanism driver: receives each resource once, in its newest state.
 
-    What it refuses is told once more when all that waited behind it is delivered: the newest state
-    of a resource may need something that came after its first change.
+    What it refuses is delivered once more after all that waited behind it: the newest state of a
+    resource may need something that came after its first change.
     """
 
     at_once = DELIVERED_AT_ONCE
@@ -61,9 +61,9 @@ class DriverTarget:
     def __init__(self, driver: MechanismDriver) -> None:
         self._driver, self.name = driver, mechanism_name(driver)
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
         refused: list[MergedChange] = []
-        for work in works(entries):
+        for work in coalesce(entries):
             step = self._step(work)
             if step.error and not step.later:
                 refused.append(work)
@@ -86,21 +86,21 @@ class DriverTarget:
             self._driver.deliver(work.change)
         except NetfwError as exc:
             return Step(entries=work.entries, error=_told(exc), later=exc.retryable)
-        except (Exception, SystemExit) as exc:  # a driver's fault degrades one resource
+        except (Exception, SystemExit) as exc:  # a defect of a driver degrades one resource
             LOG.exception("%s failed with %s", self.name, work.ref)
             return Step(entries=work.entries, error=_told(exc))
         return Step(entries=work.entries)
 
 
 class NotifierTarget:
-    """A notifier: told of every change, several at once."""
+    """A notifier: receives every change, in batches."""
 
     at_once = NOTIFIED_AT_ONCE
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier, self.name = notifier, notifier_name(notifier)
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
         some = tuple(entry for entry in entries if entry.error is None)
         if not some:
             return
@@ -110,7 +110,7 @@ class NotifierTarget:
             if not exc.retryable:
                 LOG.error("%s refuses %d changes: %s", self.name, len(some), exc)
             yield Step(entries=some, error=_told(exc), later=exc.retryable)
-        except (Exception, SystemExit) as exc:  # a notifier's fault holds up nobody else
+        except (Exception, SystemExit) as exc:  # a defect of a notifier delays no other target
             LOG.exception("%s failed with %d changes", self.name, len(some))
             yield Step(entries=some, error=_told(exc))
         else:

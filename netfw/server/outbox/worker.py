@@ -1,4 +1,4 @@
-"""Delivery: the threads that empty the outbox."""
+"""OutboxWorkers: the threads that empty the outbox."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Transaction
-from netfw.server.db.outbox import Entry, Lane, OutboxRows
+from netfw.server.db.outbox import Lane, OutboxEntry, OutboxRows
 from netfw.server.outbox.recorder import MECHANISM
 from netfw.server.outbox.targets import Step, Target
 
 LOG = logging.getLogger(__name__)
 
 Delivered = Callable[[UnitOfWork, Collection[PortId]], object]
-"""Told, in a transaction, of ports that were delivered: they may be ACTIVE now."""
+"""Callback that runs, in a transaction, for delivered ports: they may be ACTIVE now."""
 
 
 @frozen(kw_only=True)
 class DeliveryConfig:
-    """How the outbox is emptied; times are seconds."""
+    """Parameters of the delivery; times are seconds."""
 
     workers: int = 4
-    """Lanes of one driver at a time; one that hangs holds up no other driver."""
+    """Lanes of one driver at a time; a driver that hangs delays no other."""
     poll: float = 1.0
-    """Between two looks for what other processes put in."""
+    """Time between two polls for entries of other processes."""
     lease: float = 30.0
-    """For which a lane is a process's own; it is renewed while the process lives."""
+    """Time for which a process owns a lane; it is renewed while the process lives."""
     first_pause: float = 1.0
     longest_pause: float = 60.0
     settle: float = 0.05
-    """After which what was delivered is written down, though more of the lane follows."""
+    """Time after which deliveries are recorded, although more of the lane follows."""
 
 
 class OutboxWorkers:
     """Delivers from the outbox, each lane in order and by one thread of one process at a time.
 
-    A process that dies loses nothing: when its lease is over another one delivers again what was
-    not written down as delivered.
+    A process that dies loses nothing: when its lease expires, another one repeats the deliveries
+    that were not recorded.
     """
 
     def __init__(
         self,
-        backbone: ServerContext,
+        context: ServerContext,
         targets: Sequence[Target],
         delivered: Delivered = lambda unit, ports: None,
         pace: DeliveryConfig | None = None,
     ) -> None:
-        self._backbone, self._delivered, self._pace = backbone, delivered, pace or DeliveryConfig()
+        self._context, self._delivered, self._pace = context, delivered, pace or DeliveryConfig()
         self._targets = {target.name: target for target in targets}
         self.owner = uuid4().hex
-        self._bell, self._stopped = threading.Event(), threading.Event()
+        self._wakeup, self._stopped = threading.Event(), threading.Event()
         self._idle = threading.Condition()
         self._busy: set[Lane] = set()
         self._renewed = time.monotonic()
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """There may be something to deliver."""
-        self._bell.set()
+        """Wake the workers, because there may be something to deliver."""
+        self._wakeup.set()
 
     def start(self) -> None:
-        """Deliver from now on; without targets there is no thread."""
+        """Start delivering; without targets there is no thread."""
         if self._targets and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
             self._thread.start()
 
     def close(self, within: float = 10.0) -> None:
-        """Stop between two deliveries; others may go on with what is left.
+        """Stop between two deliveries; other processes may go on with what is left.
 
-        One that does not end *within* so many seconds is left to itself: it may be delivered again.
+        A delivery that does not end *within* so many seconds is abandoned: it may be repeated.
         """
         self._stopped.set()
-        self._bell.set()
+        self._wakeup.set()
         if self._thread is None:
             return
         self._thread.join()
@@ -91,11 +91,11 @@ class OutboxWorkers:
         while self._busy and time.monotonic() < deadline:
             time.sleep(0.01)
         for lane in tuple(self._busy):
-            LOG.warning("a delivery to %s does not end, and is given up", lane.driver)
+            LOG.warning("outbox: delivery to %s does not end; abandoning it", lane.driver)
         try:
-            self._backbone.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
+            self._context.database.transaction(lambda tx: tx.outbox.release_all(self.owner))
         except NetfwError as exc:
-            LOG.warning("lanes of the outbox are free only in %s s: %s", self._pace.lease, exc)
+            LOG.warning("outbox: lanes stay leased for %s s: %s", self._pace.lease, exc)
 
     def drain(self) -> None:
         """Deliver, in this thread, all that can be delivered now."""
@@ -104,47 +104,47 @@ class OutboxWorkers:
             for lane in lanes:
                 self._work(lane)
 
-    # The threads.
+    # Threads.
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
                 self._renew()
-                self._begin()
+                self._start_lanes()
             except NetfwError as exc:
-                LOG.warning("the outbox cannot be read, and is tried again: %s", exc)
-            self._bell.wait(min(self._pace.poll, self._pace.lease / 3))
-            self._bell.clear()
+                LOG.warning("outbox: reading failed, retrying: %s", exc)
+            self._wakeup.wait(min(self._pace.poll, self._pace.lease / 3))
+            self._wakeup.clear()
 
-    def _begin(self) -> None:
-        """Give lanes that are ready to threads; those of a driver that has its share wait."""
+    def _start_lanes(self) -> None:
+        """Start threads for lanes that are ready, up to the limit of each driver."""
         for lane in self._ready(self._open()):
             with self._idle:
                 if lane in self._busy or lane.driver not in self._open():
                     continue
                 self._busy.add(lane)
-            # Of its own and not of a pool: the process must be able to end while a driver hangs.
+            # A thread outside of any pool: the process must be able to end while a driver hangs.
             threading.Thread(
-                target=self._contained, args=(lane,), name="outbox", daemon=True
+                target=self._run_lane, args=(lane,), name="outbox", daemon=True
             ).start()
 
     def _open(self) -> frozenset[str]:
-        """The drivers that can be given more."""
+        """Return the drivers that are below their limit."""
         shares = Counter(lane.driver for lane in tuple(self._busy))
         return frozenset(name for name in self._targets if shares[name] < self._pace.workers)
 
-    def _contained(self, lane: Lane) -> None:
+    def _run_lane(self, lane: Lane) -> None:
         try:
             self._work(lane)
         except NetfwError as exc:
-            LOG.warning("delivery to %s is tried again: %s", lane.driver, exc)
+            LOG.warning("outbox: delivery to %s failed, retrying: %s", lane.driver, exc)
         except Exception:
-            LOG.exception("delivery to %s failed", lane.driver)
+            LOG.exception("outbox: delivery to %s failed", lane.driver)
         finally:
             with self._idle:
                 self._busy.discard(lane)
                 self._idle.notify_all()
-            self._bell.set()
+            self._wakeup.set()
 
     def _renew(self) -> None:
         """Renew the lease, if this process has one, before a third of it is over."""
@@ -153,7 +153,7 @@ class OutboxWorkers:
         began = time.monotonic()
         if self._busy:
             lease = self._pace.lease
-            self._backbone.database.transaction(lambda tx: tx.outbox.renew(self.owner, lease))
+            self._context.database.transaction(lambda tx: tx.outbox.renew(self.owner, lease))
         self._renewed = began
 
     # One lane.
@@ -161,24 +161,24 @@ class OutboxWorkers:
     def _ready(self, names: frozenset[str]) -> tuple[Lane, ...]:
         if not names:
             return ()
-        return self._backbone.read(lambda view: OutboxRows(view.connection).ready(names, 100))
+        return self._context.read(lambda view: OutboxRows(view.connection).ready(names, 100))
 
     def _work(self, lane: Lane) -> None:
-        attempt, entries = self._backbone.database.transaction(lambda tx: self._claim(tx, lane))
+        attempt, entries = self._context.database.transaction(lambda tx: self._claim(tx, lane))
         while entries and not self._stopped.is_set():
             following = self._deliver(lane, entries, attempt)
             if following is None:
                 return
             attempt = following
-            entries = self._backbone.database.transaction(lambda tx: self._take(tx, lane))
+            entries = self._context.database.transaction(lambda tx: self._take(tx, lane))
 
-    def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[Entry, ...]]:
-        """Have the lane be this process's alone: the number of the attempt, and what to deliver."""
+    def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[OutboxEntry, ...]]:
+        """Acquire the lane for this process; return the number of the attempt, and the entries."""
         attempt = tx.outbox.claim(lane, self.owner, self._pace.lease)
         return (0, ()) if attempt is None else (attempt, self._take(tx, lane))
 
-    def _take(self, tx: Transaction, lane: Lane) -> tuple[Entry, ...]:
-        """What is to be delivered next, marked as tried; nothing is left: the lane is anybody's."""
+    def _take(self, tx: Transaction, lane: Lane) -> tuple[OutboxEntry, ...]:
+        """Return the next entries, marked as tried; release the lane if there are none."""
         waiting = tx.outbox.waiting(lane, self._targets[lane.driver].at_once)
         if not waiting:
             tx.outbox.release(lane, self.owner)
@@ -188,29 +188,29 @@ class OutboxWorkers:
         tx.outbox.mark_tried(entries)
         return tuple(sorted(entries, key=lambda entry: entry.number))
 
-    def _deliver(self, lane: Lane, entries: Sequence[Entry], attempt: int) -> int | None:
-        """Deliver some; the number of the next attempt, or ``None``: not now."""
+    def _deliver(self, lane: Lane, entries: Sequence[OutboxEntry], attempt: int) -> int | None:
+        """Deliver *entries*; return the number of the next attempt, or ``None``: not now."""
         steps: list[Step] = []
         written = time.monotonic()
         for step in self._targets[lane.driver].steps(entries):
             steps.append(step)
             if step.later:
-                self._settle(lane, steps, attempt)
+                self._record(lane, steps, attempt)
                 return None
             if time.monotonic() - written > self._pace.settle:
-                self._settle(lane, steps, attempt)
+                self._record(lane, steps, attempt)
                 steps, written, attempt = [], time.monotonic(), 1
-            if self._stopped.is_set() or not self._is_mine():
+            if self._stopped.is_set() or not self._holds_lease():
                 break
-        self._settle(lane, steps, attempt)
-        return 1 if self._is_mine() else None
+        self._record(lane, steps, attempt)
+        return 1 if self._holds_lease() else None
 
-    def _is_mine(self) -> bool:
-        """Whether the lease is surely not over."""
+    def _holds_lease(self) -> bool:
+        """Return whether the lease certainly holds."""
         return time.monotonic() - self._renewed < self._pace.lease
 
-    def _settle(self, lane: Lane, steps: Sequence[Step], attempt: int) -> None:
-        """Write down what became of deliveries; ports that were delivered may be ACTIVE now."""
+    def _record(self, lane: Lane, steps: Sequence[Step], attempt: int) -> None:
+        """Record the outcome of deliveries; delivered ports may be ACTIVE now."""
         if not steps:
             return
         done = [entry for step in steps if not step.error for entry in step.entries]
@@ -218,22 +218,22 @@ class OutboxWorkers:
 
         def work(unit: UnitOfWork) -> None:
             outbox, tries = unit.tx.outbox, attempt
-            outbox.done(done)
+            outbox.delete(done)
             if len(steps) > 1 or not steps[0].error:
-                outbox.progressed(lane, self.owner)
+                outbox.reset_attempts(lane, self.owner)
                 tries = 1
             for step in steps:
                 if step.later:
-                    LOG.warning("%s is told again later: %s", lane.driver, step.error)
+                    LOG.warning("outbox: delivery to %s deferred: %s", lane.driver, step.error)
                     outbox.pause(lane, self.owner, self._pause(tries), step.error)
                 elif step.error:
                     outbox.fail(step.entries, step.error)
             if ports and lane.driver.startswith(MECHANISM):
                 self._delivered(unit, ports)
 
-        self._backbone.run(SERVER, work)
+        self._context.run(SERVER, work)
 
     def _pause(self, attempt: int) -> float:
-        """Longer each time, and not the same for all lanes."""
+        """Return a back-off that grows, with jitter."""
         longest = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** (attempt - 1))
         return random.uniform(0.75, 1.0) * longest

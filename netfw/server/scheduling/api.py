@@ -1,4 +1,4 @@
-"""What agents serve, as people see and change it: sub-resources of agents, networks and routers."""
+"""API of assignments: sub-resources of agents, networks and routers."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Scheduler = DhcpScheduler | RouterScheduler
 
 
 class _Listing(ResourceHandler):
-    """Lists what stands in relation to a parent, which a filter names; a member's id is
+    """Lists the members of a parent, which a filter names; a member's id is
     ``<parent>/<member>``."""
 
     parent: ClassVar[str]
-    """The filter."""
+    """Name of the filter for the parent."""
     member: ClassVar[str]
-    """The resource that is listed."""
+    """Name of the listed resource."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
-        """The members of *parent*."""
+        """Return the members of *parent*."""
         raise NotImplementedError
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -58,15 +58,15 @@ class _Listing(ResourceHandler):
         return self._members().show(moment, requester, str(member))
 
     def _members(self) -> ResourceHandler:
-        return self._backbone.keeper(self.member)
+        return self._context.handler(self.member)
 
     @property
-    def _backbone(self) -> ServerContext:
-        return self._scheduler.backbone
+    def _context(self) -> ServerContext:
+        return self._scheduler.context
 
 
 class _Servers(_Listing):
-    """The agents that serve something."""
+    """The agents that serve a network or router."""
 
     member: ClassVar[str] = "agent"
     kind: ClassVar[Kind]
@@ -75,8 +75,10 @@ class _Servers(_Listing):
         target = Ref(self.kind, parent)
         if not moment.resources.present([target]):
             raise NotFound(f"there is no {target}")
-        hosts = self._scheduler.serving.hosts(moment, target)
-        return [each.id for each in self._scheduler.serving.known(moment) if each.host in hosts]
+        hosts = self._scheduler.assignments.hosts(moment, target)
+        return [
+            each.id for each in self._scheduler.assignments.agents(moment) if each.host in hosts
+        ]
 
 
 class DhcpAgentHandler(_Servers):
@@ -96,7 +98,7 @@ class L3AgentHandler(_Servers):
 
 
 class _Served(_Listing):
-    """What an agent serves."""
+    """The networks or routers that an agent serves."""
 
     parent: ClassVar[str] = "agent_id"
 
@@ -104,7 +106,7 @@ class _Served(_Listing):
         agent = cast(Agent, moment.resources.get(Kind.AGENT, parent).resource())
         if agent.agent_type != self._scheduler.agent_type:
             return ()
-        return self._scheduler.serving.at(moment, agent.host)
+        return self._scheduler.assignments.at(moment, agent.host)
 
     def _agent(self, unit: UnitOfWork, id: UUID, *, useful: bool) -> Agent:
         agent = cast(Agent, unit.tx.resources.get(Kind.AGENT, id).resource())
@@ -115,12 +117,12 @@ class _Served(_Listing):
         return agent
 
     def _check_serving(self, unit: UnitOfWork, agent: Agent, target: Ref) -> None:
-        if agent.host not in self._scheduler.serving.hosts(unit.tx, target):
+        if agent.host not in self._scheduler.assignments.hosts(unit.tx, target):
             raise Conflict(f"{target} is not with the {agent.agent_type} on {agent.host}")
 
 
 class DhcpNetworkHandler(_Served):
-    """The networks of a DHCP agent; people may add some and take them away."""
+    """The networks of a DHCP agent; administrators may add and remove them."""
 
     name: ClassVar[str] = "dhcp_network"
     member: ClassVar[str] = "network"
@@ -133,11 +135,11 @@ class DhcpNetworkHandler(_Served):
         for body in bodies:
             agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
             network = unit.network(NetworkId(_id(str(body["network_id"]))), lock=True)
-            if agent.host in self._dhcp.serving.hosts(unit.tx, ref(network)):
+            if agent.host in self._dhcp.assignments.hosts(unit.tx, ref(network)):
                 raise Conflict(
                     f"the DHCP agent on {agent.host} serves network {network.id} already"
                 )
-            self._dhcp.serving.assign(unit, ref(network), agent.host)
+            self._dhcp.assignments.assign(unit, ref(network), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
@@ -146,11 +148,11 @@ class DhcpNetworkHandler(_Served):
         network = unit.network(NetworkId(member), lock=True)
         self._check_serving(unit, agent, ref(network))
         self._dhcp.reserve_port(unit, network.id, agent.host)
-        self._dhcp.serving.relieve(unit, ref(network), agent.host)
+        self._dhcp.assignments.unassign(unit, ref(network), agent.host)
 
 
 class L3RouterHandler(_Served):
-    """The routers of an L3 agent; people may add some and take them away."""
+    """The routers of an L3 agent; administrators may add and remove them."""
 
     name: ClassVar[str] = "l3_router"
     member: ClassVar[str] = "router"
@@ -162,18 +164,18 @@ class L3RouterHandler(_Served):
             if reason := obstacle(agent, router):
                 raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
             self._check_room(unit, agent, router)
-            self._scheduler.serving.assign(unit, ref(router), agent.host)
+            self._scheduler.assignments.assign(unit, ref(router), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         parent, member = _pair(id)
         agent, router = self._agent(unit, parent, useful=False), _router(unit, member)
         self._check_serving(unit, agent, ref(router))
-        self._scheduler.serving.relieve(unit, ref(router), agent.host)
+        self._scheduler.assignments.unassign(unit, ref(router), agent.host)
 
     def _check_room(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
-        others = self._scheduler.serving.hosts(unit.tx, ref(router)) - {agent.host}
-        most = self._backbone.settings.max_l3_agents_per_router
+        others = self._scheduler.assignments.hosts(unit.tx, ref(router)) - {agent.host}
+        most = self._context.settings.max_l3_agents_per_router
         if not router.ha and others:
             raise Conflict(f"router {router.id} is with the L3 agent on {min(others)} already")
         if router.ha and 0 < most <= len(others):

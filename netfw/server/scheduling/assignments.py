@@ -1,4 +1,4 @@
-"""ServingAgents: the agents of one service, and what is assigned to them, in a transaction."""
+"""AgentAssignments: the agents of one type, and what is assigned to their hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netfw.state.dependencies import Assignment
 
 @frozen
 class AgentAssignments:
-    """The agents of one type, which serve what is assigned to their hosts."""
+    """Reads and writes the assignments of one type of agent, in a transaction."""
 
     agent_type: str
     settings: Settings
@@ -33,30 +33,30 @@ class AgentAssignments:
     def _service(self) -> Service:
         return SERVICES[self.agent_type]
 
-    def known(self, moment: Moment) -> tuple[Agent, ...]:
-        """All of them, dead ones included."""
+    def agents(self, moment: Moment) -> tuple[Agent, ...]:
+        """Return all agents of the type, dead ones included."""
         return agents(moment, self.settings, agent_type=self.agent_type)
 
     def any(self, moment: Moment) -> bool:
-        """Whether there is one, dead or alive."""
+        """Return whether there is an agent, dead or alive."""
         query = Query(filters={"agent_type": (self.agent_type,)}, limit=1)
         return bool(moment.resources.find(Kind.AGENT, query))
 
     def dead(self, moment: Moment) -> frozenset[str]:
-        """The hosts of those that are dead."""
-        return frozenset(agent.host for agent in self.known(moment) if not agent.alive)
+        """Return the hosts of dead agents."""
+        return frozenset(agent.host for agent in self.agents(moment) if not agent.alive)
 
     def switched_off(self, moment: Moment) -> frozenset[str]:
-        """The hosts of those that people switched off."""
-        return frozenset(agent.host for agent in self.known(moment) if not agent.admin_up)
+        """Return the hosts of agents that are switched off."""
+        return frozenset(agent.host for agent in self.agents(moment) if not agent.admin_up)
 
     def hosts(self, moment: Moment, target: Ref) -> frozenset[str]:
-        """Those that serve *target*."""
+        """Return the hosts that serve *target*."""
         found = AssignmentRows(moment.connection).of([target])
         return frozenset(each.host for each in found if each.service is self.service)
 
     def at(self, moment: Moment, host: str) -> tuple[UUID, ...]:
-        """What a host serves."""
+        """Return the ids of what *host* serves."""
         found = AssignmentRows(moment.connection).at(self.service, host)
         return tuple(sorted(each.ref.id for each in found))
 
@@ -69,12 +69,12 @@ class AgentAssignments:
         zones: Collection[str] = (),
         fits: Callable[[Agent], bool] = lambda agent: True,
     ) -> tuple[str, ...]:
-        """Have more agents serve *target* where too few do; the hosts that are new.
+        """Assign more agents to *target* if too few serve it; return the new hosts.
 
-        *target* is locked, so that nobody else does the same.  *wanted* is asked with the number of
-        agents that could serve it.
+        *target* is locked against concurrent scheduling. *wanted* maps the number of candidates to
+        the number of agents.
         """
-        known = [agent for agent in self.known(unit.tx) if fits(agent)]
+        known = [agent for agent in self.agents(unit.tx) if fits(agent)]
         serving = self.hosts(unit.tx, target)
         loads = AssignmentRows(unit.tx.connection).loads(self.service)
         offered = candidates(known, loads)
@@ -96,26 +96,26 @@ class AgentAssignments:
         return chosen
 
     def assign(self, unit: UnitOfWork, target: Ref, host: str) -> None:
-        """Have *host* serve *target*."""
+        """Assign *target* to *host*."""
         unit.tx.assignments.add(Assignment(self.service, host, target))
-        _tell(unit, target)
+        _run_hooks(unit, target)
 
-    def relieve(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
-        """Have *hosts*, or everybody if none are named, no longer serve *target*."""
-        relieved = sorted(hosts or self.hosts(unit.tx, target))
-        for host in relieved:
+    def unassign(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
+        """Remove *target* from *hosts*, or from all if none are named."""
+        unassigned = sorted(hosts or self.hosts(unit.tx, target))
+        for host in unassigned:
             unit.tx.assignments.remove(Assignment(self.service, host, target))
-        if relieved:
-            _tell(unit, target)
+        if unassigned:
+            _run_hooks(unit, target)
 
 
-def _tell(unit: UnitOfWork, target: Ref) -> None:
-    for tell in unit.backbone.reassigned:
-        tell(unit, target)
+def _run_hooks(unit: UnitOfWork, target: Ref) -> None:
+    for hook in unit.context.reassignment_hooks:
+        hook(unit, target)
 
 
 def add_zones(moment: Moment, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:
-    """Add to *bodies* the zones in which agents of a type serve them, by one statement."""
+    """Add to *bodies* the zones in which agents of a type serve them, in one statement."""
     rows = AssignmentRows(moment.connection)
     ids = [UUID(body["id"]) for body in bodies]
     zones = rows.zones(SERVICES[agent_type], agent_type, ids) if ids else {}

@@ -1,4 +1,4 @@
-"""Which agents are to serve something.  Pure."""
+"""Choice of agents for networks and routers. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from netfw.model.agent import Agent
 from netfw.model.router import Router
 
 LEGACY, CENTRAL, EDGE = "legacy", "dvr_snat", "dvr"
-"""The modes of L3 agents: routers that are in one place, those and the central part of distributed
-ones, and the distributed part alone."""
+"""Modes of L3 agents: centralized routers; those and the central part of distributed ones; the
+distributed part alone."""
 
 
 @frozen(kw_only=True)
 class Candidate:
-    """A host that could serve, and how much it serves already."""
+    """Host that could serve, and its present load."""
 
     host: str
     zone: str | None = None
@@ -25,7 +25,7 @@ class Candidate:
 
 
 def candidates(agents: Iterable[Agent], loads: Mapping[str, int]) -> tuple[Candidate, ...]:
-    """The hosts of those *agents* that are alive and switched on."""
+    """Return the hosts of those *agents* that are alive and switched on."""
     return tuple(
         Candidate(host=agent.host, zone=agent.availability_zone, load=loads.get(agent.host, 0))
         for agent in agents
@@ -39,10 +39,10 @@ def choose(
     wanted: int,
     zones: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The hosts that are to serve beside those that do: fewer than *wanted* where there are none.
+    """Return the additional hosts that are to serve; fewer than *wanted* if candidates are lacking.
 
-    Who serves goes on.  Of the others, those in *zones*, if any are given: first in a zone where
-    the fewest serve, then with the least to do, then by name, so that all servers choose alike.
+    Present hosts stay. Others are limited to *zones*, if any are given, and ordered by the number
+    of serving hosts in their zone, then by load, then by name, so that all servers choose alike.
     """
     hosts = {each.host for each in serving}
     free = [each for each in offered if each.host not in hosts]
@@ -59,12 +59,12 @@ def choose(
 
 
 def mode_of(agent: Agent) -> str:
-    """The mode of an L3 agent."""
+    """Return the mode of an L3 agent."""
     return str(agent.configurations.content().get("agent_mode") or LEGACY)
 
 
 def obstacle(agent: Agent, router: Router) -> str:
-    """Why an L3 agent cannot have *router*; empty: it can."""
+    """Return why an L3 agent cannot have *router*; empty: it can."""
     mode = mode_of(agent)
     if router.distributed and mode != CENTRAL:
         return f"router {router.id} is distributed, and its mode is {mode}, not {CENTRAL}"
@@ -74,7 +74,7 @@ def obstacle(agent: Agent, router: Router) -> str:
 
 
 def wanted_agents(router: Router, most: int, there_are: int) -> int:
-    """How many agents are to have *router*; *most* 0: all that there are."""
+    """Return how many agents *router* is to have; *most* 0: all that exist."""
     if not router.ha:
         return 1
     return there_are if most == 0 else most

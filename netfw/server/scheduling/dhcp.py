@@ -1,4 +1,4 @@
-"""DhcpScheduler: which agents serve DHCP on which networks."""
+"""DhcpScheduler: assigns networks to DHCP agents."""
 
 from __future__ import annotations
 
@@ -33,55 +33,58 @@ LOG = logging.getLogger(__name__)
 class DhcpScheduler:
     """A network gets its agents with its first subnet that has DHCP, and keeps them.
 
-    A network of an agent that died or was switched off goes to others, with the port and so the
-    addresses of its server.  Where there are no others, that of a dead one stays with it; one that
-    is switched off serves nothing.
+    A network of an agent that died or was switched off moves to others, with the port and so the
+    addresses of its server. Without others, it stays with a dead agent; an agent that is switched
+    off serves nothing.
     """
 
     agent_type: ClassVar[str] = DHCP_AGENT
-    backbone: ServerContext
-    serving: AgentAssignments = field(init=False)
-    abandonment: OrphanedAssignments = field(init=False)
+    context: ServerContext
+    assignments: AgentAssignments = field(init=False)
+    orphaned: OrphanedAssignments = field(init=False)
 
-    @serving.default
+    @assignments.default
     def _serving(self) -> AgentAssignments:
-        return AgentAssignments(DHCP_AGENT, self.backbone.settings)
+        return AgentAssignments(DHCP_AGENT, self.context.settings)
 
-    @abandonment.default
+    @orphaned.default
     def _abandonment(self) -> OrphanedAssignments:
-        return OrphanedAssignments(self.backbone, self.serving)
+        return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Follow networks, subnets and agents, in their transactions."""
+        """Follow networks, subnets and agents, inside their transactions."""
         match change.before, change.after:
             case _, Subnet(enable_dhcp=True) as subnet:
                 if not isinstance(change.before, Subnet) or not change.before.enable_dhcp:
                     self._schedule(unit, subnet.network_id)
             case Network() as network, None:
-                self.serving.relieve(unit, Ref(Kind.NETWORK, network.id))
+                self.assignments.unassign(unit, Ref(Kind.NETWORK, network.id))
             case Agent(agent_type=kind, host=host), None if kind == DHCP_AGENT:
                 self._reserve(unit, {"binding:host_id": (host,)})
             case _:
                 pass
 
     def reconcile(self) -> int:
-        """Take networks from agents that are dead or off, and give agents to those with too few.
+        """Move networks from agents that are dead or switched off, and assign more where too few
+        serve.
 
-        Each network is a transaction of its own.  Returns how many there were to change.
+        Each network is a transaction of its own. Return how many changed.
         """
         changed = sum(map(self._move, self._abandoned()))
-        changed += sum(map(self._withdraw, self.backbone.read(self._withdrawn_from)))
-        wanted = self.backbone.settings.dhcp_agents_per_network
+        changed += sum(map(self._withdraw, self.context.read(self._withdrawn_from)))
+        wanted = self.context.settings.dhcp_agents_per_network
 
         def unserved() -> tuple[UUID, ...]:
-            return self.backbone.read(lambda view: AssignmentRows(view.connection).unserved(wanted))
+            return self.context.read(lambda view: AssignmentRows(view.connection).unserved(wanted))
 
-        if self.backbone.read(lambda view: any(each.alive for each in self.serving.known(view))):
+        if self.context.read(
+            lambda view: any(each.alive for each in self.assignments.agents(view))
+        ):
             changed += sum(map(self._serve, unserved()))
         return changed
 
     def reserve_port(self, unit: UnitOfWork, network: NetworkId, host: str) -> None:
-        """Have the port from which *host* served the network wait for whoever serves it next."""
+        """Reserve the port from which *host* served the network for the next agent."""
         device = dhcp_device_id(host, network)
         self._reserve(unit, {"network_id": (str(network),), "device_id": (device,)})
 
@@ -90,14 +93,14 @@ class DhcpScheduler:
         query = Query(filters={**chosen, "device_owner": (DeviceOwner.DHCP.value,)})
         for row in unit.tx.resources.find(Kind.PORT, query):
             body = {"device_id": RESERVED_DHCP_DEVICE, "binding:host_id": ""}
-            unit.backbone.keeper("port").update(unit, str(row.ref.id), body)
+            unit.context.handler("port").update(unit, str(row.ref.id), body)
 
     def _schedule(self, unit: UnitOfWork, id: NetworkId) -> tuple[str, ...]:
-        if not self.serving.any(unit.tx):
+        if not self.assignments.any(unit.tx):
             return ()
         network = unit.network(id, lock=True)
-        wanted = self.backbone.settings.dhcp_agents_per_network
-        return self.serving.fill(
+        wanted = self.context.settings.dhcp_agents_per_network
+        return self.assignments.fill(
             unit,
             Ref(Kind.NETWORK, id),
             lambda _: wanted,
@@ -105,41 +108,42 @@ class DhcpScheduler:
         )
 
     def _serve(self, network: UUID) -> bool:
-        return run_as_server(self.backbone, lambda unit: self._schedule(unit, NetworkId(network)))
+        return run_as_server(self.context, lambda unit: self._schedule(unit, NetworkId(network)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
-        """The networks of dead agents."""
-        wanted = self.backbone.settings.allow_automatic_dhcp_failover
-        return self.abandonment.found() if wanted else ()
+        """Return the networks of dead agents."""
+        wanted = self.context.settings.allow_automatic_dhcp_failover
+        return self.orphaned.find() if wanted else ()
 
     def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """The networks of agents that are switched off."""
-        off = sorted(self.serving.switched_off(view))
-        return tuple(id for host in off for id in self.serving.at(view, host))
+        """Return the networks of agents that are switched off."""
+        off = sorted(self.assignments.switched_off(view))
+        return tuple(id for host in off for id in self.assignments.at(view, host))
 
     def _move(self, network: UUID) -> bool:
         def moved(unit: UnitOfWork) -> bool:
-            dead = self.serving.dead(unit.tx)
+            dead = self.assignments.dead(unit.tx)
             return self._replaced(unit, NetworkId(network), dead, "dead", anyway=False)
 
-        return run_as_server(self.backbone, moved)
+        return run_as_server(self.context, moved)
 
     def _withdraw(self, network: UUID) -> bool:
         def withdrawn(unit: UnitOfWork) -> bool:
-            off = self.serving.switched_off(unit.tx)
+            off = self.assignments.switched_off(unit.tx)
             return self._replaced(unit, NetworkId(network), off, "switched off", anyway=True)
 
-        return run_as_server(self.backbone, withdrawn)
+        return run_as_server(self.context, withdrawn)
 
     def _replaced(
         self, unit: UnitOfWork, id: NetworkId, unwanted: Collection[str], why: str, *, anyway: bool
     ) -> bool:
-        """Replace the agents on *unwanted* hosts by as many others; *anyway*: or by nobody."""
+        """Replace the agents on *unwanted* hosts by as many others; *anyway*: remove them even
+        without a replacement."""
         network, target = unit.network(id, lock=True), Ref(Kind.NETWORK, id)
-        serving = self.serving.hosts(unit.tx, target)
+        serving = self.assignments.hosts(unit.tx, target)
         gone = sorted(serving.intersection(unwanted))
-        spare = max(0, len(serving) - self.backbone.settings.dhcp_agents_per_network)
-        fresh = self.serving.fill(
+        spare = max(0, len(serving) - self.context.settings.dhcp_agents_per_network)
+        fresh = self.assignments.fill(
             unit,
             target,
             lambda _: len(serving) + len(gone) - spare,
@@ -150,7 +154,7 @@ class DhcpScheduler:
                 return False
             gone = gone[: len(fresh) + spare]
         for host in gone:
-            LOG.warning("network %s is taken from the DHCP agent on %s, which is %s", id, host, why)
+            LOG.warning("network %s: moved from the DHCP agent on %s, which is %s", id, host, why)
             self.reserve_port(unit, id, host)
-            self.serving.relieve(unit, target, host)
+            self.assignments.unassign(unit, target, host)
         return bool(gone)

@@ -1,4 +1,4 @@
-"""Rescheduling: what follows when agents come, go or die."""
+"""Rescheduler: reacts to agents that appear, disappear or die, with a failure detector."""
 
 from __future__ import annotations
 
@@ -21,57 +21,58 @@ LOG = logging.getLogger(__name__)
 
 
 class Rescheduler:
-    """Mends what is scheduled, now and then and when an agent came or went.
+    """Reconciles assignments, periodically and when an agent appeared or disappeared.
 
-    Any number of server processes may do so at once: each step is a transaction that looks again.
-    Until it is started, it mends at once, in the thread of whoever told it of an agent.
+    Any number of server processes may do so at once: each step is a transaction that reads again.
+    Before it is started, it reconciles at once, in the thread of the caller.
     """
 
-    def __init__(self, menders: Sequence[Callable[[], int]], interval: float = 30.0) -> None:
-        self._menders, self._interval = tuple(menders), interval
+    def __init__(self, reconcilers: Sequence[Callable[[], int]], interval: float = 30.0) -> None:
+        self._reconcilers, self._interval = tuple(reconcilers), interval
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
-    def arrived(self, unit: UnitOfWork, agent: Agent) -> None:
-        """An agent can be counted on: it may get what nobody serves."""
+    def on_agent_up(self, unit: UnitOfWork, agent: Agent) -> None:
+        """Reconcile after the commit, because a usable agent may get what is unserved."""
         if agent.agent_type in SERVICES:
-            unit.after_commit.append(self._told)
+            unit.after_commit.append(self._trigger)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """An agent was deleted or switched off: what it served is served by nobody."""
+        """Reconcile after the commit, because an agent was deleted or switched off."""
         match change.before, change.after:
             case Agent(agent_type=kind), None if kind in SERVICES:
-                unit.after_commit.append(self._told)
+                unit.after_commit.append(self._trigger)
             case Agent(agent_type=kind, admin_up=True), Agent(admin_up=False) if kind in SERVICES:
-                unit.after_commit.append(self._told)
+                unit.after_commit.append(self._trigger)
             case _:
                 pass
 
-    def mend(self) -> int:
-        """Mend all there is; how much there was.  What fails is logged, and tried the next time."""
+    def reconcile(self) -> int:
+        """Run all reconcilers; return how many changes they made. A failure is logged and retried
+        later."""
         count = 0
-        for mender in self._menders:
+        for reconcile in self._reconcilers:
             try:
-                count += mender()
+                count += reconcile()
             except NetfwError as exc:
-                LOG.warning("could not mend what agents serve: %s", exc)
+                LOG.warning("rescheduling failed: %s", exc)
         return count
 
     def start(self) -> None:
-        """Mend in a thread of its own from now on."""
+        """Reconcile in a thread of its own from now on."""
         self._thread = threading.Thread(target=self._run, name="rescheduling", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is being mended is finished first."""
+        """Stop after the change that is in progress."""
         self._stopped.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
 
-    def _told(self) -> None:
+    def _trigger(self) -> None:
         if self._thread is None:
-            self.mend()
+            self.reconcile()
         else:
             self._wake.set()
 
@@ -80,66 +81,66 @@ class Rescheduler:
             self._wake.wait(self._interval)
             self._wake.clear()
             if not self._stopped.is_set():
-                self.mend()
+                self.reconcile()
 
 
 class OrphanedAssignments:
-    """Finds what agents of one sort left behind, as far as this process is sure that they died."""
+    """Finds the assignments of agents whose death this process has confirmed."""
 
-    def __init__(self, backbone: ServerContext, serving: AgentAssignments) -> None:
-        settings = backbone.settings
-        self._backbone, self._serving = backbone, serving
-        self._suspicion = FailureDetector(
+    def __init__(self, context: ServerContext, assignments: AgentAssignments) -> None:
+        settings = context.settings
+        self._context, self._assignments = context, assignments
+        self._detector = FailureDetector(
             settings.failover_grace, settings.reschedule_interval * 2 + 10
         )
 
-    def found(self) -> tuple[UUID, ...]:
-        """The ids of what they served."""
-        dead = self._suspicion.confirmed(self._backbone.read(self._serving.dead))
+    def find(self) -> tuple[UUID, ...]:
+        """Return the ids of what the dead agents served."""
+        dead = self._detector.confirmed(self._context.read(self._assignments.dead))
         if not dead:
             return ()
 
         def served(view: ReadSnapshot) -> set[UUID]:
-            return {id for host in dead for id in self._serving.at(view, host)}
+            return {id for host in dead for id in self._assignments.at(view, host)}
 
-        return tuple(sorted(self._backbone.read(served)))
+        return tuple(sorted(self._context.read(served)))
 
 
-def run_as_server(backbone: ServerContext, work: Callable[[UnitOfWork], object]) -> bool:
-    """Whether *work*, done by the server itself in one transaction, says that it changed something.
+def run_as_server(context: ServerContext, work: Callable[[UnitOfWork], object]) -> bool:
+    """Run *work* in one transaction of the server itself; return whether it changed something.
 
-    What was deleted meanwhile needs no change.
+    A resource that was deleted meanwhile needs no change.
     """
     try:
-        return bool(backbone.run(SERVER, work))
+        return bool(context.run(SERVER, work))
     except NotFound:
         return False
 
 
 class FailureDetector:
-    """Remembers since when this process has seen hosts be dead.
+    """Records since when this process has seen hosts silent.
 
-    After the servers or the database were away, every agent has been silent for long.  Only who is
-    still silent after *grace* seconds of looking on is dead.  Who looks seldom begins anew: nobody
-    may have been able to report in between.
+    After an outage of the servers or the database, every agent has been silent for long. An agent
+    is dead only if it stays silent for *grace* seconds of observation. After a gap between
+    observations the count starts anew, because agents may have been unable to report meanwhile.
     """
 
     def __init__(
         self, grace: float, attention: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """*attention*: seconds between two looks at most."""
+        """Start empty; *attention*: the longest gap between two observations, in seconds."""
         self._grace, self._attention, self._clock = grace, attention, clock
         self._since: dict[str, float] = {}
-        self._looked = clock()
+        self._observed_at = clock()
         self._lock = threading.Lock()
 
     def confirmed(self, silent: Collection[str]) -> frozenset[str]:
-        """Those of the hosts that are *silent* now that have been so for long enough."""
+        """Return those of the *silent* hosts that have been so for the grace period."""
         with self._lock:
             now = self._clock()
-            if now - self._looked > self._attention:
+            if now - self._observed_at > self._attention:
                 self._since.clear()
-            self._looked = now
+            self._observed_at = now
             self._since = {host: self._since.get(host, now) for host in silent}
             return frozenset(
                 host for host, since in self._since.items() if now - since >= self._grace

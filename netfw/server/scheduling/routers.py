@@ -1,4 +1,4 @@
-"""RouterScheduler: which L3 agents have which routers."""
+"""RouterScheduler: assigns routers to L3 agents."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ LOG = logging.getLogger(__name__)
 
 @frozen
 class RouterScheduler:
-    """A router gets its agents when it first leads somewhere, and keeps them.
+    """A router gets its agents with its first interface or gateway, and keeps them.
 
-    Of a distributed router only the central part is somewhere, and there is one when it has a
-    gateway.  A plain router is taken from a dead agent only where the operator wants that: the
-    agent may merely have lost its server, and the router would be there twice.
+    Of a distributed router only the central part is assigned, and it exists while the router has a
+    gateway. A plain router is moved from a dead agent only if configured: the agent may merely have
+    lost its server, and two hosts would have the router.
     """
 
     agent_type: ClassVar[str] = L3_AGENT
-    backbone: ServerContext
-    serving: AgentAssignments = field(init=False)
-    abandonment: OrphanedAssignments = field(init=False)
+    context: ServerContext
+    assignments: AgentAssignments = field(init=False)
+    orphaned: OrphanedAssignments = field(init=False)
 
-    @serving.default
+    @assignments.default
     def _serving(self) -> AgentAssignments:
-        return AgentAssignments(L3_AGENT, self.backbone.settings)
+        return AgentAssignments(L3_AGENT, self.context.settings)
 
-    @abandonment.default
+    @orphaned.default
     def _abandonment(self) -> OrphanedAssignments:
-        return OrphanedAssignments(self.backbone, self.serving)
+        return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
-        """Follow routers and their ports, in their transactions."""
+        """Follow routers and their ports, inside their transactions."""
         match change.before, change.after:
             case Router() as router, None:
-                self.serving.relieve(unit, ref(router))
+                self.assignments.unassign(unit, ref(router))
             case before, Router() as router:
                 if router.gateway is not None and not _had_gateway(before):
                     self._schedule(unit, router.id)
@@ -67,21 +67,23 @@ class RouterScheduler:
             case _:
                 pass
 
-    def mend(self) -> int:
-        """Take plain routers from dead agents, if the operator wants that, and give agents to
-        routers that lead somewhere and have too few.
+    def reconcile(self) -> int:
+        """Move plain routers from dead agents, if configured, and assign more agents to routers
+        with ports that have too few.
 
-        Each router is a transaction of its own.  Returns how many there were to change.
+        Each router is a transaction of its own. Return how many changed.
         """
         changed = sum(map(self._move, self._abandoned()))
-        if self.backbone.read(lambda view: any(each.alive for each in self.serving.known(view))):
-            changed += sum(map(self._serve, self.backbone.read(self._waiting)))
+        if self.context.read(
+            lambda view: any(each.alive for each in self.assignments.agents(view))
+        ):
+            changed += sum(map(self._serve, self.context.read(self._waiting)))
         return changed
 
     def schedule(self, unit: UnitOfWork, router: Router) -> tuple[str, ...]:
-        """Have as many agents as it needs have *router*, which is locked; those that are new."""
-        most = self.backbone.settings.max_l3_agents_per_router
-        return self.serving.fill(
+        """Assign the agents that *router* lacks, which is locked; return the new hosts."""
+        most = self.context.settings.max_l3_agents_per_router
+        return self.assignments.fill(
             unit,
             ref(router),
             lambda there_are: wanted_agents(router, most, there_are),
@@ -93,12 +95,12 @@ class RouterScheduler:
         try:
             id = UUID(port.device_id)
         except ValueError:
-            return  # it is about to become a router's
+            return  # the port names no router yet
         if unit.tx.resources.present([Ref(Kind.ROUTER, id)]):
             self._schedule(unit, RouterId(id))
 
     def _schedule(self, unit: UnitOfWork, id: RouterId) -> tuple[str, ...]:
-        if not self.serving.any(unit.tx):
+        if not self.assignments.any(unit.tx):
             return ()
         router = _locked(unit, id)
         if router.distributed and router.gateway is None:
@@ -106,12 +108,12 @@ class RouterScheduler:
         return self.schedule(unit, router)
 
     def _waiting(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """The routers that lead somewhere, and have fewer agents than they could."""
+        """Return the routers with ports that have fewer agents than they could."""
         rows = view.resources.find(Kind.ROUTER, Query())
         served = AssignmentRows(view.connection).at(Service.L3)
         has = Counter(each.ref.id for each in served)
-        alive = [agent for agent in self.serving.known(view) if agent.alive and agent.admin_up]
-        most = self.backbone.settings.max_l3_agents_per_router
+        alive = [agent for agent in self.assignments.agents(view) if agent.alive and agent.admin_up]
+        most = self.context.settings.max_l3_agents_per_router
         lacking = []
         for row in rows:
             if has[row.ref.id] and not row.body["ha"]:
@@ -124,38 +126,38 @@ class RouterScheduler:
 
     @staticmethod
     def _leading(view: ReadSnapshot, ids: list[UUID]) -> set[UUID]:
-        """Those of *ids* that lead somewhere."""
+        """Return those of *ids* that have ports."""
         found: set[UUID] = set()
         if not ids:
             return found
-        legs = Query(filters={"device_id": tuple(map(str, ids))})
-        for row in view.resources.find(Kind.PORT, legs):
+        query = Query(filters={"device_id": tuple(map(str, ids))})
+        for row in view.resources.find(Kind.PORT, query):
             if is_router_port(row.body["device_owner"]):
                 found.add(UUID(row.body["device_id"]))
         return found
 
     def _serve(self, router: UUID) -> bool:
-        return run_as_server(self.backbone, lambda unit: self._schedule(unit, RouterId(router)))
+        return run_as_server(self.context, lambda unit: self._schedule(unit, RouterId(router)))
 
     def _abandoned(self) -> tuple[UUID, ...]:
-        """The routers of dead agents."""
-        wanted = self.backbone.settings.allow_automatic_l3agent_failover
-        return self.abandonment.found() if wanted else ()
+        """Return the routers of dead agents."""
+        wanted = self.context.settings.allow_automatic_l3agent_failover
+        return self.orphaned.find() if wanted else ()
 
     def _move(self, router: UUID) -> bool:
-        return run_as_server(self.backbone, lambda unit: self._moved(unit, RouterId(router)))
+        return run_as_server(self.context, lambda unit: self._moved(unit, RouterId(router)))
 
     def _moved(self, unit: UnitOfWork, id: RouterId) -> bool:
-        """Give a router of a dead agent to one that is alive, if there is one.
+        """Move a router from a dead agent to a live one, if there is one.
 
-        A highly available one stays: the others have it.
+        A highly available router stays: its other agents have it.
         """
         router = _locked(unit, id)
-        serving = self.serving.hosts(unit.tx, ref(router))
-        dead = serving & self.serving.dead(unit.tx)
+        serving = self.assignments.hosts(unit.tx, ref(router))
+        dead = serving & self.assignments.dead(unit.tx)
         if router.ha or not dead:
             return False
-        fresh = self.serving.fill(
+        fresh = self.assignments.fill(
             unit,
             ref(router),
             lambda _: len(serving) + 1,
@@ -164,8 +166,8 @@ class RouterScheduler:
         )
         if not fresh:
             return False
-        LOG.warning("router %s is taken from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
-        self.serving.relieve(unit, ref(router), *dead)
+        LOG.warning("router %s: moved from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
+        self.assignments.unassign(unit, ref(router), *dead)
         return True
 
 

@@ -1,4 +1,4 @@
-"""Security groups, the default one of each project, and the plugin that keeps them."""
+"""SecurityGroupHandler, the default group of each project, and the service plugin for both."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
-from netfw.server.core.context import ServerContext, backbone_of
+from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
-    complete,
+    add_nulls,
     group_ids,
     member_rules,
     open_rules,
@@ -30,16 +30,17 @@ from netfw.server.security_groups.rules import (
 )
 
 DEFAULT = "default"
-"""The name that only a project's default group has."""
+"""Name that only a project's default group has."""
 NAMED_IN_TEXTS = 3
 AT_ONCE = 500
-"""So many groups in one question for their rules."""
+"""Number of groups in one query for their rules."""
 
 
 def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
-    """The group of a project's ports when nobody names one; made when it is first needed.
+    """Return the group of a project's ports that name none; it is created on first use.
 
-    There is one, however many transactions ask at once.  It counts, and no quota stands against it.
+    There is one, however many transactions request it at once. It is counted, but no quota refuses
+    it.
     """
     found = unit.tx.default_groups.of(project_id)
     if found is not None:
@@ -60,7 +61,7 @@ def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
 
 
 class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
-    """Keeps security groups; their rules have a keeper of their own, and are shown with them."""
+    """Security groups; their rules have a handler of their own, and are shown with them."""
 
     name = "security_group"
     kind = Kind.SECURITY_GROUP
@@ -113,40 +114,40 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
             query = Query(filters={"security_group_id": ids[at : at + AT_ONCE]})
             for row in moment.resources.find(Kind.SECURITY_GROUP_RULE, query):
                 rule = row.shown
-                complete(rule)
+                add_nulls(rule)
                 rules[rule["security_group_id"]].append(rule)
         for body in bodies:
             body["security_group_rules"] = rules[body["id"]]
 
 
 class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
-    """Keeps security groups and their rules."""
+    """Service plugin for security groups and their rules."""
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, backbone: ServerContext) -> None:
-        super().__init__(backbone, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
-        backbone.watchers.append(watch_ports)
+    def __init__(self, context: ServerContext) -> None:
+        super().__init__(context, (SecurityGroupHandler(), SecurityGroupRuleHandler()))
+        context.precommit_hooks.append(watch_ports)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(backbone_of(host))
+        return cls(server_context(host))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("security_groups")
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        """What a project has is listed with its default group, which is made for it."""
-        self._have_default_group(_whose(requester, query), requester)
+        """Return what *query* matches; a project's default group is created first."""
+        self._have_default_group(_requested_project(requester, query), requester)
         return super().find(requester, name, query)
 
     def _have_default_group(self, project: str, requester: RequestContext) -> None:
-        if project and self.backbone.read(lambda view: view.default_groups.of(project)) is None:
-            self.backbone.run(requester.elevated(), lambda unit: default_group(unit, project))
+        if project and self.context.read(lambda view: view.default_groups.of(project)) is None:
+            self.context.run(requester.elevated(), lambda unit: default_group(unit, project))
 
 
 def watch_ports(unit: UnitOfWork, change: Change) -> None:
-    """Refuse a port that is in groups with connection state and in groups without.
+    """Refuse a port that is in stateful and in stateless groups.
 
     :raises Conflict: naming the groups.
     """
@@ -165,8 +166,9 @@ def watch_ports(unit: UnitOfWork, change: Change) -> None:
         )
 
 
-def _whose(requester: RequestContext, query: Query) -> str:
-    """The project whose groups are asked for: one that an admin names, else the requester's."""
+def _requested_project(requester: RequestContext, query: Query) -> str:
+    """Return the project whose groups are requested: one that an admin names, else the
+    requester's."""
     named = query.filters.get("project_id") or query.filters.get("tenant_id") or ()
     if requester.admin and len(named) == 1:
         return str(named[0] or "")

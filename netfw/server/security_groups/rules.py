@@ -1,7 +1,7 @@
-"""SecurityGroupRuleKeeper: what the ports of a group may do.
+"""SecurityGroupRuleHandler: the rules of security groups, and their validation.
 
-Whoever makes or deletes a rule locks its group first: two of the same rule meet there, and the
-group has its next revision.
+Creation and deletion of a rule lock its group first, so that equal rules of two transactions meet
+there, and the group gets its next revision.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from netfw.server.core.unit_of_work import UnitOfWork
 
 CHANGEABLE = frozenset({"description"})
 RELATED = ("port_range_min", "port_range_max", "remote_ip_prefix")
-"""Attributes whose meaning depends on the protocol, or on the family."""
+"""Attributes whose meaning depends on the protocol, or on the ethertype."""
 
 
 class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
-    """Keeps the rules of security groups; they are made and deleted, and hardly changed."""
+    """Rules of security groups; only their description can be changed."""
 
     name = "security_group_rule"
     kind = Kind.SECURITY_GROUP_RULE
     quota: ClassVar[str | None] = "security_group_rule"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[SecurityGroupRule, ...]:
-        rules = tuple(_said(body) for body in bodies)
-        groups = _locked(unit, rules)
+        rules = tuple(_parse_rule(body) for body in bodies)
+        groups = _lock_groups(unit, rules)
         _refuse_repeated(unit, rules)
         for rule, body in zip(rules, bodies, strict=True):
-            if words := _own_words(rule, body):
+            if words := _requested_spelling(rule, body):
                 unit.set_extra(ref(rule), words)
         stored = unit.insert(*rules)
         for id in sorted({rule.security_group_id for rule in rules}):
@@ -75,21 +75,21 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         for body in bodies:
-            complete(body)
+            add_nulls(body)
 
 
-def complete(body: MutableMapping[str, Any]) -> None:
-    """Add to a rule what follows from it."""
+def add_nulls(body: MutableMapping[str, Any]) -> None:
+    """Add the derived attributes to a rule."""
     body.setdefault("normalized_cidr", body["remote_ip_prefix"])
 
 
 def open_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
-    """The rules of every new group: its ports may send what they like."""
+    """Return the rules of every new group: its ports may send anything."""
     return tuple(_rule(group, Direction.EGRESS, ethertype) for ethertype in Ethertype)
 
 
 def member_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
-    """The rules by which the ports of *group* reach each other."""
+    """Return the rules by which the ports of *group* reach each other."""
     return tuple(
         evolve(_rule(group, Direction.INGRESS, ethertype), remote_group_id=group.id)
         for ethertype in Ethertype
@@ -97,7 +97,7 @@ def member_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
 
 
 def rules_of(moment: Moment, **filters: tuple[Value, ...]) -> tuple[SecurityGroupRule, ...]:
-    """The rules that *filters* choose."""
+    """Return the rules that match *filters*."""
     rows = moment.resources.find(Kind.SECURITY_GROUP_RULE, Query(filters=filters))
     return tuple(cast(SecurityGroupRule, row.resource()) for row in rows)
 
@@ -112,7 +112,7 @@ def _rule(group: SecurityGroup, direction: Direction, ethertype: Ethertype) -> S
     )
 
 
-def _said(body: Body) -> SecurityGroupRule:
+def _parse_rule(body: Body) -> SecurityGroupRule:
     _check_identity(body.get("remote_group_id"))
     id = str(uuid4())
     bare = {name: value for name, value in body.items() if name not in RELATED}
@@ -132,8 +132,8 @@ def _check_identity(group: object) -> None:
         raise NotFound(f"there is no security_group {str(group)[:80]!r}") from None
 
 
-def _own_words(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
-    """What the requester said in other words than ours, and wants to see again."""
+def _requested_spelling(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
+    """Return the attributes that the requester spelled differently, to show them again."""
     ours = render(rule)
     words: dict[str, Any] = {}
     protocol = str(body.get("protocol"))
@@ -146,7 +146,7 @@ def _own_words(rule: SecurityGroupRule, body: Body) -> dict[str, Any]:
 
 
 def _protocol_name(value: Value) -> Value:
-    """What the column says of a protocol that a filter names or numbers."""
+    """Return the stored spelling of a protocol that a filter names or numbers."""
     if value is None or not isinstance(value, str | int):
         return value
     word = str(value).lower()
@@ -156,11 +156,13 @@ def _protocol_name(value: Value) -> Value:
     return word if number is None else NAMES.get(number, str(number))
 
 
-def _locked(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> Mapping[UUID, SecurityGroup]:
-    """The groups that *rules* name, in one order for all who lock several.
+def _lock_groups(
+    unit: UnitOfWork, rules: Sequence[SecurityGroupRule]
+) -> Mapping[UUID, SecurityGroup]:
+    """Lock the groups of *rules*, in the same order in all transactions.
 
-    :raises NotFound: one is not there, or not for the requester.
-    :raises Forbidden: a rule is for a group of somebody else.
+    :raises NotFound: one does not exist, or is invisible to the requester.
+    :raises Forbidden: a group belongs to another project.
     """
     own = {rule.security_group_id for rule in rules}
     remote = {rule.remote_group_id for rule in rules if rule.remote_group_id is not None}
@@ -180,7 +182,7 @@ Identity = tuple[object, ...]
 
 
 def _identity(rule: SecurityGroupRule) -> Identity:
-    """What makes two rules the same, however they are written."""
+    """Return the key by which two rules are equal, however they are written."""
     low, high, prefix = rule.port_min, rule.port_max, rule.remote_prefix
     if rule.protocol in PORTED and low is None:
         low, high = PORTS.start, PORTS.stop - 1
@@ -192,13 +194,13 @@ def _identity(rule: SecurityGroupRule) -> Identity:
 
 
 def _refuse_repeated(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> None:
-    """Look for the same rules: one statement, which finds few others, however many there are."""
+    """Refuse existing rules, by one statement that finds few others, however many there are."""
     wanted: dict[Identity, SecurityGroupRule] = {}
     for rule in rules:
         if _identity(rule) in wanted:
             raise Conflict(f"the request has the same rule twice: {_text(rule)}")
         wanted[_identity(rule)] = rule
-    for found in rules_of(unit.tx, **_narrowed(rules)):
+    for found in rules_of(unit.tx, **_narrow_filters(rules)):
         if _identity(found) in wanted:
             raise Conflict(
                 f"security group {found.security_group_id} has this rule already "
@@ -206,8 +208,8 @@ def _refuse_repeated(unit: UnitOfWork, rules: Sequence[SecurityGroupRule]) -> No
             )
 
 
-def _narrowed(rules: Sequence[SecurityGroupRule]) -> dict[str, tuple[Value, ...]]:
-    """Filters that leave all that can be the same as one of *rules*."""
+def _narrow_filters(rules: Sequence[SecurityGroupRule]) -> dict[str, tuple[Value, ...]]:
+    """Return filters that keep every rule that may equal one of *rules*."""
     chosen: dict[str, set[Value]] = {}
     for rule in rules:
         body = render(rule)
@@ -226,7 +228,7 @@ def _narrowed(rules: Sequence[SecurityGroupRule]) -> dict[str, tuple[Value, ...]
 
 
 def _text(rule: SecurityGroupRule) -> str:
-    """A rule in a line."""
+    """Render a rule in one line."""
     body = render(rule)
     ports = "" if rule.port_min is None else f" {rule.port_min}:{rule.port_max}"
     remote = rule.remote_prefix or rule.remote_group_id or rule.remote_address_group_id or "any"
@@ -235,19 +237,19 @@ def _text(rule: SecurityGroupRule) -> str:
 
 
 def group_ids(rules: Iterable[SecurityGroupRule]) -> frozenset[SecurityGroupId]:
-    """The groups whose rules *rules* are."""
+    """Return the groups of *rules*."""
     return frozenset(rule.security_group_id for rule in rules)
 
 
 ICMP_NUMBERS = range(256)
 IPV6_ONLY = frozenset(number for number, name in NAMES.items() if name.startswith("ipv6-"))
-"""Protocols that the API takes in rules for IPv6 alone."""
+"""Protocols that the API accepts in IPv6 rules only."""
 
 
 def check_family(ethertype: Ethertype, protocol: int | None, prefix: str | None) -> None:
-    """Accept a protocol and a prefix in a rule for one family.
+    """Validate protocol and prefix against the ethertype of a rule.
 
-    :raises InvalidInput: one is of the other.
+    :raises InvalidInput: one is of the other family.
     """
     faults: dict[str, str] = {}
     if protocol is not None and protocol in IPV6_ONLY and ethertype is Ethertype.IPV4:
@@ -261,9 +263,9 @@ def check_family(ethertype: Ethertype, protocol: int | None, prefix: str | None)
 
 
 def check_range(protocol: int | None, low: int | None, high: int | None) -> None:
-    """Accept the two numbers of a rule: ports, or type and code of ICMP.
+    """Validate the range of a rule: ports, or ICMP type and code.
 
-    :raises InvalidInput: they are none of its protocol.
+    :raises InvalidInput: it does not fit the protocol.
     """
     faults: Iterator[Fault] = iter(())
     if protocol in PORTED:

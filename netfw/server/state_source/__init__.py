@@ -1,9 +1,8 @@
 """State for agents, from the database.
 
 :class:`~netfw.server.state_source.database_source.DatabaseSource` is the state source of the
-server;
-:class:`~netfw.server.state_source.commit_watcher.CommitWatch` notices commits, of this and of
-other processes.
+server; :class:`~netfw.server.state_source.commit_watcher.CommitWatch` detects commits of this and
+of other processes.
 """
 
 from __future__ import annotations

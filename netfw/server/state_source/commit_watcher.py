@@ -1,8 +1,8 @@
-"""CommitWatch: notices commits, whichever process made them, and says whom they concern.
+"""CommitWatch: detects commits of any process, and the readers that they concern.
 
-One thread for each process, however many agents there are.  It is rung by commits of its own
-process and looks at the number of the newest commit every now and then for those of others; when
-there are new ones, one statement finds all readers that they concern.
+One thread for each process, however many agents there are. Commits of its own process wake it; for
+those of others it polls the number of the newest commit. When there are new ones, one statement
+finds all readers that they concern.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from netfw.server.db.journal.journal import Retention
 
 LOG = logging.getLogger(__name__)
 
-Told = Callable[[Cursor, frozenset[str] | None], None]
-"""Hears up to where commits were noticed, and which readers they concern; ``None``: anybody."""
+CommitListener = Callable[[Cursor, frozenset[str] | None], None]
+"""Callback with the cursor up to which commits were detected, and the readers they concern;
+``None``: all."""
 Stop = Callable[[], None]
 
 LONGEST_PAUSE = 1.0
-"""While the database does not answer, it is asked that often."""
+"""Seconds between attempts while the database does not answer."""
 
 
 class CommitWatch:
-    """Tells of commits, and forgets the old ones.
+    """Announces commits, and deletes old ones from the journal.
 
-    Several processes may do so on one database: each tells its own listeners, and forgetting
-    twice is forgetting once.
+    Several processes may do so on one database: each calls its own listeners, and deletion is
+    idempotent.
     """
 
     def __init__(
@@ -43,116 +44,117 @@ class CommitWatch:
         debounce: float = 0.02,
         tidy: float = 60.0,
     ) -> None:
-        """*debounce*: seconds for which commits are gathered after some were told."""
+        """Create the watch; *debounce*: seconds for which commits are gathered after an
+        announcement."""
         self._database, self._retention = database, retention or Retention()
         self._poll, self._debounce, self._tidy = poll, debounce, tidy
-        self._pulse = database.pulse()
+        self._head_poller = database.head_poller()
         self._wakeup = threading.Event()
-        self._telling = threading.RLock()
-        self._listeners: dict[object, Told] = {}
+        self._lock = threading.RLock()
+        self._listeners: dict[object, CommitListener] = {}
         self._seen: Cursor | None = None
         self._thread: threading.Thread | None = None
-        self._ended = False
+        self._closed = False
         self._pause = poll
         self._tidy_at = time.monotonic() + tidy
         database.on_commit(self.wake)
 
     def wake(self) -> None:
-        """There is a commit.  May be called by anybody at any time."""
+        """Wake the thread after a commit. Thread-safe."""
         self._wakeup.set()
 
-    def listen(self, told: Told) -> Stop:
-        """Tell of all commits from now on, until stopped; after that nothing is told.
+    def listen(self, listener: CommitListener) -> Stop:
+        """Announce all commits from now on, until stopped; after that *listener* is not called.
 
-        *told* is called in the thread of the watch: it does not wait for long, and does not raise.
+        *listener* runs in the thread of the watch: it neither blocks for long nor raises.
         """
         token = object()
-        with self._telling:
+        with self._lock:
             if not self._listeners:
-                self._begin()
-            self._listeners[token] = told
-        self.wake()  # it slept longer while nobody listened
+                self._start_at_head()
+            self._listeners[token] = listener
+        self.wake()  # it slept longer while there were no listeners
 
         def stop() -> None:
-            with self._telling:
+            with self._lock:
                 self._listeners.pop(token, None)
 
         return stop
 
     def start(self) -> None:
-        """Begin, if only to forget; ``listen`` does so by itself."""
-        with self._telling:
-            if self._thread is None and not self._ended:
+        """Start the thread without listeners, to delete old commits; ``listen`` starts it too."""
+        with self._lock:
+            if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
-        """End; nothing is told from now on."""
-        with self._telling:
-            self._ended = True
+        """Stop; no listener is called from now on."""
+        with self._lock:
+            self._closed = True
             self._listeners.clear()
             thread = self._thread
         self._wakeup.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-            self._pulse.close()
+            self._head_poller.close()
 
-    def _begin(self) -> None:
-        """Have commits from now on told; where it is unknown what now is, everything is news."""
+    def _start_at_head(self) -> None:
+        """Start at the newest commit; if that is unknown, everything is new."""
         try:
             self._seen = self._database.read(lambda view: view.journal.cursor())
         except BackendError as exc:
-            LOG.warning("the database does not say what its newest commit is: %s", exc)
+            LOG.warning("commit watch: the newest commit is unknown: %s", exc)
             self._seen = None
         self.start()
 
     def _run(self) -> None:
-        while not self._ended:
+        while not self._closed:
             self._wakeup.wait(self._next())
             self._wakeup.clear()
             try:
                 self._turn()
             except (BackendError, Conflict) as exc:
                 if self._pause < LONGEST_PAUSE:
-                    LOG.warning("commits are not noticed until the database answers: %s", exc)
+                    LOG.warning("commit watch: the database does not answer: %s", exc)
                 self._pause = LONGEST_PAUSE
                 time.sleep(self._poll)
             except Exception:
-                LOG.exception("a defect of the server itself; commits are noticed nevertheless")
+                LOG.exception("commit watch: internal error; continuing")
                 self._pause = LONGEST_PAUSE
             else:
                 self._pause = self._poll
 
     def _next(self) -> float:
-        """How long to wait at most."""
+        """Return the longest time to wait."""
         tidy = max(0.0, self._tidy_at - time.monotonic())
         return min(tidy, self._pause) if self._listeners else tidy
 
     def _turn(self) -> None:
-        if self._listeners and self._look():
+        if self._listeners and self._announce_new():
             time.sleep(self._debounce)
-        if time.monotonic() >= self._tidy_at and not self._ended:
+        if time.monotonic() >= self._tidy_at and not self._closed:
             self._tidy_at = time.monotonic() + self._tidy
-            if self._database.transaction(self._forget):
+            if self._database.transaction(self._delete_old):
                 self._tidy_at = time.monotonic() + min(1.0, self._tidy)
 
-    def _look(self) -> bool:
-        """Tell what is new; whether there was anything."""
+    def _announce_new(self) -> bool:
+        """Announce new commits; return whether there were any."""
         seen = self._seen
-        if self._pulse.newest() == seen:
+        if self._head_poller.newest() == seen:
             return False
-        cursor, concerned = self._database.read(lambda view: _news(view, seen))
-        with self._telling:
+        cursor, concerned = self._database.read(lambda view: _new_commits(view, seen))
+        with self._lock:
             self._seen = cursor
-            for told in tuple(self._listeners.values()):
-                told(cursor, concerned)
+            for listener in tuple(self._listeners.values()):
+                listener(cursor, concerned)
         return True
 
-    def _forget(self, transaction: Transaction) -> int:
-        return transaction.journal.forget(self._retention)
+    def _delete_old(self, transaction: Transaction) -> int:
+        return transaction.journal.prune(self._retention)
 
 
-def _news(view: ReadSnapshot, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:
+def _new_commits(view: ReadSnapshot, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:
     head = view.journal.head()
     if seen is None or head.epoch != seen.epoch or not head.oldest <= seen.seq <= head.seq:
         return head.cursor, None

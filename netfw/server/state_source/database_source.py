@@ -30,11 +30,11 @@ Answer = Callable[[Request[Any]], Any]
 
 
 class DatabaseSource(StateSource):
-    """What the database says, for any number of agents.
+    """State of the database, for any number of agents.
 
-    It keeps nothing about them: every page and every answer is worked out from one moment of the
-    database, so agents may ask any of several servers, one after the other.  What they report and
-    ask for is given to *heard* and *answer*, which are the plugins'.
+    It keeps no state about them: every page and every answer is computed from one snapshot of the
+    database, so agents may use any of several servers, one after the other. Their reports and
+    requests go to *heard* and *answer*, which belong to the plugins.
     """
 
     VERSION: ClassVar[int] = 1
@@ -50,8 +50,8 @@ class DatabaseSource(StateSource):
     ) -> None:
         self._database, self._commits, self._page = database, commits, page
         self._heard, self._answer = heard, answer
-        self._hinting = threading.RLock()
-        self._beginning = threading.Lock()
+        self._hint_lock = threading.RLock()
+        self._listen_lock = threading.Lock()
         self._hints: dict[str, dict[object, Hint]] = {}
         self._unlisten: Stop | None = None
 
@@ -74,7 +74,7 @@ class DatabaseSource(StateSource):
         return _read(self.written_changes(interest, since))
 
     def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
-        """A page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
+        """Return a page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -82,9 +82,9 @@ class DatabaseSource(StateSource):
         return self._database.read(lambda view: deltas.part(view, names, after, self._page))
 
     def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
-        """What ``changes`` says: :class:`~netfw.state.rpc.EncodedSource`.
+        """Return the encoded ``changes``: :class:`~netfw.state.rpc.EncodedSource`.
 
-        :raises CursorLost: the journal cannot tell.
+        :raises CursorLost: the journal does not reach back to the cursor.
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(interest))
@@ -98,15 +98,15 @@ class DatabaseSource(StateSource):
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
         token, names = object(), readers(interest)
-        with self._hinting:
+        with self._hint_lock:
             for name in names:
                 self._hints.setdefault(name, {})[token] = hint
-        with self._beginning:  # not while hints are held up: the commits' thread waits for them
+        with self._listen_lock:  # without the lock of hints: the commit thread waits for it
             if self._unlisten is None:
-                self._unlisten = self._commits.listen(self._told)
+                self._unlisten = self._commits.listen(self._on_commits)
 
         def stop() -> None:
-            with self._hinting:
+            with self._hint_lock:
                 for name in names:
                     self._hints.get(name, {}).pop(token, None)
                     if not self._hints.get(name, True):
@@ -115,24 +115,25 @@ class DatabaseSource(StateSource):
         return stop
 
     def announce(self, tell: Tell) -> Stop:
-        """Tell of each commit whom it concerns: :class:`~netfw.state.rpc.CommitFeed`."""
+        """Announce each commit with the readers it concerns:
+        :class:`~netfw.state.rpc.CommitFeed`."""
 
-        def told(cursor: Cursor, concerned: frozenset[str] | None) -> None:
+        def on_commits(cursor: Cursor, concerned: frozenset[str] | None) -> None:
             roots = None if concerned is None else frozenset(map(source, concerned))
             tell(cursor, cast(frozenset[AgentRoot] | None, roots))
 
-        return self._commits.listen(told)
+        return self._commits.listen(on_commits)
 
     def close(self) -> None:
-        with self._hinting:
+        with self._hint_lock:
             self._hints.clear()
-        with self._beginning:
+        with self._listen_lock:
             if self._unlisten is not None:
                 self._unlisten()
                 self._unlisten = None
 
-    def _told(self, _: Cursor, concerned: frozenset[str] | None) -> None:
-        with self._hinting:
+    def _on_commits(self, _: Cursor, concerned: frozenset[str] | None) -> None:
+        with self._hint_lock:
             names = self._hints.keys() if concerned is None else self._hints.keys() & concerned
             found = {token: hint for name in names for token, hint in self._hints[name].items()}
             for hint in found.values():

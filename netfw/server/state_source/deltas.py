@@ -1,6 +1,6 @@
-"""What a reader gets, from one moment of the database: everything, or what changed for it.
+"""Snapshots and deltas for a reader, from one snapshot of the database.
 
-Resources stay the text that they are in the database wherever nobody has to know what they say.
+Resources stay the encoded text of the database wherever nothing reads their attributes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from netfw.state.rpc.protocols import EncodedDelta, position
 
 
 def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: int) -> EncodedDelta:
-    """So many of the resources that concern *readers*, in order, behind *after*."""
+    """Return a page of the resources that concern *readers*, in order, behind *after*."""
     cursor = view.journal.cursor()
     followed = [each.topic for each in view.topics.of(readers) if each.ended is None]
     concerning = sorted(view.topics.refs([*readers, *followed]), key=position)
@@ -29,9 +29,9 @@ def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: in
 
 
 def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
-    """What changed for *readers*: whole commits, about so many entries of the journal.
+    """Return what changed for *readers*: whole commits, about so many entries of the journal.
 
-    :raises CursorLost: the journal cannot tell.
+    :raises CursorLost: the journal does not reach back to the cursor.
     """
     head = view.journal.head()
     head.check(since)
@@ -60,10 +60,10 @@ def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int
 
 
 def _began(followed: Iterable[TopicSubscription], after: int, until: int) -> list[str]:
-    """Topics that are followed since then: all that they bring came, however old it is."""
+    """Return the topics followed since then: all their resources are new, however old."""
     return [each.topic for each in followed if each.ended is None and after < each.since <= until]
 
 
 def _ended(followed: Iterable[TopicSubscription], after: int, until: int) -> list[str]:
-    """Topics that ended: what they brought perhaps goes."""
+    """Return the topics that ended: their resources may have to go."""
     return [each.topic for each in followed if after < (each.ended or 0) <= until]

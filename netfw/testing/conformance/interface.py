@@ -65,7 +65,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
     @proves(InterfaceDriver, 1)
     @pytest.mark.parametrize("up", [True, False])
-    def test_a_device_is_as_it_was_asked_for(self, driver: InterfaceDriver, up: bool) -> None:
+    def test_a_device_is_as_desired(self, driver: InterfaceDriver, up: bool) -> None:
         things = {key: evolve(value, up=up) for key, value in self.examples(1).items()}
         self.assert_done(driver.converge(Update(put=things)))
         self.assert_so(things)
@@ -113,7 +113,9 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
     @proves(InterfaceDriver, 1)
     @pytest.mark.parametrize("name", ["x", "fifteen-letters", "-dash", "dot.ted", "a_b@c", "%d"])
-    def test_a_strange_name_is_had_or_refused(self, driver: InterfaceDriver, name: str) -> None:
+    def test_an_unusual_name_is_applied_or_refused(
+        self, driver: InterfaceDriver, name: str
+    ) -> None:
         """What the model lets pass, the driver takes literally or refuses; it does not stumble."""
         (key, value), (other, plain) = self.examples(2).items()
         try:
@@ -125,10 +127,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         assert (key in outcome.done) == (self.actual(key, strange) == strange)
 
     @proves(InterfaceDriver, 1)
-    def test_an_awkward_value_is_had_or_refused_and_never_half(
+    def test_an_edge_case_is_applied_or_refused_as_a_whole(
         self, driver: HostDriver[PortId, Attachment]
     ) -> None:
-        super().test_an_awkward_value_is_had_or_refused_and_never_half(driver)
+        super().test_an_edge_case_is_applied_or_refused_as_a_whole(driver)
 
     @proves(InterfaceDriver, 2)
     def test_a_new_port_carries_no_traffic(self, driver: InterfaceDriver) -> None:
@@ -157,7 +159,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         self.assert_held(driver, {one})
 
     @proves(InterfaceDriver, 3)
-    def test_of_two_that_want_one_name_one_has_it(self, driver: InterfaceDriver) -> None:
+    def test_of_two_ports_with_one_name_one_gets_it(self, driver: InterfaceDriver) -> None:
         (one, value), (two, other) = self.examples(2).items()
         both = {one: value, two: evolve(other, device=value.device)}
         outcome = driver.converge(Update(put=both))
@@ -198,7 +200,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         self.assert_held(driver, {two})
 
     @proves(InterfaceDriver, 5)
-    def test_devices_are_what_is_held_and_what_there_is(self, driver: InterfaceDriver) -> None:
+    def test_devices_are_what_is_present_on_the_host(self, driver: InterfaceDriver) -> None:
         things = self.examples(3)
         driver.converge(Update(put=things))
         devices = driver.devices()
@@ -211,7 +213,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         }
 
     @proves_raise(InterfaceDriver, "devices", BackendUnavailable)
-    def test_devices_says_that_nobody_answers(self, driver: InterfaceDriver) -> None:
+    def test_devices_raises_when_the_backend_is_unreachable(self, driver: InterfaceDriver) -> None:
         driver.devices()
         with self.outage(), pytest.raises(BackendUnavailable):
             driver.devices()

@@ -15,7 +15,7 @@ from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
 from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 
 
-class TinyGround(DhcpLabEnvironment):
+class TinyEnvironment(DhcpLabEnvironment):
     def make_dhcp(self, host: HostResources, directory: Path) -> TinyDhcpDriver:
         return TinyDhcpDriver.from_conf({"directory": str(directory), "lease": 600}, host)
 
@@ -23,9 +23,9 @@ class TinyGround(DhcpLabEnvironment):
 class TestTinyDhcpDriver(DhcpDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[TinyGround]:
-        with TinyGround() as ground:
-            yield ground
+    def shared_environment(cls) -> Iterator[TinyEnvironment]:
+        with TinyEnvironment() as environment:
+            yield environment
 
     def test_a_network_whose_device_was_taken_away_is_called_for(self, driver: DhcpDriver) -> None:
         told: list[Event] = []
@@ -33,8 +33,8 @@ class TestTinyDhcpDriver(DhcpDriverConformance):
         net = make_network()
         self.bring(driver, net)
         told.clear()
-        self.ground.vanish(net.id, net.value)
-        deadline = time.monotonic() + self.ground.patience
+        self.environment.vanish(net.id, net.value)
+        deadline = time.monotonic() + self.environment.patience
         while KeysChanged("their devices changed", [net.key]) not in told:
             assert time.monotonic() < deadline, f"nobody asked for it: {told}"
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""How a suite meddles with a machine that exists in the mind only."""
+"""Hooks of the interface suite for backends in memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,26 +7,26 @@ from typing import Protocol
 from netfw.drivers.interface import Attachment
 
 
-class Machine(Protocol):
-    """What such machines have in common."""
+class FakeBackend(Protocol):
+    """The part of a fake backend that the hooks change."""
 
     foreign: set[str]
     online: bool
 
 
-class OnImaginaryMachine:
-    """Hooks of the suite of interface drivers."""
+class FakeBackendHooks:
+    """Hooks that create foreign devices and outages in a fake backend."""
 
-    machine: Machine
+    backend: FakeBackend
 
     def make_foreign(self, value: Attachment) -> None:
-        self.machine.foreign.add(value.device)
+        self.backend.foreign.add(value.device)
 
     def foreign_is_intact(self, value: Attachment) -> bool:
-        return value.device in self.machine.foreign
+        return value.device in self.backend.foreign
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        self.machine.online = False
+        self.backend.online = False
         yield
-        self.machine.online = True
+        self.backend.online = True

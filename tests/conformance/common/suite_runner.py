@@ -1,11 +1,11 @@
-"""Which tests of a suite refuse a driver; without pytest around each of thousands."""
+"""Runs the tests of a suite on a driver without pytest around each of thousands."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -13,52 +13,73 @@ from attrs import field, frozen
 
 from netfw.errors import NetfwError
 
-REFUSING = (AssertionError, NetfwError, pytest.fail.Exception, LookupError, ValueError, OSError)
-"""What ends a test: a look at what is not there, and what a driver must not raise, too."""
+REFUSING = (AssertionError, NetfwError, pytest.fail.Exception)
+"""How a test refuses: by a failed assertion, or by an error of the contract."""
+ANY_FAULT = (*REFUSING, LookupError, ValueError, OSError, StopIteration)
+"""Also by what a driver must not raise, or by reading what a broken driver did not make."""
 Make = Callable[..., Any]
-Drivers = Callable[[], AbstractContextManager[Make]]
-"""For one test: what makes drivers, and looks in the end at what is left of them."""
+Drivers = Callable[[], AbstractContextManager[Make | None]]
+"""For one test: makes drivers, and examines at the end what they left behind."""
 
 
 @frozen
 class Refusal:
-    """``left``: the tests that found, in the end, that something was left behind."""
+    """The tests that refuse a driver.
+
+    ``left``: those after which something was left behind; ``skipped``: those that need a capability
+    which the driver does not declare.
+    """
 
     tests: frozenset[str]
     left: frozenset[str]
+    skipped: frozenset[str] = field(eq=False, default=frozenset())
     passed: int = field(eq=False, default=0)
 
+    @property
+    def refusing(self) -> frozenset[str]:
+        """The tests that refuse it in either way."""
+        return self.tests | self.left
 
-def refusal_of(suite: object, drivers: Drivers) -> Refusal:
-    """How *suite* refuses what *drivers* make."""
-    refused, left, passed = set(), set(), 0
-    for name, test, arguments in _calls(suite):
+
+def run_tests(
+    suite: object,
+    tests: Collection[str],
+    drivers: Drivers = nullcontext,
+    refusing: tuple[type[BaseException], ...] = REFUSING,
+) -> Refusal:
+    """Run *tests* of *suite*; an error that is not in *refusing* is raised."""
+    refused, left, skipped, passed = set(), set(), set(), 0
+    for name, test, arguments in _calls(suite, tests):
         try:
             with drivers() as make:
                 try:
                     _call(test, arguments, make)
                     passed += 1
                 except pytest.skip.Exception:
-                    continue
-                except REFUSING:
+                    skipped.add(name)
+                except refusing:
                     refused.add(name)
         except (AssertionError, NetfwError):
             left.add(name)
-    return Refusal(frozenset(refused), frozenset(left), passed)
+    return Refusal(frozenset(refused), frozenset(left), frozenset(skipped), passed)
 
 
-def _calls(suite: object) -> Iterator[tuple[str, Callable[..., None], dict[str, Any]]]:
-    """Every test, as often as it has parameters."""
+def _calls(
+    suite: object, tests: Collection[str]
+) -> Iterator[tuple[str, Callable[..., None], dict[str, Any]]]:
+    """Yield every test, as often as it has parameters."""
     for name, test in inspect.getmembers(suite, callable):
-        if name.startswith("test_"):
+        if name in tests:
             marks = [m for m in getattr(test, "pytestmark", ()) if m.name == "parametrize"]
             choices = [[{mark.args[0]: value} for value in mark.args[1]] for mark in marks]
-            for chosen in itertools.product(*choices):
-                yield name, test, {k: v for each in chosen for k, v in each.items()}
+            for choice in itertools.product(*choices):
+                yield name, test, {k: v for arguments in choice for k, v in arguments.items()}
 
 
-def _call(test: Callable[..., None], arguments: dict[str, Any], make: Make) -> None:
-    asked = inspect.signature(test).parameters
-    made = {"driver": make, "far": lambda: make(1), "make_driver": lambda: make}
-    given = {name: made[name]() for name in asked if name in made}
+def _call(test: Callable[..., None], arguments: dict[str, Any], make: Make | None) -> None:
+    fixtures: dict[str, Any] = {}
+    if make is not None:
+        fixtures = {"driver": make, "far": lambda: make(1), "make_driver": lambda: make}
+    requested = inspect.signature(test).parameters
+    given = {name: fixtures[name]() for name in requested if name in fixtures}
     test(**arguments, **given)

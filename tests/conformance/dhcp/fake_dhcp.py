@@ -1,7 +1,6 @@
-"""A DHCP driver for hosts of the mind that keeps every promise.
+"""A fake DHCP driver that keeps every promise.
 
-The broken drivers differ from this one in as little as it takes to break one promise.  What a
-driver writes to its machine is what clients are told; the machine itself knows who has which lease.
+Clients receive what the driver writes to its backend; the backend keeps the leases.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw.model.text_validation import check_dhcp_option_name, check_dns_name, check_text
 from netfw.plan import Outcome, Update
 from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
-from tests.conformance.dhcp.fake_dhcp_backend import Entry, Machine, Serving
+from tests.conformance.dhcp.fake_dhcp_backend import Entry, FakeDhcpBackend, Serving
 
 METADATA = "169.254.169.254/32"
 NAMES = {
@@ -38,45 +37,45 @@ NAMES = {
 NAMES6 = {"bootfile-url": 59, "dns-server": 23}
 
 
-class GoodDhcp(DhcpDriver):
-    """Keeps every promise."""
+class FakeDhcpDriver(DhcpDriver):
+    """Keeps every promise; mutations override single methods."""
 
     CAPABILITIES = (Capability.WATCH, Capability.DHCPV6)
     boots = "!ipxe"
-    """How the client boots whose options are told."""
+    """The boot tag of the client whose options are rendered."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, backend: FakeDhcpBackend) -> None:
+        self.backend = backend
         self.sinks: list[Sink] = []
 
     @classmethod
     def from_conf(cls, options, host):
-        return cls(host.share(Machine, Machine))
+        return cls(host.share(FakeDhcpBackend, FakeDhcpBackend))
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("imaginary", self.CAPABILITIES)
+        return DriverInfo("fake", self.CAPABILITIES)
 
     def watch(self, sink: Sink) -> None:
         self.sinks.append(sink)
-        self.machine.sinks.append(sink)
+        self.backend.sinks.append(sink)
 
     def close(self) -> None:
         while self.sinks:
-            self.machine.sinks.remove(self.sinks.pop())
+            self.backend.sinks.remove(self.sinks.pop())
 
     def location(self, network, server):
         return DhcpLocation(netns=dhcp_namespace(network), device=f"tap{server.id}"[:14])
 
     def present(self):
-        self.machine.answer()
-        return frozenset({*map(NetworkKey, self.machine.nets), *map(PortKey, self.machine.ports)})
+        self.backend.check_online()
+        return frozenset({*map(NetworkKey, self.backend.nets), *map(PortKey, self.backend.ports)})
 
     def converge(self, update: Update) -> Outcome:
-        self.machine.answer()
-        with self.machine.lock:
-            return self.carry_out(update)
+        self.backend.check_online()
+        with self.backend.lock:
+            return self.execute(update)
 
-    def carry_out(self, update: Update) -> Outcome:
+    def execute(self, update: Update) -> Outcome:
         gone = set(update.drop)
         if update.complete:
             gone |= self.present() - update.put.keys() - update.keep
@@ -112,17 +111,17 @@ class GoodDhcp(DhcpDriver):
 
     def put_network(self, id: NetworkId, value: DhcpNetwork) -> None:
         self.check_network(value)
-        if value.server.id in self.machine.foreign:
-            raise Conflict(f"somebody else has the device of {value.server.id}")
-        serving = self.machine.nets.get(id)
+        if value.server.id in self.backend.foreign:
+            raise Conflict(f"another program has the device of {value.server.id}")
+        serving = self.backend.nets.get(id)
         if serving is None or not serving.alive or self.needs_restart(serving.value, value):
             serving = self.start(id, value)
         serving.value = value
         serving.addresses = frozenset(self.addresses(value, serving))
         serving.gateways = frozenset(self.gateways(value))
         serving.announcement = self.announcement(value)
-        self.machine.texts[id] = f"{value.dns_domain} {value.options}"
-        for port in self.machine.ports:
+        self.backend.texts[id] = f"{value.dns_domain} {value.options}"
+        for port in self.backend.ports:
             self.serve(port)
 
     def needs_restart(self, before: DhcpNetwork, after: DhcpNetwork) -> bool:
@@ -130,25 +129,25 @@ class GoodDhcp(DhcpDriver):
 
     def start(self, id: NetworkId, value: DhcpNetwork) -> Serving:
         """A new process; it reads what is on disk."""
-        leases = self.machine.stored.setdefault(id, {})
+        leases = self.backend.stored.setdefault(id, {})
         serving = Serving(
             value=value,
             addresses=frozenset(),
             gateways=frozenset(),
-            process=next(self.machine.pids),
+            process=next(self.backend.pids),
             leases=leases,
         )
-        self.machine.nets[id] = serving
+        self.backend.nets[id] = serving
         return serving
 
     def drop_network(self, id: NetworkId) -> None:
-        serving = self.machine.nets.pop(id, None)
-        self.machine.texts.pop(id, None)
-        self.machine.stored.pop(id, None)
-        gone = [port for port, value in self.machine.ports.items() if value.network == id]
+        serving = self.backend.nets.pop(id, None)
+        self.backend.texts.pop(id, None)
+        self.backend.stored.pop(id, None)
+        gone = [port for port, value in self.backend.ports.items() if value.network == id]
         for port in gone:
-            self.machine.ports.pop(port)
-            self.machine.texts.pop(port, None)
+            self.backend.ports.pop(port)
+            self.backend.texts.pop(port, None)
         if serving is not None:
             self.end(id, serving)
 
@@ -182,35 +181,35 @@ class GoodDhcp(DhcpDriver):
 
     def put_port(self, id: PortId, value: DhcpPort) -> bool:
         self.check_port(value)
-        former = self.machine.ports.get(id)
-        if value.network not in self.machine.nets:
+        former = self.backend.ports.get(id)
+        if value.network not in self.backend.nets:
             self.drop_port(id)
             return False
-        self.machine.ports[id] = value
-        self.machine.texts[id] = f"{value.hostname} {value.domain} {value.options}"
+        self.backend.ports[id] = value
+        self.backend.texts[id] = f"{value.hostname} {value.domain} {value.options}"
         if former is not None:
             self.release(former, value)
         self.serve(id)
         return True
 
     def serve(self, id: PortId) -> None:
-        value = self.machine.ports[id]
-        serving = self.machine.nets.get(value.network)
+        value = self.backend.ports[id]
+        serving = self.backend.nets.get(value.network)
         if serving is not None:
             serving.entries[id] = self.entry(value, serving.value)
 
     def drop_port(self, id: PortId) -> None:
-        value = self.machine.ports.pop(id, None)
-        self.machine.texts.pop(id, None)
-        if value is not None and value.network in self.machine.nets:
-            self.machine.nets[value.network].entries.pop(id, None)
+        value = self.backend.ports.pop(id, None)
+        self.backend.texts.pop(id, None)
+        if value is not None and value.network in self.backend.nets:
+            self.backend.nets[value.network].entries.pop(id, None)
             self.release(value, None)
 
     def release(self, before: DhcpPort, after: DhcpPort | None) -> None:
         """Release what *before* had and *after* has not."""
         kept = {fixed.address for fixed in after.fixed_ips} if after else set()
         moved = after is None or after.mac != before.mac
-        leases = self.machine.nets[before.network].leases
+        leases = self.backend.nets[before.network].leases
         for address in (fixed.address for fixed in before.fixed_ips):
             if (moved or address not in kept) and leases.get(address) == before.mac:
                 del leases[address]

@@ -1,4 +1,4 @@
-"""Hosts of the mind that serve DHCP."""
+"""Fake hosts that serve DHCP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 
 @define
 class Entry:
-    """What a server tells the client of one port."""
+    """What a server sends to the client of one port."""
 
     mac: Mac
     leases: tuple[Lease, ...] = ()
@@ -29,7 +29,7 @@ class Entry:
 
 @define
 class Serving:
-    """A network as a machine has it."""
+    """A network on a host: its server process and leases."""
 
     value: DhcpNetwork
     addresses: frozenset[IpInterface]
@@ -39,40 +39,40 @@ class Serving:
     announcement: Announcement | None = None
     entries: dict[PortId, Entry] = field(factory=dict)
     leases: dict[IpAddress, Mac] = field(factory=dict)
-    """Who has what; lives in the process."""
+    """Leases in the memory of the process."""
 
 
 @define
-class Machine:
-    """One host.  ``files`` are the ports and networks that it knows, and what was written."""
+class FakeDhcpBackend:
+    """One host: its networks and ports, and what was written."""
 
     online: bool = True
     nets: dict[NetworkId, Serving] = field(factory=dict)
     ports: dict[PortId, DhcpPort] = field(factory=dict)
     stored: dict[NetworkId, dict[IpAddress, Mac]] = field(factory=dict)
-    """Leases as they are on disk."""
+    """Leases on disk."""
     texts: dict[object, str] = field(factory=dict)
     left: set[str] = field(factory=set)
-    """What nobody cleaned up."""
+    """Garbage that a mutation leaves."""
     foreign: set[PortId] = field(factory=set)
     sinks: list[Sink] = field(factory=list)
-    open_to: set[str] = field(factory=set)
-    """Holes that a broken driver leaves."""
+    faults: set[str] = field(factory=set)
+    """Faults of the servers that a mutation switches on."""
     pids: Iterator[int] = field(factory=lambda: count(100))
     lock: RLock = field(factory=RLock)
 
-    def answer(self) -> None:
+    def check_online(self) -> None:
         if not self.online:
-            raise BackendUnavailable("the switch is off")
+            raise BackendUnavailable("the host is offline")
 
     def entries(self, network: NetworkId, mac: Mac) -> Iterator[tuple[Serving, Entry]]:
-        """What whoever has *mac* on *network* is told."""
+        """Yield what the client *mac* on *network* receives."""
         for id, serving in self.nets.items():
-            if (id == network or "networks" in self.open_to) and serving.alive:
-                found = [entry for entry in serving.entries.values() if entry.mac == mac]
-                if not found and "strangers" in self.open_to:
-                    found = [evolve(entry, mac=mac) for entry in serving.entries.values()]
-                yield from ((serving, entry) for entry in found)
+            if (id == network or "networks" in self.faults) and serving.alive:
+                known = [entry for entry in serving.entries.values() if entry.mac == mac]
+                if not known and "unknown clients" in self.faults:
+                    known = [evolve(entry, mac=mac) for entry in serving.entries.values()]
+                yield from ((serving, entry) for entry in known)
 
     def kill(self, network: NetworkId) -> None:
         serving = self.nets[network]

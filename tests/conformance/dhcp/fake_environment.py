@@ -1,4 +1,4 @@
-"""The ground of imaginary DHCP drivers: two machines, and guests who ask them."""
+"""The environment of fake DHCP drivers: two hosts, and clients."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from netfw.model.address import eui64
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.leases import CLIENT_ID, IPXE
 from netfw.testing.lab.dhcp_lease import Lease, Lease6
-from tests.conformance.dhcp.fake_dhcp import GoodDhcp
-from tests.conformance.dhcp.fake_dhcp_backend import Machine
+from tests.conformance.dhcp.fake_dhcp import FakeDhcpDriver
+from tests.conformance.dhcp.fake_dhcp_backend import FakeDhcpBackend
 
 
-class ImaginaryGuest(DhcpClientVm):
-    def __init__(self, machines, network, mac):
-        self.machines, self.network, self.mac = machines, network, mac
+class FakeDhcpClient(DhcpClientVm):
+    def __init__(self, backends, network, mac):
+        self.backends, self.network, self.mac = backends, network, mac
         self.has: Lease | None = None
         self.booted: Lease | None = None
         self.has6: Lease6 | None = None
 
     def offers(self, said=None):
-        for machine in self.machines:
-            for serving, entry in machine.entries(self.network, self.mac):
+        for backend in self.backends:
+            for serving, entry in backend.entries(self.network, self.mac):
                 for lease in entry.ipxe if said and IPXE in said else entry.leases:
                     if serving.leases.get(lease.ip, self.mac) == self.mac:
                         yield serving, lease
 
     def ask(self, said=None):
-        if "ids" in self.machines[0].open_to and said and CLIENT_ID in said:
+        if "ids" in self.backends[0].faults and said and CLIENT_ID in said:
             return None
         for serving, lease in self.offers(said):
             serving.leases[lease.ip] = self.mac
@@ -47,7 +47,7 @@ class ImaginaryGuest(DhcpClientVm):
                 return lease
         return None
 
-    def lease(self, asked=(), *, said=None, hoped=True):
+    def lease(self, asked=(), *, said=None, expected=True):
         self.has = self.ask(said)
         return self.has
 
@@ -65,17 +65,17 @@ class ImaginaryGuest(DhcpClientVm):
 
     def boot(self, asked=()):
         if self.booted is not None:
-            for machine in self.machines:
+            for backend in self.backends:
                 for serving, lease in self.offers():
-                    if lease.ip == self.booted.ip and "forgetful" not in machine.open_to:
+                    if lease.ip == self.booted.ip and "forgetful" not in backend.faults:
                         serving.leases.setdefault(lease.ip, self.mac)
             return self.ask_again(self.booted)
         self.booted = self.ask()
         return self.booted
 
-    def announcement(self, *, hoped=True):
-        for machine in self.machines:
-            serving = machine.nets.get(self.network)
+    def announcement(self, *, expected=True):
+        for backend in self.backends:
+            serving = backend.nets.get(self.network)
             if serving is not None and serving.alive and serving.announcement:
                 return serving.announcement
         return None
@@ -85,9 +85,9 @@ class ImaginaryGuest(DhcpClientVm):
         blocks = [block for block, made in (said.prefixes if said else {}).items() if made]
         return frozenset(eui64(IPv6Network(block), self.mac) for block in blocks)
 
-    def lease6(self, *, stateless=False, hoped=True):
-        for machine in self.machines:
-            for serving, entry in machine.entries(self.network, self.mac):
+    def lease6(self, *, stateless=False, expected=True):
+        for backend in self.backends:
+            for serving, entry in backend.entries(self.network, self.mac):
                 told = entry.lease6
                 if told is None:
                     continue
@@ -101,50 +101,50 @@ class ImaginaryGuest(DhcpClientVm):
 
     def renew6(self):
         assert self.has6 is not None
-        for machine in self.machines:
-            for serving, _ in machine.entries(self.network, self.mac):
+        for backend in self.backends:
+            for serving, _ in backend.entries(self.network, self.mac):
                 if serving.leases.get(self.has6.addresses[0]) == self.mac:
                     return self.has6
         return None
 
     def release6(self):
         assert self.has6 is not None
-        for machine in self.machines:
-            for serving in machine.nets.values():
+        for backend in self.backends:
+            for serving in backend.nets.values():
                 serving.leases.pop(self.has6.addresses[0], None)
 
 
-class ImaginaryGround(DhcpEnvironment):
+class FakeDhcpEnvironment(DhcpEnvironment):
     patience: ClassVar[float] = 0.05
 
-    def __init__(self, kind: type[GoodDhcp]):
+    def __init__(self, kind: type[FakeDhcpDriver]):
         self.kind = kind
-        self.machines = (Machine(), Machine())
-        self.guests = {}
+        self.backends = (FakeDhcpBackend(), FakeDhcpBackend())
+        self.clients = {}
 
     def make_driver(self, second=False) -> DhcpDriver:
-        return self.kind(self.machines[second])
+        return self.kind(self.backends[second])
 
     def killed(self, driver):
-        GoodDhcp.close(driver)
+        FakeDhcpDriver.close(driver)
 
     def know(self, network, server):
         pass
 
-    def guest(self, network, mac):
-        guest = self.guests.get((network, mac))
-        if guest is None:
-            guest = ImaginaryGuest(self.machines, network, mac)
-            self.guests[network, mac] = guest
-        return guest
+    def client(self, network, mac):
+        client = self.clients.get((network, mac))
+        if client is None:
+            client = FakeDhcpClient(self.backends, network, mac)
+            self.clients[network, mac] = client
+        return client
 
     def dismiss(self):
-        self.guests.clear()
-        for machine in self.machines:
-            machine.foreign.clear()
+        self.clients.clear()
+        for backend in self.backends:
+            backend.foreign.clear()
 
     def server(self, network, server):
-        serving = self.machines[0].nets.get(network)
+        serving = self.backends[0].nets.get(network)
         if serving is None:
             return None
         return FoundServer(
@@ -157,41 +157,41 @@ class ImaginaryGround(DhcpEnvironment):
         )
 
     def is_at(self, place, server):
-        nets = self.machines[0].nets.items()
+        nets = self.backends[0].nets.items()
         return any(str(id) in place.netns and s.value.server == server for id, s in nets)
 
-    def picture(self):
-        return frozenset(line for machine in self.machines for line in lines(machine))
+    def dump_state(self):
+        return frozenset(line for backend in self.backends for line in lines(backend))
 
     def contains(self, text):
-        return any(text in said for machine in self.machines for said in machine.texts.values())
+        return any(text in said for backend in self.backends for said in backend.texts.values())
 
     def kill_server(self, network, server):
-        self.machines[0].kill(network)
+        self.backends[0].kill(network)
 
     def restart_host(self):
-        for serving in self.machines[0].nets.values():
+        for serving in self.backends[0].nets.values():
             serving.alive, serving.process, serving.addresses = False, 0, frozenset()
 
     def vanish(self, network, value):
-        GoodDhcp(self.machines[0]).drop_network(network)
+        FakeDhcpDriver(self.backends[0]).drop_network(network)
 
     def make_foreign(self, value):
-        self.machines[0].foreign.add(value.server.id)
+        self.backends[0].foreign.add(value.server.id)
 
     def foreign_is_intact(self, value):
-        return value.server.id in self.machines[0].foreign
+        return value.server.id in self.backends[0].foreign
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        self.machines[0].online = False
+        self.backends[0].online = False
         yield
-        self.machines[0].online = True
+        self.backends[0].online = True
 
 
-def lines(machine: Machine) -> Iterator[str]:
-    for id, serving in machine.nets.items():
+def lines(backend: FakeDhcpBackend) -> Iterator[str]:
+    for id, serving in backend.nets.items():
         yield f"network {id} of {serving.value.server.id}"
-    yield from (f"port {id}" for id in machine.ports)
-    yield from (f"leases of {id}" for id in machine.stored)
-    yield from machine.left
+    yield from (f"port {id}" for id in backend.ports)
+    yield from (f"leases of {id}" for id in backend.stored)
+    yield from backend.left

@@ -32,23 +32,23 @@ class DnsmasqGround(DhcpLabEnvironment):
 class TestDnsmasq(DhcpDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[DnsmasqGround]:
-        with DnsmasqGround() as ground:
-            yield ground
+    def shared_environment(cls) -> Iterator[DnsmasqGround]:
+        with DnsmasqGround() as environment:
+            yield environment
 
     @pytest.mark.spec("DHCP-42")
     def test_instances_are_found_by_name_while_they_are_there(self, driver: DnsmasqDhcpDriver):
         net = make_network()
         named, nameless = net.tenant(20, hostname="web1"), net.tenant(30)
         self.bring(driver, net, named, nameless)
-        guest, lease = self.leased(named)
+        client, lease = self.leased(named)
         unnamed = "host-" + str(nameless.ip).replace(".", "-")
         addresses = {"web1": named.ip, f"{unnamed}.example.org": nameless.ip}
         for name, address in {**addresses, "web1.example.org": named.ip}.items():
-            assert str(address) in asked(guest, name, lease.server), name
-        assert "web1.example.org" in asked(guest, str(named.ip), lease.server)
+            assert str(address) in asked(client, name, lease.server), name
+        assert "web1.example.org" in asked(client, str(named.ip), lease.server)
         self.drop(driver, nameless)
-        assert str(nameless.ip) not in asked(guest, f"{unnamed}.example.org", lease.server)
+        assert str(nameless.ip) not in asked(client, f"{unnamed}.example.org", lease.server)
 
 
 class VethGround(DnsmasqGround):
@@ -59,12 +59,12 @@ class VethGround(DnsmasqGround):
 class TestDnsmasqOnVethPairs(DhcpConstancyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[VethGround]:
-        with VethGround() as ground:
-            yield ground
+    def shared_environment(cls) -> Iterator[VethGround]:
+        with VethGround() as environment:
+            yield environment
 
 
-def asked(guest: LabClientVm, name: str, server: IPv4Address) -> str:
+def asked(client: LabClientVm, name: str, server: IPv4Address) -> str:
     """What the server of names answers, without what it says of itself."""
-    said = guest.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
+    said = client.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
     return said.output.split("\n\n", 1)[-1]

@@ -1,7 +1,4 @@
-"""A firewall of the mind, and a driver for it that keeps every promise.
-
-The broken firewalls differ from this one in as little as it takes to break one promise.
-"""
+"""A fake firewall driver that keeps every promise, and its backend in memory."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from uuid import UUID
 
 from attrs import define, evolve, field
 
+from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import (
     FilteredPort,
@@ -27,6 +25,7 @@ from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, Operation
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.protocol import TCP
+from netfw.model.security_group import SecurityGroupRule
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.firewall.environment import (
     Delivery,
@@ -44,25 +43,25 @@ WINDOW = 1 << 20
 
 
 @define
-class Machine:
-    """What is there."""
+class FakeFirewallBackend:
+    """Policy, connections and foreign state of a fake host."""
 
     policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
     in_force: Policy = field(factory=dict)
-    """The policy as packets meet it, now."""
+    """The policy that applies to packets now."""
     connections: dict[Connection, Packet] = field(factory=dict)
     marks: set[str] = field(factory=set)
     foreign: bool = False
     online: bool = True
     lock: Lock = field(factory=Lock, repr=False)
 
-    def answer(self) -> None:
+    def check_online(self) -> None:
         if not self.online:
-            raise BackendUnavailable("the imaginary firewall is switched off")
+            raise BackendUnavailable("the fake firewall is offline")
 
 
-class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[Any, Any]]):
-    """Its machine asks it what to do with each packet: that is where most of it can be broken."""
+class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[Any, Any]]):
+    """Decides in `decide` which packets pass; mutations override the steps of that decision."""
 
     VERSION: ClassVar[int] = 1
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
@@ -75,29 +74,29 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
         }
     )
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, backend: FakeFirewallBackend) -> None:
+        self.backend = backend
 
     @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: object) -> GoodFirewall:
+    def from_conf(cls, options: Mapping[str, Any], host: object) -> FakeFirewallDriver:
         raise NotImplementedError
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("imaginary", self.CAPABILITIES)
+        return DriverInfo("fake", self.CAPABILITIES)
 
     def present(self) -> frozenset[FirewallKey]:
-        self.machine.answer()
-        return frozenset(self.machine.policy)
+        self.backend.check_online()
+        return frozenset(self.backend.policy)
 
     def observe(self, scope: Update[FirewallKey, FirewallValue] | None) -> dict[Any, Any]:
-        self.machine.answer()
-        return dict(self.machine.policy)
+        self.backend.check_online()
+        return dict(self.backend.policy)
 
     def plan(self, update: Update[FirewallKey, FirewallValue], observed: dict[Any, Any]) -> Plan:
         refused = self.refusals(update)
         put = {key: value for key, value in update.put.items() if key not in refused}
         changed = {key: value for key, value in put.items() if observed.get(key) != value}
-        gone = self.leaving(update, observed)
+        gone = self.removed_keys(update, observed)
         return Plan(stages=self.stages(changed, gone, observed), refused=refused)
 
     def refusals(self, update: Update[FirewallKey, FirewallValue]) -> dict[Any, NetfwError]:
@@ -107,68 +106,106 @@ class GoodFirewall(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[A
         }
         return {key: error for key, error in found.items() if error is not None}
 
-    def leaving(self, update: Update[Any, Any], observed: dict[Any, Any]) -> set[Any]:
+    def removed_keys(self, update: Update[Any, Any], observed: dict[Any, Any]) -> set[Any]:
         gone = set(update.drop)
         if update.complete:
             gone |= observed.keys() - update.put.keys() - update.keep
         return gone & observed.keys()
 
     def stages(self, put: Mapping[Any, Any], gone: set[Any], observed: Any) -> tuple[Stage, ...]:
-        """All at once."""
+        """Return one stage with all operations."""
         made = [operation(key, value) for key, value in put.items()]
         return staged([*made, *(operation(key, None) for key in sorted(gone, key=str))])
 
     def apply(self, plan: Plan, checkpoint: Any) -> None:
-        self.machine.answer()
+        self.backend.check_online()
         for stage in plan.stages:
-            self.carry_out(stage)
+            self.execute(stage)
             checkpoint(stage)
 
-    def carry_out(self, stage: Stage) -> None:
-        with self.machine.lock:
+    def execute(self, stage: Stage) -> None:
+        with self.backend.lock:
             for each in stage.operations:
                 key, value = each.payload
                 if value is None:
-                    if key not in self.machine.policy:
+                    if key not in self.backend.policy:
                         raise OperationRefused({each: "it is gone"})
-                    del self.machine.policy[key]
+                    del self.backend.policy[key]
                 else:
-                    self.machine.policy[key] = value
+                    self.backend.policy[key] = value
+
+    @staticmethod
+    def rewrite_rule(rule: SecurityGroupRule) -> list[SecurityGroupRule]:
+        """Return the rules that are applied for *rule*."""
+        return [rule]
+
+    @classmethod
+    def allowed_sources(cls, port: FilteredPort) -> frozenset[AllowedSource]:
+        """Return the sources that *port* may send from."""
+        return port.sources
 
     @classmethod
     def in_force(cls, policy: Policy) -> Policy:
-        """The policy as packets meet it."""
-        return policy
+        """Return the policy that applies to packets."""
+        return {key: cls.applied(value) for key, value in policy.items()}
 
     @classmethod
-    def fate(cls, machine: Machine, delivery: Delivery) -> bool:
-        """Whether it arrives."""
-        sent, policy = delivery.sent, machine.in_force
+    def applied(cls, value: FirewallValue) -> FirewallValue:
+        if isinstance(value, Rules):
+            rules = (rule for each in value.rules for rule in cls.rewrite_rule(each))
+            return evolve(value, rules=frozenset(rules))
+        if isinstance(value, FilteredPort) and not value.trusted:
+            return evolve(value, sources=cls.allowed_sources(value))
+        return value
+
+    @classmethod
+    def decide(cls, backend: FakeFirewallBackend, delivery: Delivery) -> bool:
+        """Return whether *delivery* arrives, and track its connection."""
+        sent, policy = delivery.sent, backend.in_force
         opened = None
         if isinstance(sent, Packet):
             here, back = cls.connection(delivery, sent), cls.connection(delivery, reverse(sent))
             asked = here if sent.about is None else cls.connection(delivery, sent.about)
-            opened = machine.connections.get(back if sent.about is None else asked)
-            if cls.is_invalid(machine, sent, here, opened):
+            opened = backend.connections.get(back if sent.about is None else asked)
+            if cls.is_invalid(backend, sent, here, opened):
                 policy = without_state(policy)
-        allowed = cls.passes(policy, sent, delivery, opened)
+        allowed = cls.passes(policy, delivery, opened)
         if allowed and isinstance(sent, Packet) and opened is None:
-            machine.connections.setdefault(here, sent)
+            backend.connections.setdefault(here, sent)
         return allowed
 
     @classmethod
-    def passes(cls, policy: Policy, sent: Sent, way: Delivery, opened: Packet | None) -> bool:
+    def fixed_decision(cls, sent: Sent, opened: Packet | None) -> bool | None:
+        """Return a decision that no rule of an untrusted port changes, or ``None``."""
+        return None
+
+    @classmethod
+    def classify(cls, sent: Sent, port: FilteredPort) -> Sent:
+        """Return the packet that *sent* from *port* is filtered as."""
+        return sent
+
+    @classmethod
+    def passes(cls, policy: Policy, way: Delivery, opened: Packet | None) -> bool:
+        """Return whether *policy* lets a packet pass."""
+        sent = way.sent
+        ports = [policy[p.key] for p in (way.sender, way.receiver) if p.key in policy]
+        fixed = cls.fixed_decision(sent, opened)
+        if fixed is not None and not all(port.trusted for port in ports):
+            return fixed
+        port = policy.get(way.sender.key)
+        if isinstance(port, FilteredPort) and not port.trusted:
+            sent = cls.classify(sent, port)
         return passes(policy, sent, way.sender.key, way.receiver.key, opened)
 
     @classmethod
     def connection(cls, way: Delivery, packet: Packet) -> Connection:
-        """What tells one from another."""
+        """Return the key of the connection of *packet*."""
         ends = packet.source, packet.target, packet.source_port, packet.target_port
-        return way.sender.seat.network, packet.protocol, packet.identifier, *ends
+        return way.sender.plug_point.network, packet.protocol, packet.identifier, *ends
 
     @classmethod
     def is_invalid(
-        cls, machine: Machine, packet: Packet, here: Connection, opened: Packet | None
+        cls, backend: FakeFirewallBackend, packet: Packet, here: Connection, opened: Packet | None
     ) -> bool:
         if packet.about is not None:
             return opened is None
@@ -190,7 +227,7 @@ def reverse(packet: Packet) -> Packet:
 
 
 def misplaced(value: object) -> InvalidInput | None:
-    """Whether *value* is a port that cannot be anywhere."""
+    """Return an error if *value* is a port without a valid network or MAC."""
     if not isinstance(value, FilteredPort):
         return None
     right = isinstance(value.network, UUID) and type(value.mac) is Mac
@@ -198,26 +235,26 @@ def misplaced(value: object) -> InvalidInput | None:
 
 
 def without_state(policy: Policy) -> Policy:
-    """What is left for packets that no connection could have."""
+    """Return *policy* without stateful rules, for packets that no connection can have."""
     stateful = {key for key, v in policy.items() if isinstance(v, Rules) and v.stateful}
     return {key: Rules() if key in stateful else value for key, value in policy.items()}
 
 
 def operation(key: Any, value: Any) -> Operation:
     text = f"drop {key}" if value is None else f"put {key}"
-    return Operation("mind", text, {key}, (key, value))
+    return Operation("fake", text, {key}, (key, value))
 
 
 def staged(*stages: Iterable[Operation]) -> tuple[Stage, ...]:
     return tuple(Stage(tuple(stage)) for stage in map(tuple, stages) if stage)
 
 
-class ImaginaryGround(FirewallEnvironment):
-    """Where packets go where the driver's class says."""
+class FakeFirewallEnvironment(FirewallEnvironment):
+    """Carries packets as the class of the driver decides."""
 
-    def __init__(self, kind: type[GoodFirewall]) -> None:
-        self.kind, self.machine = kind, Machine()
-        self.seats = tuple(
+    def __init__(self, kind: type[FakeFirewallDriver]) -> None:
+        self.kind, self.backend = kind, FakeFirewallBackend()
+        self.plug_points = tuple(
             PlugPoint(
                 number=number,
                 port=PortId(UUID(int=number + 1)),
@@ -227,36 +264,36 @@ class ImaginaryGround(FirewallEnvironment):
             for number in range(6)
         )
 
-    def make_driver(self) -> GoodFirewall:
-        return self.kind(self.machine)
+    def make_driver(self) -> FakeFirewallDriver:
+        return self.kind(self.backend)
 
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
-        with self.machine.lock:
-            self.machine.in_force = self.kind.in_force(self.machine.policy)
-            return tuple(self.kind.fate(self.machine, delivery) for delivery in deliveries)
+        with self.backend.lock:
+            self.backend.in_force = self.kind.in_force(self.backend.policy)
+            return tuple(self.kind.decide(self.backend, delivery) for delivery in deliveries)
 
     def wire(self, ports: Mapping[FirewallTestPort, Any]) -> None:
-        """There is no switch."""
+        """Do nothing: there is no switch."""
 
-    def picture(self) -> frozenset[str]:
-        held = {f"{key} {value}" for key, value in self.machine.policy.items()}
-        return frozenset(held | self.machine.marks)
+    def dump_state(self) -> frozenset[str]:
+        held = {f"{key} {value}" for key, value in self.backend.policy.items()}
+        return frozenset(held | self.backend.marks)
 
     def lose_state(self) -> None:
-        self.machine.policy.clear()
-        self.machine.marks.clear()
+        self.backend.policy.clear()
+        self.backend.marks.clear()
 
     def make_foreign(self) -> None:
-        self.machine.foreign = True
+        self.backend.foreign = True
 
     def foreign_is_intact(self) -> bool:
-        found, self.machine.foreign = self.machine.foreign, False
+        found, self.backend.foreign = self.backend.foreign, False
         return found
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        self.machine.online = False
+        self.backend.online = False
         try:
             yield
         finally:
-            self.machine.online = True
+            self.backend.online = True

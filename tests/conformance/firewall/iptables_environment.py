@@ -12,7 +12,7 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.firewall.environment import PlugPoint
-from netfw.testing.conformance.firewall.lab_environment import BridgeGround
+from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
 from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
@@ -29,7 +29,7 @@ class KernelFilters:
     def __init__(self, host: Host, suffix: str = "") -> None:
         self.host, self.suffix = host, suffix
 
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         lines: set[str] = set()
         for tool in ("iptables", "ip6tables"):
             lines |= {f"{tool} {line}" for line in self._saved(f"{tool}{self.suffix}-save")}
@@ -71,7 +71,7 @@ class KernelFilters:
         return not any(completed.status for completed in gone)
 
 
-class IptablesGround(BridgeGround):
+class IptablesGround(BridgeEnvironment):
     """Ports of Linux bridges."""
 
     def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
@@ -82,8 +82,8 @@ class IptablesGround(BridgeGround):
     def make_driver(self) -> FirewallDriver:
         return IptablesFirewallDriver(self.tool, namespace=Path(self.host.place.space("net")))
 
-    def picture(self) -> frozenset[str]:
-        return self.filters.picture()
+    def dump_state(self) -> frozenset[str]:
+        return self.filters.dump_state()
 
     def lose_state(self) -> None:
         self.filters.flush()
@@ -105,16 +105,16 @@ class HybridGround(OvsGround):
         super().__init__(host)
         self.filters = KernelFilters(host, Backend.NFT.value)
 
-    def seat(self, number: int, network: NetworkId) -> PlugPoint:
-        plain = super().seat(number, network)
+    def plug_point(self, number: int, network: NetworkId) -> PlugPoint:
+        plain = super().plug_point(number, network)
         return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
 
-    def firewall(self, place: LocalHostResources) -> FirewallDriver:
+    def firewall(self, location: LocalHostResources) -> FirewallDriver:
         namespace = Path(self.host.place.space("net"))
         return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
 
-    def picture(self) -> frozenset[str]:
-        return self.filters.picture()
+    def dump_state(self) -> frozenset[str]:
+        return self.filters.dump_state()
 
     def lose_state(self) -> None:
         self.filters.flush()

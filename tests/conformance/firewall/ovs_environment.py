@@ -41,7 +41,7 @@ class OvsGround(FirewallLabEnvironment):
         self._wired: dict[SwitchKey, SwitchValue] = {}
         host.ovs.add_bridge("br-int")
         super().__init__(host)
-        networks = {seat.network for seat in self.seats}
+        networks = {plug_point.network for plug_point in self.plug_points}
         self._networks: dict[SwitchKey, SwitchValue] = {
             NetworkKey(network): LocalNetwork(
                 segments=(a_segment(network, NetworkType.LOCAL),), mtu=1400
@@ -51,9 +51,9 @@ class OvsGround(FirewallLabEnvironment):
 
     kind: ClassVar[Device] = Device.VETH
 
-    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
-        ids = {"iface-id": str(seat.port), "iface-status": "active"}
-        plug = Plug(bridge="br-int", device=seat.device, kind=self.kind, external_ids=ids)
+    def plug_in(self, plug_point: PlugPoint, instance: Instance) -> None:
+        ids = {"iface-id": str(plug_point.port), "iface-status": "active"}
+        plug = Plug(bridge="br-int", device=plug_point.device, kind=self.kind, external_ids=ids)
         instance.plug(plug)
 
     def make_driver(self) -> FirewallDriver:
@@ -63,8 +63,8 @@ class OvsGround(FirewallLabEnvironment):
         self._converge(Update(put={**self._networks, **self._wired}, complete=True))
         return self.firewall(self._place)
 
-    def firewall(self, place: LocalHostResources) -> FirewallDriver:
-        return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), place)
+    def firewall(self, location: LocalHostResources) -> FirewallDriver:
+        return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), location)
 
     def options(self, kind: type) -> dict[str, object]:
         values = {option.dest: option.default for option in kind.OPTIONS}
@@ -86,7 +86,7 @@ class OvsGround(FirewallLabEnvironment):
 
     def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
         wired: dict[SwitchKey, SwitchValue] = {
-            station.key: self.wiring(station, value) for station, value in ports.items()
+            test_port.key: self.wiring(test_port, value) for test_port, value in ports.items()
         }
         gone = self._wired.keys() - wired.keys()
         changed = {key: value for key, value in wired.items() if self._wired.get(key) != value}
@@ -94,12 +94,12 @@ class OvsGround(FirewallLabEnvironment):
             self._converge(Update(put=changed, drop=frozenset(gone)))
         self._wired = wired
 
-    def wiring(self, station: FirewallTestPort, port: FilteredPort) -> Wiring:
+    def wiring(self, test_port: FirewallTestPort, port: FilteredPort) -> Wiring:
         macs = {port.mac, *(source.mac for source in port.sources)}
         return Wiring(
-            network=station.seat.network,
+            network=test_port.plug_point.network,
             mac=port.mac,
-            addresses=frozenset({station.address, station.address6}),
+            addresses=frozenset({test_port.address, test_port.address6}),
             admission=Admission.LIVE,
             filtered=self.in_switch and not port.trusted,
             open=port.trusted or len(macs) > 1,
@@ -118,7 +118,7 @@ class OvsGround(FirewallLabEnvironment):
         """The switch looks at its tables again for every packet that it knew."""
         self.host.ovs.appctl("revalidator/purge")
 
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         ours = f"cookie={FIREWALL_SPACE:#x}/{SPACE_MASK:#x}"
         dumped = self.host.ovs.ofctl(OPENFLOW, "--no-stats", "dump-flows", "br-int", ours)
         return frozenset(line.strip() for line in dumped.splitlines() if "table=" in line)

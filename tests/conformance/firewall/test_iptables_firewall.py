@@ -22,17 +22,17 @@ class TestIptablesFirewall(FirewallDriverConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
             yield IptablesGround(host, cls.backend)
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestIptablesFirewallByChance(FirewallPropertyConformance):
+class TestIptablesFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
             yield IptablesGround(host, Backend.NFT)
@@ -47,9 +47,9 @@ class TestLegacyIptablesFirewall(TestIptablesFirewall):
 class TestIptablesHybridFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[HybridGround]:
+    def shared_environment(cls) -> Iterator[HybridGround]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            ground = HybridGround(host)
-            yield ground
-            ground.end()
+            environment = HybridGround(host)
+            yield environment
+            environment.end()

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.testing.conformance.firewall.lab_environment import BridgeGround
+from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
-from netfw_drivers.null.firewall import ImaginaryFirewall, NullFirewallDriver
+from netfw_drivers.null.firewall import NullFirewallDriver, NullFirewallState
 
 
-class NullGround(BridgeGround):
+class NullEnvironment(BridgeEnvironment):
     """There is nothing to look at but what the drivers of the host hold."""
 
     def __init__(self, host) -> None:
@@ -21,12 +21,12 @@ class NullGround(BridgeGround):
     def make_driver(self) -> NullFirewallDriver:
         return NullFirewallDriver.from_conf({}, self.place)
 
-    def picture(self) -> frozenset[str]:
-        firewall = self.place.share(ImaginaryFirewall, ImaginaryFirewall)
+    def dump_state(self) -> frozenset[str]:
+        firewall = self.place.share(NullFirewallState, NullFirewallState)
         return frozenset(f"{key} {value}" for key, value in firewall.policy.items())
 
     def lose_state(self) -> None:
-        self.place.share(ImaginaryFirewall, ImaginaryFirewall).policy.clear()
+        self.place.share(NullFirewallState, NullFirewallState).policy.clear()
 
     def make_foreign(self) -> None:
         """Nobody else has anything there."""
@@ -39,7 +39,7 @@ class NullGround(BridgeGround):
 class TestNullFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[NullGround]:
+    def shared_environment(cls) -> Iterator[NullEnvironment]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            yield NullGround(host)
+            yield NullEnvironment(host)

@@ -15,9 +15,9 @@ from tests.conformance.firewall.ovs_environment import OvsGround
 def ovs_ground() -> Iterator[OvsGround]:
     with Lab(1) as lab:
         (host,) = lab.hosts.values()
-        ground = OvsGround(host)
-        yield ground
-        ground.end()
+        environment = OvsGround(host)
+        yield environment
+        environment.end()
 
 
 @pytest.mark.spec(
@@ -27,15 +27,15 @@ def ovs_ground() -> Iterator[OvsGround]:
 class TestOvsFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[OvsGround]:
-        with ovs_ground() as ground:
-            yield ground
+    def shared_environment(cls) -> Iterator[OvsGround]:
+        with ovs_ground() as environment:
+            yield environment
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
-class TestOvsFirewallByChance(FirewallPropertyConformance):
+class TestOvsFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[OvsGround]:
-        with ovs_ground() as ground:
-            yield ground
+    def shared_environment(cls) -> Iterator[OvsGround]:
+        with ovs_ground() as environment:
+            yield environment

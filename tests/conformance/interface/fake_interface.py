@@ -1,7 +1,4 @@
-"""A machine of the mind, a driver for it that keeps every promise, and how the suite looks at it.
-
-The broken drivers differ from this one in as little as it takes to break one promise.
-"""
+"""A fake interface driver that keeps every promise, its backend in memory, and the suite on it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -15,11 +12,11 @@ from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, Ope
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw.testing.conformance.interface import InterfaceDriverConformance
-from tests.conformance.common.fake_backend import OnImaginaryMachine
+from tests.conformance.common.fake_backend import FakeBackendHooks
 
 
 @define(slots=False)
-class Machine:
+class FakeInterfaceBackend:
     devices: dict[PortId, Attachment] = field(factory=dict)
     admitted: set[PortId] = field(factory=set)
     foreign: set[str] = field(factory=set)
@@ -27,49 +24,50 @@ class Machine:
     junk: set[str] = field(factory=set)
     online: bool = True
 
-    def answer(self) -> None:
+    def check_online(self) -> None:
         if not self.online:
-            raise BackendUnavailable("the machine is off")
+            raise BackendUnavailable("the backend is offline")
 
 
 @frozen
-class Seen:
+class Observed:
     devices: Mapping[PortId, Attachment]
     foreign: frozenset[str]
     namespaces: frozenset[str | None]
 
 
-class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
+class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observed]):
     CAPABILITIES = (Capability.PLAN, Capability.NAMESPACES, Capability.MTU_CHANGE)
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, backend: FakeInterfaceBackend) -> None:
+        self.backend = backend
 
     @classmethod
     def from_conf(cls, options, host):
-        return cls(host.share(Machine, Machine))
+        return cls(host.share(FakeInterfaceBackend, FakeInterfaceBackend))
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("imaginary", self.CAPABILITIES)
+        return DriverInfo("fake", self.CAPABILITIES)
 
     def devices(self) -> Mapping[PortId, Device]:
-        self.machine.answer()
+        self.backend.check_online()
         return {
             key: Device(name=value.device, mac=value.mac)
-            for key, value in self.machine.devices.items()
+            for key, value in self.backend.devices.items()
         }
 
-    def observe(self, scope: Update[PortId, Attachment] | None) -> Seen:
-        self.machine.answer()
-        machine = self.machine
-        return Seen(
-            dict(machine.devices), frozenset(machine.foreign), frozenset(machine.namespaces)
+    def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
+        self.backend.check_online()
+        return Observed(
+            dict(self.backend.devices),
+            frozenset(self.backend.foreign),
+            frozenset(self.backend.namespaces),
         )
 
-    def plan(self, update: Update[PortId, Attachment], observed: Seen) -> Plan:
+    def plan(self, update: Update[PortId, Attachment], observed: Observed) -> Plan:
         refused = self.refusals(update, observed)
         put = {key: value for key, value in update.put.items() if key not in refused}
-        removals = [self.operation("remove", key) for key in self.leaving(update, observed)]
+        removals = [self.operation("remove", key) for key in self.removed_keys(update, observed)]
         changes = [
             self.operation("put", key, value)
             for key, value in put.items()
@@ -85,13 +83,13 @@ class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
             refused=refused,
         )
 
-    def leaving(self, update, observed) -> list[PortId]:
+    def removed_keys(self, update, observed) -> list[PortId]:
         gone = update.drop & observed.devices.keys()
         if update.complete:
             gone |= observed.devices.keys() - update.put.keys() - update.keep
         return sorted(gone)
 
-    def is_renamed(self, observed: Seen, key: PortId, value: Attachment) -> bool:
+    def is_renamed(self, observed: Observed, key: PortId, value: Attachment) -> bool:
         have = observed.devices.get(key)
         return have is not None and have.device != value.device
 
@@ -100,7 +98,7 @@ class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
         staying = {
             key: value
             for key, value in observed.devices.items()
-            if key not in self.leaving(update, observed)
+            if key not in self.removed_keys(update, observed)
         }
         final = {**staying, **update.put}
         names = {value.device: key for key, value in reversed(final.items())}
@@ -112,62 +110,62 @@ class GoodDriver(InterfaceDriver, Reconciler[PortId, Attachment, Seen]):
         return refused
 
     def operation(self, verb: str, key: PortId, value: Attachment | None = None) -> Operation:
-        return Operation("imaginary", f"{verb} {key}", frozenset({key}), (verb, key, value))
+        return Operation("fake", f"{verb} {key}", frozenset({key}), (verb, key, value))
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for stage in plan.stages:
-            self.machine.answer()
+            self.backend.check_online()
             for operation in stage.operations:
-                self.carry_out(operation)
+                self.execute(operation)
             checkpoint(stage)
 
-    def carry_out(self, operation: Operation) -> None:
+    def execute(self, operation: Operation) -> None:
         verb, key, value = operation.payload
         if verb == "remove":
-            self.machine.devices.pop(key, None)
-            self.machine.admitted.discard(key)
-        elif value.device in self.machine.foreign:
+            self.backend.devices.pop(key, None)
+            self.backend.admitted.discard(key)
+        elif value.device in self.backend.foreign:
             raise OperationRefused({operation: "the name is taken"})
         else:
-            self.machine.devices[key] = value
+            self.backend.devices[key] = value
 
 
-class ImaginaryConformance(OnImaginaryMachine, InterfaceDriverConformance):
-    """Looks at the machine of the mind; ``DRIVER`` says whose driver is tried."""
+class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
+    """The suite on the fake backend; ``DRIVER`` is the class of the drivers under test."""
 
-    DRIVER: type[GoodDriver] = GoodDriver
+    DRIVER: type[FakeInterfaceDriver] = FakeInterfaceDriver
 
     @contextmanager
-    def drivers(self) -> Iterator[Callable[[], GoodDriver]]:
-        """What makes drivers of a new machine; they are closed in the end."""
-        self.machine = Machine()
+    def drivers(self) -> Iterator[Callable[[], FakeInterfaceDriver]]:
+        """Yield a factory of drivers on a new backend; close them at the end."""
+        self.backend = FakeInterfaceBackend()
         with ExitStack() as stack:
 
-            def make() -> GoodDriver:
-                return stack.enter_context(closing(self.DRIVER(self.machine)))
+            def make() -> FakeInterfaceDriver:
+                return stack.enter_context(closing(self.DRIVER(self.backend)))
 
             yield make
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
-        found = self.machine.devices.get(key)
-        if found is None and self.machine.junk:
+        device = self.backend.devices.get(key)
+        if device is None and self.backend.junk:
             return evolve(value, mtu=1234)
-        return found if found is not None and found.device == value.device else None
+        return device if device is not None and device.device == value.device else None
 
     def vanish(self, key: PortId, value: Attachment) -> None:
-        del self.machine.devices[key]
+        del self.backend.devices[key]
 
     def make_namespace(self, name: str) -> None:
-        self.machine.namespaces.add(name)
+        self.backend.namespaces.add(name)
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
-        self.machine.admitted.add(port_id)
+        self.backend.admitted.add(port_id)
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
-        return port_id in self.machine.admitted
+        return port_id in self.backend.admitted
 
     def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
         def spoil(key: PortId, value: Attachment) -> None:
-            self.machine.devices[key] = evolve(value, mtu=1300)
+            self.backend.devices[key] = evolve(value, mtu=1300)
 
         return {"another MTU": spoil, "gone": self.vanish}

@@ -1,5 +1,4 @@
-"""A machine of the mind with metadata proxies, a driver for it that keeps every promise, and how
-the suite looks at it.  The broken drivers differ from this one in as little as it takes."""
+"""A fake metadata driver that keeps every promise, its backend in memory, and the suite on it."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from netfw.testing.conformance.metadata.requests import Arrival
 from netfw.testing.conformance.metadata.suite import LINK_LOCAL, MetadataDriverConformance
 
 OWN = ip_address("10.0.0.2")
-GUEST = {4: ip_address("10.0.0.5"), 6: ip_address("fe80::5")}
+CLIENT = {4: ip_address("10.0.0.5"), 6: ip_address("fe80::5")}
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
 BAD = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
@@ -42,13 +41,13 @@ _HEADER = re.compile(rb"([!#-'*+.^-z|~A-Z0-9-]+):[ \t]*([\t -~]*)")
 Headers = list[tuple[str, str]]
 
 
-class ProxyOfTheMind:
-    """What a proxy does with the bytes of a guest: strict, so that there is one way to read it."""
+class FakeProxy:
+    """A strict HTTP proxy: it refuses requests that can be read in more than one way."""
 
     LINK_LOCAL = True
 
     def serve(self, key: MetadataKey, source: IpAddress, data: bytes) -> tuple[bytes, bytes]:
-        """What is sent to the agent, and what is answered."""
+        """Return the bytes for the agent and the bytes for the client."""
         sent = answered = b""
         while data:
             head, separator, rest = data.partition(b"\r\n\r\n")
@@ -70,7 +69,7 @@ class ProxyOfTheMind:
         return sent, answered
 
     def length(self, headers: Headers) -> int | None:
-        """How long the body is; ``None``: there is more than one way to read it."""
+        """Return the length of the body, or ``None`` if the headers are ambiguous."""
         names = [plain(name) for name, _ in headers]
         lengths = [value for name, value in headers if plain(name) == "content-length"]
         if "transfer-encoding" in names or len(lengths) > 1:
@@ -110,19 +109,19 @@ class Process:
 
 
 @define(slots=False)
-class Machine:
+class FakeMetadataBackend:
     processes: dict[MetadataKey, Process] = field(factory=dict)
     files: set[MetadataKey] = field(factory=set)
     foreign: set[MetadataProxy] = field(factory=set)
     namespaces: set[str] = field(factory=set)
     arrived: list[Arrival] = field(factory=list)
-    drivers: list[GoodMetadataDriver] = field(factory=list)
+    drivers: list[FakeMetadataDriver] = field(factory=list)
     pids: Iterator[int] = field(factory=lambda: count(1))
     online: bool = True
 
-    def answer(self) -> None:
+    def check_online(self) -> None:
         if not self.online:
-            raise BackendUnavailable("the machine is off")
+            raise BackendUnavailable("the backend is offline")
 
     def kill(self, key: MetadataKey) -> None:
         process = self.processes.pop(key)
@@ -131,214 +130,216 @@ class Machine:
 
 
 @frozen
-class Seen:
+class Observed:
     processes: Mapping[MetadataKey, Process]
     files: frozenset[MetadataKey]
     foreign: frozenset[MetadataProxy]
     namespaces: frozenset[str]
 
 
-def places(proxy: MetadataProxy) -> set[tuple[str, object, int]]:
+def listen_addresses(proxy: MetadataProxy) -> set[tuple[str, object, int]]:
     addresses: set[object] = {*(proxy.addresses or ("all",))}
     if proxy.device is not None:
         addresses.add(LINK_LOCAL)
     return {(proxy.netns, address, proxy.port) for address in addresses}
 
 
-class GoodMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, Seen]):
-    PROXY = ProxyOfTheMind()
+class FakeMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, Observed]):
+    PROXY = FakeProxy()
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.kept: set[MetadataKey] = set()
+    def __init__(self, backend: FakeMetadataBackend) -> None:
+        self.backend = backend
+        self.supervised: set[MetadataKey] = set()
         self.sinks: list[Callable] = []
-        machine.drivers.append(self)
+        backend.drivers.append(self)
 
     @classmethod
     def from_conf(cls, options, host):
-        return cls(host.share(Machine, Machine))
+        return cls(host.share(FakeMetadataBackend, FakeMetadataBackend))
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("imaginary", {Capability.PLAN, Capability.WATCH})
+        return DriverInfo("fake", {Capability.PLAN, Capability.WATCH})
 
     def watch(self, sink) -> None:
         self.sinks.append(sink)
 
     def close(self) -> None:
-        self.kept.clear()
+        self.supervised.clear()
 
     def present(self) -> frozenset[MetadataKey]:
-        self.machine.answer()
-        return frozenset(self.machine.processes)
+        self.backend.check_online()
+        return frozenset(self.backend.processes)
 
-    def observe(self, scope) -> Seen:
-        self.machine.answer()
-        machine = self.machine
-        return Seen(
-            dict(machine.processes),
-            frozenset(machine.files),
-            frozenset(machine.foreign),
-            frozenset(machine.namespaces),
+    def observe(self, scope) -> Observed:
+        self.backend.check_online()
+        backend = self.backend
+        return Observed(
+            dict(backend.processes),
+            frozenset(backend.files),
+            frozenset(backend.foreign),
+            frozenset(backend.namespaces),
         )
 
-    def plan(self, update, observed: Seen) -> Plan:
-        leaving, refused = self.leaving(update, observed), self.refusals(update, observed)
+    def plan(self, update, observed: Observed) -> Plan:
+        removed, refused = self.removed_keys(update, observed), self.refusals(update, observed)
         changes = [
             key
             for key, proxy in update.put.items()
             if key not in refused and not self.fits(key, proxy, observed)
         ]
         stopping = [key for key in changes if key in observed.processes]
-        operations = [self.operation("remove", key) for key in (*leaving, *stopping)]
+        operations = [self.operation("remove", key) for key in (*removed, *stopping)]
         operations += [self.operation("start", key, update.put[key]) for key in changes]
         return Plan(stages=[Stage((each,)) for each in operations], refused=refused)
 
-    def fits(self, key, proxy, observed: Seen) -> bool:
+    def fits(self, key, proxy, observed: Observed) -> bool:
         return key in observed.processes and observed.processes[key].proxy == proxy
 
-    def leaving(self, update, observed: Seen) -> list[MetadataKey]:
-        there = observed.processes.keys() | observed.files
-        gone = update.drop & there
+    def removed_keys(self, update, observed: Observed) -> list[MetadataKey]:
+        existing = observed.processes.keys() | observed.files
+        gone = update.drop & existing
         if update.complete:
-            gone |= there - update.put.keys() - update.keep
+            gone |= existing - update.put.keys() - update.keep
         return sorted(gone, key=str)
 
-    def refusals(self, update, observed: Seen) -> dict[MetadataKey, NetfwError]:
+    def refusals(self, update, observed: Observed) -> dict[MetadataKey, NetfwError]:
         refused: dict[MetadataKey, NetfwError] = {}
-        leaving = self.leaving(update, observed)
-        taken = {place for proxy in observed.foreign for place in places(proxy)}
+        removed = self.removed_keys(update, observed)
+        taken = {address for proxy in observed.foreign for address in listen_addresses(proxy)}
         for key, process in observed.processes.items():
-            if key not in leaving and key not in update.put:
-                taken |= places(process.proxy)
+            if key not in removed and key not in update.put:
+                taken |= listen_addresses(process.proxy)
         for key, proxy in update.put.items():
             if proxy.netns not in observed.namespaces:
                 refused[key] = NotFound(f"there is no namespace {proxy.netns}")
             elif LINK_LOCAL in proxy.addresses and proxy.device is None:
                 refused[key] = InvalidInput({"device": "is missing"})
-            elif places(proxy) & taken:
-                refused[key] = Conflict("somebody listens there")
+            elif listen_addresses(proxy) & taken:
+                refused[key] = Conflict("the address is in use")
             else:
-                taken |= places(proxy)
+                taken |= listen_addresses(proxy)
         return refused
 
     def operation(self, verb: str, key, proxy=None) -> Operation:
-        return Operation("imaginary", f"{verb} {key}", {key}, (verb, key, proxy))
+        return Operation("fake", f"{verb} {key}", {key}, (verb, key, proxy))
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for stage in plan.stages:
-            self.machine.answer()
+            self.backend.check_online()
             for operation in stage.operations:
-                self.carry_out(operation)
+                self.execute(operation)
             checkpoint(stage)
 
-    def carry_out(self, operation: Operation) -> None:
+    def execute(self, operation: Operation) -> None:
         verb, key, proxy = operation.payload
         if verb == "remove":
             self.remove(key)
-        elif any(places(proxy) & places(other) for other in self.machine.foreign):
-            raise OperationRefused({operation: "somebody listens there"})
+        elif any(
+            listen_addresses(proxy) & listen_addresses(other) for other in self.backend.foreign
+        ):
+            raise OperationRefused({operation: "the address is in use"})
         else:
             self.start(key, proxy)
 
     def start(self, key, proxy) -> None:
-        self.machine.processes[key] = Process(proxy, next(self.machine.pids))
-        self.machine.files.add(key)
+        self.backend.processes[key] = Process(proxy, next(self.backend.pids))
+        self.backend.files.add(key)
 
     def remove(self, key) -> None:
-        self.kept.discard(key)
-        self.machine.processes.pop(key, None)
-        self.machine.files.discard(key)
+        self.supervised.discard(key)
+        self.backend.processes.pop(key, None)
+        self.backend.files.discard(key)
 
     def converge(self, update) -> Outcome[MetadataKey]:
         outcome = super().converge(update)
-        self.keep(outcome.done & update.put.keys(), update)
+        self.supervise(outcome.done & update.put.keys(), update)
         return outcome
 
-    def keep(self, keys, update) -> None:
-        self.kept |= keys
+    def supervise(self, keys, update) -> None:
+        self.supervised |= keys
 
     def on_death(self, key, process: Process) -> None:
-        if key in self.kept:
+        if key in self.supervised:
             for sink in self.sinks:
                 sink(ProcessDied("it died", {key}))
             self.start(key, process.proxy)
 
 
-class ImaginaryMetadataConformance(MetadataDriverConformance):
-    """Looks at the machine of the mind; ``DRIVER`` says whose driver is tried."""
+class FakeMetadataConformance(MetadataDriverConformance):
+    """The suite on the fake backend; ``DRIVER`` is the class of the drivers under test."""
 
-    DRIVER: type[GoodMetadataDriver] = GoodMetadataDriver
+    DRIVER: type[FakeMetadataDriver] = FakeMetadataDriver
     PATIENCE = 0.05
 
     @contextmanager
-    def drivers(self) -> Iterator[Callable[[], GoodMetadataDriver]]:
-        """What makes drivers of a new machine; they are closed in the end."""
-        self.machine = Machine()
+    def drivers(self) -> Iterator[Callable[[], FakeMetadataDriver]]:
+        """Yield a factory of drivers on a new backend; close them at the end."""
+        self.backend = FakeMetadataBackend()
         with ExitStack() as stack:
 
-            def make() -> GoodMetadataDriver:
-                return stack.enter_context(closing(self.DRIVER(self.machine)))
+            def make() -> FakeMetadataDriver:
+                return stack.enter_context(closing(self.DRIVER(self.backend)))
 
             yield make
 
     def make_namespace(self, name: str) -> None:
-        self.machine.namespaces.add(name)
+        self.backend.namespaces.add(name)
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         return [*(proxy.addresses or (OWN,)), *([LINK_LOCAL] if proxy.device else [])]
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
-        return GUEST[door.version]
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
+        return CLIENT[address.version]
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
-        there = [key for key, each in self.machine.processes.items() if each.proxy == proxy]
-        if not there or (door == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
+        running = [key for key, each in self.backend.processes.items() if each.proxy == proxy]
+        if not running or (address == LINK_LOCAL and not self.DRIVER.PROXY.LINK_LOCAL):
             return b""
-        sent, answer = self.DRIVER.PROXY.serve(there[0], self.source(proxy, door), request)
-        self.machine.arrived += requests_in(BytesIO(sent).read)
+        sent, answer = self.DRIVER.PROXY.serve(running[0], self.source(proxy, address), request)
+        self.backend.arrived += requests_in(BytesIO(sent).read)
         return answer
 
     def arrivals(self) -> Collection[Arrival]:
-        arrived, self.machine.arrived = self.machine.arrived, []
+        arrived, self.backend.arrived = self.backend.arrived, []
         return arrived
 
     def actual(self, key: MetadataKey, value: MetadataProxy) -> MetadataProxy | None:
-        found = self.machine.processes.get(key)
-        if found is not None:
-            return found.proxy
-        return evolve(value, port=1234) if key in self.machine.files else None
+        process = self.backend.processes.get(key)
+        if process is not None:
+            return process.proxy
+        return evolve(value, port=1234) if key in self.backend.files else None
 
     def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
-        return self.machine.processes[key].pid
+        return self.backend.processes[key].pid
 
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
-        self.machine.kill(key)
+        self.backend.kill(key)
 
     def vanish(self, key: MetadataKey, value: MetadataProxy) -> None:
-        del self.machine.processes[key]
-        self.machine.files.discard(key)
+        del self.backend.processes[key]
+        self.backend.files.discard(key)
 
     def traces(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        machine = self.machine
-        return [f"{key}" for each in (machine.processes, machine.files) if key in each]
+        backend = self.backend
+        return [f"{key}" for each in (backend.processes, backend.files) if key in each]
 
     def excess(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        return ["root"] if self.machine.processes[key].root else []
+        return ["root"] if self.backend.processes[key].root else []
 
     def make_foreign(self, value: MetadataProxy) -> None:
-        self.machine.foreign.add(value)
+        self.backend.foreign.add(value)
 
     def foreign_is_intact(self, value: MetadataProxy) -> bool:
-        return value in self.machine.foreign
+        return value in self.backend.foreign
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        self.machine.online = False
+        self.backend.online = False
         yield
-        self.machine.online = True
+        self.backend.online = True
 
     def drifts(self) -> Mapping[str, Callable[[MetadataKey, MetadataProxy], None]]:
         def spoil(key: MetadataKey, value: MetadataProxy) -> None:
-            self.machine.processes[key] = Process(self.changed(value), next(self.machine.pids))
+            self.backend.processes[key] = Process(self.changed(value), next(self.backend.pids))
 
         return {"elsewhere": spoil, "gone": self.vanish}

@@ -89,20 +89,20 @@ class TestHaproxyMetadataDriver(MetadataDriverConformance):
         super().test_two_driver_objects_work_on_one_host_at_once(self.make_beside)
 
     @pytest.mark.spec("MD-10")
-    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
-        super().test_a_guest_cannot_say_who_it_is(driver)
+    def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
+        super().test_a_client_cannot_set_its_identity(driver)
 
     def make_namespace(self, name: str) -> None:
         self.rooms.open(name)
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         return lab.listen_points(proxy)
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
-        return lab.GUEST[door.version]
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
+        return lab.CLIENT[address.version]
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
-        return self.rooms.open(proxy.netns).ask(door, proxy.port, request)
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
+        return self.rooms.open(proxy.netns).ask(address, proxy.port, request)
 
     def arrivals(self) -> Collection[Arrival]:
         return self.agent.take()

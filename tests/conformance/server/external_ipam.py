@@ -1,4 +1,4 @@
-"""Address management by somebody else's books, which know nothing of transactions."""
+"""An IPAM driver that allocates in a store of its own, outside the transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw_drivers.ipam.internal import InternalIpamDriver
 
 
 class ExternalIpam(InternalIpamDriver):
-    """Decides as ours does, and writes it down elsewhere, at once."""
+    """Allocates as the built-in driver does, and commits to another store at once."""
 
     VERSION: ClassVar[int] = 1
 
@@ -38,24 +38,17 @@ class ExternalIpam(InternalIpamDriver):
         self.elsewhere.drop(subnet)
 
 
-class KeepsWhatIsDropped(ExternalIpam):
-    """Never forgets a subnet."""
-
-    def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
-        pass
-
-
-class Elsewhere(IpamDriverConformance):
-    """Hooks of the suite: the books elsewhere, looked at without the driver."""
+class ExternalIpamConformance(IpamDriverConformance):
+    """Hooks of the suite: the external store, read without the driver."""
 
     DRIVER: ClassVar[type[ExternalIpam]] = ExternalIpam
 
-    def books(self) -> MemoryAddresses:
+    def make_stores(self) -> MemoryAddresses:
         self.elsewhere = MemoryAddresses()
         return MemoryAddresses()
 
     def make_driver(self) -> ExternalIpam:
         return self.DRIVER(self.elsewhere)
 
-    def taken(self, books: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
+    def taken(self, stores: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
         return self.elsewhere.taken(subnet)

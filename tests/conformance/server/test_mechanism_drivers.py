@@ -11,7 +11,7 @@ import pytest
 from netfw.drivers.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.mechanism import (
     MechanismDriverConformance,
     MechanismEnvironment,
@@ -39,7 +39,7 @@ class TestOpenvswitch(ByName):
     NAME = "openvswitch"
 
     def bindable(self) -> BindingRequest | None:
-        return scene.request(scene.PORT, scene.AGENT, segments=scene.SEGMENTS)
+        return samples.request(samples.PORT, samples.AGENT, segments=samples.SEGMENTS)
 
 
 class TestLogger(ByName):

@@ -1,8 +1,8 @@
-"""The notifiers that netfw ships pass the suite, and broken ones do not."""
+"""The notifiers that netfw ships pass the suite, and mutations of one are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 from uuid import UUID
@@ -12,10 +12,9 @@ from attrs import evolve
 
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
-from netfw.errors import BackendBroken, BackendUnavailable
+from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
-from netfw.testing.conformance.common.promises import unproven
 from netfw.testing.conformance.server.mechanism_samples import NETWORK, PORT
 from netfw.testing.conformance.server.notifier import (
     CONTRACTS,
@@ -24,7 +23,9 @@ from netfw.testing.conformance.server.notifier import (
 )
 from netfw_drivers.notifiers.compute import ComputeNotifier
 from netfw_drivers.notifiers.webhook import WebhookNotifier
-from tests.conformance.common.refusal import refusals
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
+from tests.conformance.common.suite_runner import Refusal, run_tests
 from tests.unit.backends.notifiers.http_receiver import Party, listening
 
 pytestmark = pytest.mark.services
@@ -37,150 +38,133 @@ def plugged(number: int) -> Change:
     return Change(before=port, after=evolve(port, status=Status.ACTIVE), network=NETWORK)
 
 
-class OnParty(NotifierConformance):
-    """Notifiers that tell a real HTTP server."""
+class HttpNotifierConformance(NotifierConformance):
+    """The suite on notifiers that call a real HTTP server."""
 
     MAKE: ClassVar[Callable[[str], Notifier]]
 
     @contextmanager
     def setting(self) -> Iterator[NotifierEnvironment]:
-        with listening() as party:
+        with listening() as receiver:
             make = type(self).MAKE
             yield NotifierEnvironment(
-                make=lambda: make(party.url),
-                heard=lambda: _heard(party),
-                outage=lambda: _answering(party, 503),
-                refusal=lambda: _answering(party, 400),
+                make=lambda: make(receiver.url),
+                received=lambda: _heard(receiver),
+                outage=lambda: _answering(receiver, 503),
+                refusal=lambda: _answering(receiver, 400),
             )
 
-    def concerning(self) -> Sequence[Change]:
+    def relevant_changes(self) -> Sequence[Change]:
         return [plugged(2), plugged(1)]
 
 
-class TestWebhook(OnParty):
+class TestWebhook(HttpNotifierConformance):
     MAKE = staticmethod(lambda url: WebhookNotifier([url], timeout=1.0))
 
 
-class TestCompute(OnParty):
+class TestCompute(HttpNotifierConformance):
     MAKE = staticmethod(lambda url: ComputeNotifier(url, timeout=1.0))
 
 
 @contextmanager
-def _silence(party: Party) -> Iterator[None]:
-    party.slow = 3.0
+def _silence(receiver: Party) -> Iterator[None]:
+    receiver.slow = 3.0
     yield
-    party.slow = 0.0
+    receiver.slow = 0.0
 
 
 class TestSlowWebhook(TestWebhook):
-    """A party that takes its time is one that does not answer."""
+    """A slow receiver is an unreachable one."""
 
     @contextmanager
     def setting(self) -> Iterator[NotifierEnvironment]:
-        with listening() as party:
+        with listening() as receiver:
             yield NotifierEnvironment(
-                make=lambda: WebhookNotifier([party.url], timeout=0.2),
-                heard=lambda: _heard(party),
-                outage=lambda: _silence(party),
-                refusal=lambda: _answering(party, 422),
+                make=lambda: WebhookNotifier([receiver.url], timeout=0.2),
+                received=lambda: _heard(receiver),
+                outage=lambda: _silence(receiver),
+                refusal=lambda: _answering(receiver, 422),
                 patience=0.5,
             )
 
 
-def _answering(party: Party, status: int) -> AbstractContextManager[None]:
+def _answering(receiver: Party, status: int) -> AbstractContextManager[None]:
     @contextmanager
     def answering() -> Iterator[None]:
-        before = len(party.requests)
-        party.answers = [(status, "no")] * 99
+        before = len(receiver.requests)
+        receiver.answers = [(status, "no")] * 99
         yield
-        party.answers = []
-        del party.requests[before:]
+        receiver.answers = []
+        del receiver.requests[before:]
 
     return answering()
 
 
-def _heard(party: Party) -> list[UUID]:
-    events = [each for body in party.bodies for each in body["events"]]
+def _heard(receiver: Party) -> list[UUID]:
+    events = [each for body in receiver.bodies for each in body["events"]]
     return [UUID(each.get("tag") or each["id"]) for each in events]
 
 
-class Broken(WebhookNotifier):
-    """Told right, but for one thing."""
+class FakeNotifier(WebhookNotifier):
+    """The webhook notifier, with memory for the mutations."""
 
     VERSION = 1
-    refused_by: ClassVar[frozenset[str]]
+    SENT: ClassVar[set[Any]] = set()
 
 
-QUICKLY = "test_what_concerns_the_party_is_said_quickly_and_without_it"
-IN_ORDER = "test_a_batch_arrives_as_a_whole_and_in_order"
-TWICE = "test_what_is_told_twice_is_the_same_twice"
-LATER = "test_a_party_that_does_not_answer_is_said_in_time_and_told_later"
-FOR_GOOD = "test_what_the_party_refuses_for_good_is_said"
+MUTATIONS = Mutations()
 
 
-class AsksTheParty(Broken):
-    """Asks the party what concerns it."""
-
-    refused_by = frozenset({QUICKLY})
-
-    def concerns(self, change: Change) -> bool:
-        self.notify([change])
-        return True
+@MUTATIONS.override("concerns", breaks(Notifier, 1))
+def call_receiver_while_filtering(notifier, _, change):
+    """Call the receiver in ``concerns``."""
+    notifier.notify([change])
+    return True
 
 
-class TellsTheLastOnly(Broken):
-    """Takes a batch for one change."""
-
-    refused_by = frozenset({IN_ORDER, LATER})
-
-    def notify(self, changes: Sequence[Change]) -> None:
-        super().notify(changes[-1:])
+@MUTATIONS.override("notify", breaks(Notifier, 2))
+def send_last_change_only(notifier, original, changes):
+    """Send only the last change of a batch."""
+    original(changes[-1:])
 
 
-class RemembersWhatItTold(Broken):
-    """Keeps to itself what it believes to be known."""
-
-    refused_by = frozenset({TWICE})
-    told: ClassVar[set[Any]] = set()
-
-    def notify(self, changes: Sequence[Change]) -> None:
-        new = [each for each in changes if (self._urls, each.ref) not in self.told]
-        super().notify(new)
-        self.told.update((self._urls, each.ref) for each in changes)
+@MUTATIONS.override("notify", breaks(Notifier, 3))
+def skip_repeated_changes(notifier, original, changes):
+    """Skip changes that were sent before."""
+    original([change for change in changes if (notifier._urls, change.ref) not in notifier.SENT])
+    notifier.SENT.update((notifier._urls, change.ref) for change in changes)
 
 
-class SwallowsTrouble(Broken):
-    """Says that all is well when nobody answers."""
+@MUTATIONS.override(
+    "notify", breaks(Notifier, 4, 5), breaks_raise(Notifier, "notify", BackendUnavailable)
+)
+def ignore_outage(notifier, original, changes):
+    """Report success while the receiver is unreachable."""
+    try:
+        original(changes)
+    except BackendUnavailable:
+        return
 
-    refused_by = frozenset({LATER})
 
-    def notify(self, changes: Sequence[Change]) -> None:
-        try:
-            super().notify(changes)
-        except BackendUnavailable:
-            return
-
-
-class RepeatsForEver(Broken):
-    """Takes a refusal for an outage."""
-
-    refused_by = frozenset({FOR_GOOD})
-
-    def notify(self, changes: Sequence[Change]) -> None:
-        try:
-            super().notify(changes)
-        except BackendBroken as exc:
-            raise BackendUnavailable("later") from exc
+@MUTATIONS.override("notify", breaks(Notifier, 4), breaks_raise(Notifier, "notify", NetfwError))
+def report_refusal_as_outage(notifier, original, changes):
+    """Report a refusal as an outage."""
+    try:
+        original(changes)
+    except BackendBroken as exc:
+        raise BackendUnavailable("later") from exc
 
 
 @pytest.mark.spec("API-14")
-@pytest.mark.parametrize("notifier", Broken.__subclasses__(), ids=lambda each: each.__name__)
-def test_a_broken_notifier_is_refused_by_the_right_tests(notifier: type[Broken]) -> None:
-    class Suite(OnParty):
-        MAKE = staticmethod(lambda url: notifier([url], timeout=1.0))
+class TestNotifierMutations(MutationChecks):
+    SUITE = NotifierConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = FakeNotifier
+    MUTATIONS = MUTATIONS
+    LEAST = 5
 
-    assert refusals(Suite()) == notifier.refused_by
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        class Suite(HttpNotifierConformance):
+            MAKE = staticmethod(lambda url: driver([url], timeout=1.0))
 
-
-def test_every_promise_and_every_error_of_a_notifier_has_a_test() -> None:
-    assert unproven(NotifierConformance, *CONTRACTS) == frozenset()
+        return run_tests(Suite(), tests)

@@ -1,4 +1,4 @@
-"""The world behind a source in memory, for the suite of state sources."""
+"""The program behind a source in memory, for the suite of state sources."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 
 
-class MemoryWorld:
-    """The embedding program."""
+class MemoryEnvironment:
+    """The embedding program, which commits to the source."""
 
     def __init__(self, source: MemorySource) -> None:
         self.source = source

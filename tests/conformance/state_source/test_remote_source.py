@@ -20,7 +20,7 @@ from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
 from netfw_drivers.transports.sockets.transport import SocketTransport
-from tests.conformance.state_source.memory_environment import MemoryWorld
+from tests.conformance.state_source.memory_environment import MemoryEnvironment
 from tests.conformance.transport.hint_for_all import hints_for_all
 
 pytestmark = pytest.mark.services
@@ -45,7 +45,7 @@ class TestOverAWire(StateSourceConformance):
             wire.cut = True
 
         try:
-            yield SourceEnvironment(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
         finally:
             source.close()
             desk.close()
@@ -75,7 +75,7 @@ class TestOverASocket(StateSourceConformance):
                 server.close()
                 source.timeout = 0.2
 
-            yield SourceEnvironment(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
 
 
 @pytest.mark.spec("RPC-02")

@@ -22,7 +22,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.lab.rabbitmq import PrivateRabbitmq
-from tests.conformance.state_source.memory_environment import MemoryWorld
+from tests.conformance.state_source.memory_environment import MemoryEnvironment
 from tests.conformance.transport.hint_for_all import hints_for_all
 
 pytestmark = pytest.mark.services
@@ -80,7 +80,7 @@ class TestOverABroker(StateSourceConformance):
                 server.close()
                 source.timeout = 0.5
 
-            yield SourceEnvironment(source, MemoryWorld(memory), cut)
+            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
 
     def test_a_hint_for_all_hosts_reaches_each(self) -> None:
         prefix = f"t{secrets.token_hex(4)}"

@@ -1,7 +1,4 @@
-"""A switch of the mind, and a driver for it that keeps every promise.
-
-The broken switches differ from this one in as little as it takes to break one promise.
-"""
+"""A fake switch driver that keeps every promise, and its backend in memory."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
@@ -55,52 +52,52 @@ FITS = {
 TUNNELS = (NetworkType.GRE, NetworkType.VXLAN, NetworkType.GENEVE)
 TABLES = range(100, 120)
 FINAL = 120
-"""Where every table leads in the end."""
+"""The last table of the pipeline."""
 
 
-@define
-class Machine:
-    """One switch.  ``live`` says who takes part where; a version changes with every touch."""
+@define(slots=False)
+class FakeSwitchBackend:
+    """One switch.  ``live``: the segment of each live port; ``versions`` change with each write."""
 
     number: int
     plugged: dict[PortId, SwitchDevice] = field(factory=dict)
-    things: dict[SwitchKey, SwitchValue] = field(factory=dict)
+    values: dict[SwitchKey, SwitchValue] = field(factory=dict)
     live: dict[PortId, Provider] = field(factory=dict)
-    numbers: dict[NetworkKey, int] = field(factory=dict)
+    vlans: dict[NetworkKey, int] = field(factory=dict)
     versions: dict[object, int] = field(factory=dict)
     foreign: set[str] = field(factory=set)
     sinks: list[Sink] = field(factory=list)
-    seen: list[Callable[[], None]] = field(factory=list)
+    on_change: list[Callable[[], None]] = field(factory=list)
     online: bool = True
-    open_to: set[str] = field(factory=set)
-    """Holes that a broken driver leaves."""
+    faults: set[str] = field(factory=set)
+    """Faults of the datapath that a mutation switches on."""
     clock: Iterator[int] = field(factory=count)
 
     def touch(self, what: object) -> None:
         self.versions[what] = next(self.clock)
-        for look in self.seen:
-            look()
+        for callback in self.on_change:
+            callback()
 
-    def tell(self, event) -> None:
+    def publish(self, event) -> None:
         for sink in tuple(self.sinks):
             sink(event)
 
-    def answer(self) -> None:
+    def check_online(self) -> None:
         if not self.online:
-            raise BackendUnavailable("the switch is off")
+            raise BackendUnavailable("the switch is offline")
 
 
 @frozen
-class Seen:
-    things: Mapping[SwitchKey, SwitchValue]
+class Observed:
+    values: Mapping[SwitchKey, SwitchValue]
     live: Mapping[PortId, Provider]
     plugged: Mapping[PortId, SwitchDevice]
     foreign: frozenset[str]
     broken: frozenset[PortId]
 
 
-class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
-    """Keeps every promise."""
+class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]):
+    """Keeps every promise; mutations override single methods."""
 
     CAPABILITIES = (
         Capability.PLAN,
@@ -111,89 +108,89 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         Capability.IN_SWITCH,
     )
 
-    def __init__(self, machine: Machine, facts: SwitchFacts | None = None) -> None:
-        self.machine = machine
+    def __init__(self, backend: FakeSwitchBackend, facts: SwitchFacts | None = None) -> None:
+        self.backend = backend
         self.known = facts
         self.grants: dict[str, Grant] = {}
-        self.claims: list[GrantRequest] = []
+        self.requests: list[GrantRequest] = []
         self.left = list(TABLES)
         self.bit = 0
         self.sinks: list[Sink] = []
 
     @classmethod
     def from_conf(cls, options, host):
-        return cls(host.share(Machine, Machine))
+        return cls(host.share(FakeSwitchBackend, FakeSwitchBackend))
 
     def describe(self) -> DriverInfo:
-        return DriverInfo("imaginary", self.CAPABILITIES)
+        return DriverInfo("fake", self.CAPABILITIES)
 
     def close(self) -> None:
         while self.sinks:
-            self.machine.sinks.remove(self.sinks.pop())
+            self.backend.sinks.remove(self.sinks.pop())
 
     def watch(self, sink: Sink) -> None:
         self.sinks.append(sink)
-        self.machine.sinks.append(sink)
+        self.backend.sinks.append(sink)
 
     def devices(self) -> Mapping[PortId, SwitchDevice]:
-        self.machine.answer()
-        return dict(self.machine.plugged)
+        self.backend.check_online()
+        return dict(self.backend.plugged)
 
     def host_facts(self) -> SwitchFacts:
-        self.machine.answer()
+        self.backend.check_online()
         if self.known is None:
             raise ConfigError("there is no such bridge: make it")
         return self.known
 
     def present(self) -> frozenset[SwitchKey]:
-        self.machine.answer()
-        return frozenset(self.machine.things)
+        self.backend.check_online()
+        return frozenset(self.backend.values)
 
-    def grant(self, claim: GrantRequest) -> Grant:
-        if claim.marks:
+    def grant(self, request: GrantRequest) -> Grant:
+        if request.marks:
             raise NotSupported("a switch has no marks")
-        if claim not in self.claims:
-            self.claims.append(claim)
-            self.grants[claim.owner] = self.new_grant(claim)
-        return self.grants[claim.owner]
+        if request not in self.requests:
+            self.requests.append(request)
+            self.grants[request.owner] = self.make_grant(request)
+        return self.grants[request.owner]
 
-    def new_grant(self, claim: GrantRequest) -> Grant:
-        if len(self.left) < len(claim.tables):
+    def make_grant(self, request: GrantRequest) -> Grant:
+        if len(self.left) < len(request.tables):
             raise ConfigError(f"no table is left: {list(self.grants)} have them all")
         registers = {}
-        for wanted in claim.registers:
+        for wanted in request.registers:
             registers[wanted.name] = RegisterGrant(register=8, first=self.bit, bits=wanted.bits)
             self.bit += wanted.bits
         return Grant(
-            owner=claim.owner,
-            cookie=len(self.claims) << 8,
+            owner=request.owner,
+            cookie=len(self.requests) << 8,
             cookie_mask=0xFF00,
-            prefix=f"{claim.owner}-",
-            tables={t.name: TableGrant(number=self.left.pop(), then=FINAL) for t in claim.tables},
+            prefix=f"{request.owner}-",
+            tables={t.name: TableGrant(number=self.left.pop(), then=FINAL) for t in request.tables},
             registers=registers,
         )
 
-    def observe(self, scope: Update[SwitchKey, SwitchValue] | None) -> Seen:
-        machine = self.machine
-        machine.answer()
-        return Seen(
-            dict(machine.things),
-            dict(machine.live),
-            dict(machine.plugged),
-            frozenset(machine.foreign),
-            frozenset(p for p in machine.plugged if ("broken", p) in machine.versions),
+    def observe(self, scope: Update[SwitchKey, SwitchValue] | None) -> Observed:
+        backend = self.backend
+        backend.check_online()
+        return Observed(
+            dict(backend.values),
+            dict(backend.live),
+            dict(backend.plugged),
+            frozenset(backend.foreign),
+            frozenset(p for p in backend.plugged if ("broken", p) in backend.versions),
         )
 
-    def plan(self, update: Update[SwitchKey, SwitchValue], observed: Seen) -> Plan:
+    def plan(self, update: Update[SwitchKey, SwitchValue], observed: Observed) -> Plan:
         going = set(update.drop)
         if update.complete:
-            going |= observed.things.keys() - update.put.keys() - update.keep
+            going |= observed.values.keys() - update.put.keys() - update.keep
         refused = self.refusals(update, observed, going)
         put = {key: value for key, value in update.put.items() if key not in refused}
-        final = {k: v for k, v in observed.things.items() if k not in going} | put
+        final = {k: v for k, v in observed.values.items() if k not in going} | put
         waiting = self.waits(put, final, observed)
         orphans = {k for k, v in final.items() if k not in put and self.wait(k, v, final, observed)}
-        gone = (going | waiting.keys() | orphans) & observed.things.keys()
+        gone = (going | waiting.keys() | orphans) & observed.values.keys()
         fresh = {key: value for key, value in put.items() if key not in waiting}
         stages = self.stages(fresh, gone, final, observed)
         return Plan([Stage(stage) for stage in stages if stage], waiting, refused)
@@ -205,10 +202,10 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         steps = [
             step
             for key, value in ports.items()
-            if key in observed.things or key in fresh
+            if key in observed.values or key in fresh
             for step in self.admission(key, value, final, observed)
         ]
-        # Whoever moves leaves before anybody comes, or two would meet on the way.
+        # Ports leave their networks before others join, so that two networks never mix.
         parting = [step for step in steps if step.payload[0] == "shut"]
         parting += [self.operation("shut", k) for k in gone if isinstance(k, PortKey)]
         admitting = [step for step in steps if step.payload[0] == "admit"]
@@ -216,7 +213,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         return [tuple(parting), tuple(making), tuple(admitting), tuple(breaking)]
 
     def differs(self, key, value, observed) -> bool:
-        have = observed.things.get(key)
+        have = observed.values.get(key)
         if isinstance(key, PortKey) and key.port in observed.broken:
             return True
         if isinstance(have, Wiring) and isinstance(value, Wiring):
@@ -224,7 +221,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         return have != value
 
     def admission(self, key: PortKey, value: Wiring, final, observed) -> list[Operation]:
-        """The last step: what lets a port live, or die."""
+        """Return the operations that admit a port or cut it off."""
         now = observed.live.get(key.port)
         where = None if value.admission is Admission.DEAD else self.segment(value, final)
         if value.admission is Admission.HOLD and now != where:
@@ -237,7 +234,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         return shutting + ([self.operation("admit", key, where)] if where is not None else [])
 
     def is_shut(self, value: Wiring) -> bool:
-        """Whether only a firewall would let something pass; there is none."""
+        """Return whether only a firewall would let traffic pass; there is none."""
         return value.filtered
 
     def segment(self, value: Wiring, final) -> Provider:
@@ -248,8 +245,8 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         raise KeyError(value.segment)
 
     def waits(self, put, final, observed) -> dict[SwitchKey, str]:
-        found = {key: self.wait(key, value, final, observed) for key, value in put.items()}
-        return {key: why for key, why in found.items() if why}
+        reasons = {key: self.wait(key, value, final, observed) for key, value in put.items()}
+        return {key: why for key, why in reasons.items() if why}
 
     def wait(self, key, value, final, observed) -> str:
         match key, value:
@@ -269,7 +266,7 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
     def refusals(self, update, observed, going) -> dict[SwitchKey, NetfwError]:
         refused: dict[SwitchKey, NetfwError] = {}
         taken: dict[Provider, SwitchKey] = {}
-        staying = {k: v for k, v in observed.things.items() if k not in going}
+        staying = {k: v for k, v in observed.values.items() if k not in going}
         for key, value in {**staying, **update.put}.items():
             problem = self.problem(key, value, observed)
             if isinstance(value, LocalNetwork) and isinstance(key, NetworkKey):
@@ -287,19 +284,19 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
             return InvalidInput({str(key): "does not fit"})
         if isinstance(value, Tunnel) and str(key) in observed.foreign:
             return Conflict("the name is taken")
-        additions = (value,) if isinstance(value, SwitchContribution) else ()
-        for addition in getattr(value, "contributions", additions):
-            if self.trespasses(addition):
-                return InvalidInput({addition.owner: "not its own"})
+        contributions = (value,) if isinstance(value, SwitchContribution) else ()
+        for contribution in getattr(value, "contributions", contributions):
+            if self.exceeds_grant(contribution):
+                return InvalidInput({contribution.owner: "outside its grant"})
         return None
 
-    def trespasses(self, addition: SwitchContribution) -> bool:
-        grant = self.grants.get(addition.owner)
+    def exceeds_grant(self, contribution: SwitchContribution) -> bool:
+        grant = self.grants.get(contribution.owner)
         if grant is None:
             return True
         own = {table.number for table in grant.tables.values()}
         bits = {(8, b.first + n) for b in grant.registers.values() for n in range(b.bits)}
-        for flow in addition.flows:
+        for flow in contribution.flows:
             if flow.table not in own or flow.cookie & grant.cookie_mask != grant.cookie:
                 return True
             for action in flow.actions:
@@ -310,40 +307,40 @@ class GoodSwitch(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Seen]):
         return False
 
     def operation(self, verb: str, key: SwitchKey, value: object = None) -> Operation:
-        return Operation("imaginary", f"{verb} {key}", frozenset({key}), (verb, key, value))
+        return Operation("fake", f"{verb} {key}", frozenset({key}), (verb, key, value))
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for stage in plan.stages:
-            self.machine.answer()
+            self.backend.check_online()
             for operation in stage.operations:
                 _, key, value = operation.payload
-                if isinstance(value, Tunnel) and str(key) in self.machine.foreign:
+                if isinstance(value, Tunnel) and str(key) in self.backend.foreign:
                     raise OperationRefused({operation: "the name is taken"})
             for operation in stage.operations:
-                self.carry_out(*operation.payload)
+                self.execute(*operation.payload)
             checkpoint(stage)
 
-    def carry_out(self, verb: str, key: SwitchKey, value) -> None:
-        machine = self.machine
+    def execute(self, verb: str, key: SwitchKey, value) -> None:
+        backend = self.backend
         match verb:
             case "put":
-                machine.things[key] = value
-                machine.versions.pop(("broken", getattr(key, "port", None)), None)
+                backend.values[key] = value
+                backend.versions.pop(("broken", getattr(key, "port", None)), None)
                 if isinstance(key, NetworkKey):
-                    taken = set(machine.numbers.values())
+                    taken = set(backend.vlans.values())
                     free = next(n for n in count(1) if n not in taken)
-                    machine.numbers.setdefault(key, free)
-                machine.touch(key)
+                    backend.vlans.setdefault(key, free)
+                backend.touch(key)
             case "drop":
-                machine.things.pop(key, None)
-                machine.versions.pop(key, None)
+                backend.values.pop(key, None)
+                backend.versions.pop(key, None)
                 if isinstance(key, NetworkKey):
-                    machine.numbers.pop(key, None)
-                machine.touch("something")
+                    backend.vlans.pop(key, None)
+                backend.touch("something")
             case "admit":
-                machine.live[key.port] = value
-                machine.touch((key, "live"))
+                backend.live[key.port] = value
+                backend.touch((key, "live"))
             case "shut":
-                machine.live.pop(key.port, None)
-                machine.versions.pop((key, "live"), None)
-                machine.touch("something")
+                backend.live.pop(key.port, None)
+                backend.versions.pop((key, "live"), None)
+                backend.touch("something")

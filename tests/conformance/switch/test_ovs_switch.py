@@ -16,7 +16,7 @@ from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.testing.conformance.switch.cross_host import SwitchTunnelsConformance
-from netfw.testing.conformance.switch.environment import Net, Picture, Stamp, SwitchTestPort
+from netfw.testing.conformance.switch.environment import Net, Stamp, StateDump, SwitchTestPort
 from netfw.testing.conformance.switch.lab_environment import SwitchLabEnvironment
 from netfw.testing.conformance.switch.suite import SwitchDriverConformance
 from netfw.testing.lab.instance import Instance, Plug
@@ -102,32 +102,30 @@ class OvsWorld(SwitchLabEnvironment):
         there = self.hosts[host]
         return Endpoint(kind, there.address.ip if self._version == 4 else there.address6.ip)
 
-    def plug_in(self, station: SwitchTestPort, instance: Instance) -> None:
-        plug = Plug(
-            bridge="br-int", device=tap(station), mac=station.mac, external_ids=ids_of(station)
-        )
+    def plug_in(self, port: SwitchTestPort, instance: Instance) -> None:
+        plug = Plug(bridge="br-int", device=tap(port), mac=port.mac, external_ids=ids_of(port))
         instance.plug(plug)
 
-    def plug_mute(self, *stations: SwitchTestPort) -> None:
+    def plug_mute(self, *ports: SwitchTestPort) -> None:
         lines: list[str] = []
-        for station in stations:
-            ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
-            device = tap(station)
+        for port in ports:
+            ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(port).items()]
+            device = tap(port)
             lines += ["--", "add-port", "br-int", device]
             lines += ["--", "set", "Interface", device, "type=internal", *ids]
-            self.plugged[station] = None
-        self.hosts[stations[0].host].ovs.vsctl(*lines[1:])
+            self.plugged[port] = None
+        self.hosts[ports[0].host].ovs.vsctl(*lines[1:])
 
-    def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
-        host, device = self.hosts[station.host], tap(station)
-        instance = host.instance(f"late{station.number}-{device}")
-        ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(station).items()]
+    def plug_unfinished(self, port: SwitchTestPort) -> Callable[[], None]:
+        host, device = self.hosts[port.host], tap(port)
+        instance = host.instance(f"late{port.number}-{device}")
+        ids = [f'external_ids:{key}="{value}"' for key, value in ids_of(port).items()]
         add = "--no-wait", "add-port", "br-int", device
         host.ovs.vsctl(*add, "--", "set", "Interface", device, *ids)
-        self.plugged[station] = instance
+        self.plugged[port] = instance
 
         def finish() -> None:
-            peer = f"peer name eth0 address {station.mac} netns {instance.name}"
+            peer = f"peer name eth0 address {port.mac} netns {instance.name}"
             host.place.ip(f"link add {device} type veth {peer}")
             # A switch that opens a device reads its flags and writes them later: what is set up
             # between is down again, for good.
@@ -138,22 +136,22 @@ class OvsWorld(SwitchLabEnvironment):
 
         return finish
 
-    def take_out(self, *stations: SwitchTestPort) -> None:
+    def take_out(self, *ports: SwitchTestPort) -> None:
         for number, host in enumerate(self.hosts):
-            here = [station for station in stations if station.host == number]
+            here = [port for port in ports if port.host == number]
             lines = [word for one in here for word in ("--", "--if-exists", "del-port", tap(one))]
             if here:
                 host.ovs.vsctl(*lines[1:])
-            for station in here:
-                if self.plugged[station] is not None:
-                    host.attempt(["ip", "link", "del", tap(station)])
+            for port in here:
+                if self.plugged[port] is not None:
+                    host.attempt(["ip", "link", "del", tap(port)])
 
     def settle(self) -> None:
         """The switch looks at its tables again for every packet that it knew."""
-        for number in {station.host for station in self.plugged}:
+        for number in {port.host for port in self.plugged}:
             self.hosts[number].ovs.appctl("revalidator/purge")
 
-    def picture(self, host: int = 0) -> Picture:
+    def dump_state(self, host: int = 0) -> StateDump:
         return {**self._flows(host), **self._rows(host)}
 
     def _flows(self, host: int) -> dict[str, Stamp]:
@@ -227,18 +225,18 @@ class OvsWorld(SwitchLabEnvironment):
             if number == host:
                 database.timeout = seconds
 
-    def impossible_claim(self) -> GrantRequest:
+    def unsupported_request(self) -> GrantRequest:
         return GrantRequest(owner="marks", marks=(RegisterRequest("a-mark", 1),))
 
 
-def tap(station: SwitchTestPort) -> str:
-    return f"tap{station.port}"[:14]
+def tap(port: SwitchTestPort) -> str:
+    return f"tap{port.id}"[:14]
 
 
-def ids_of(station: SwitchTestPort) -> dict[str, str]:
+def ids_of(port: SwitchTestPort) -> dict[str, str]:
     return {
-        "iface-id": str(station.port),
-        "attached-mac": station.mac,
+        "iface-id": str(port.id),
+        "attached-mac": port.mac,
         "iface-status": "active",
     }
 
@@ -246,9 +244,9 @@ def ids_of(station: SwitchTestPort) -> dict[str, str]:
 @contextmanager
 def ovs_world(version: int = 4) -> Iterator[OvsWorld]:
     with Lab(2, provider=["physnet1"]) as lab:
-        world = OvsWorld(lab, version)
-        yield world
-        world.clear()
+        environment = OvsWorld(lab, version)
+        yield environment
+        environment.clear()
 
 
 @pytest.mark.spec("DRV-21", "L2-11", "L2-13", "L2-15", "L2-20", "L2-25", "L2-33", "L2-40", "L2-41")
@@ -257,13 +255,13 @@ class TestOvsSwitch(SwitchDriverConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_world(cls) -> Iterator[OvsWorld]:
-        with ovs_world() as world:
-            yield world
+    def shared_environment(cls) -> Iterator[OvsWorld]:
+        with ovs_world() as environment:
+            yield environment
 
     @property
     def ovs(self):
-        return self.world.hosts[0].ovs
+        return self.environment.hosts[0].ovs
 
     def actual(self, key: SwitchKey, value: SwitchValue) -> SwitchValue | None:
         """Which host a tunnel leads to is in its record; whether it is a mesh, in its flows."""
@@ -282,7 +280,7 @@ class TestOvsSwitch(SwitchDriverConformance):
     def make_foreign(self, value: SwitchValue) -> None:
         name = self.name_of(value)
         self.ovs.vsctl("add-port", "br-phy", name, "--", "set", "Interface", name, "type=internal")
-        self.world.foreign.add(name)
+        self.environment.foreign.add(name)
 
     def name_of(self, value: SwitchValue) -> str:
         keys = {one.host: tunnel_name(key) for key, one in self.examples(9).items()}
@@ -315,6 +313,6 @@ class TestOvsSwitchOnIpv6(SwitchTunnelsConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_world(cls) -> Iterator[OvsWorld]:
-        with ovs_world(6) as world:
-            yield world
+    def shared_environment(cls) -> Iterator[OvsWorld]:
+        with ovs_world(6) as environment:
+            yield environment

@@ -28,10 +28,10 @@ class TestOvsSwitchByVeth(SwitchProviderConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_world(cls) -> Iterator[VethWorld]:
+    def shared_environment(cls) -> Iterator[VethWorld]:
         with Lab(2, provider=["physnet1"]) as lab:
-            world = VethWorld(lab)
-            yield world
-            kinds = world.hosts[0].run(["ip", "-details", "link", "show", "int-br-ex"])
+            environment = VethWorld(lab)
+            yield environment
+            kinds = environment.hosts[0].run(["ip", "-details", "link", "show", "int-br-ex"])
             assert "veth" in kinds
-            world.clear()
+            environment.clear()

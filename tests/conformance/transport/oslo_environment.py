@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.transport import Shared, Transport
+from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.fault_proxy import FaultProxy
@@ -42,17 +42,17 @@ class OsloTransports(TransportConformance):
         )
 
     @contextmanager
-    def stage(self) -> Iterator[TransportEnvironment]:
+    def make_environment(self) -> Iterator[TransportEnvironment]:
         self.prefix = f"t{secrets.token_hex(4)}"
         self.port = next(self.PORTS)
         self.relay = FaultProxy(("127.0.0.1", self.port), ("127.0.0.1", PORT))
         try:
-            with super().stage() as stage:
-                yield stage
+            with super().make_environment() as environment:
+                yield environment
         finally:
             self.relay.close()
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         return self.make(**(shared.options if shared else {}))
 
     def make_client(self) -> Transport:
@@ -61,8 +61,8 @@ class OsloTransports(TransportConformance):
     def outage(self) -> AbstractContextManager[None]:
         return self.relay.outage()
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make(transport_url=self.broker.url("a wrong password", self.port))]
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return self.broker.log()

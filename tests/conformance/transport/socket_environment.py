@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.transport import Shared, Transport
+from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.certificates import PrivateAuthority
@@ -57,15 +57,15 @@ class LocalTransports(TransportConformance):
         )
 
     @contextmanager
-    def stage(self) -> Iterator[TransportEnvironment]:
+    def make_environment(self) -> Iterator[TransportEnvironment]:
         log, self.log = logging.getLogger(self.LOGGER), Remembering()
         log.addHandler(self.log)
         self.directory = Path(tempfile.mkdtemp(prefix="netfw-"))
         try:
             self.relay = self.make_relay()
             try:
-                with super().stage() as stage:
-                    yield stage
+                with super().make_environment() as environment:
+                    yield environment
             finally:
                 self.relay.close()
         finally:
@@ -76,7 +76,7 @@ class LocalTransports(TransportConformance):
         """What is between clients and server."""
         return FaultProxy(str(self.directory / "relay"), str(self.directory / "server"))
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         return self.make(**{"listen": f"unix:{self.directory}/server", "connect": "", **over})
 
@@ -86,10 +86,10 @@ class LocalTransports(TransportConformance):
     def outage(self) -> AbstractContextManager[None]:
         return self.relay.outage()
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return ()
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         return "\n".join(self.log.lines)
 
 
@@ -107,7 +107,7 @@ class LocalTcpTransports(LocalTransports):
         path.touch(mode=0o600)
         path.write_text(f"{text}\n")
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         where = {"listen": f"tcp:127.0.0.1:{self.ports[1]}", "connect": ""}
         return self.make(**{**where, "token_file": str(self.directory / "tokens"), **over})
@@ -119,7 +119,7 @@ class LocalTcpTransports(LocalTransports):
             token_file=str(self.directory / tokens),
         )
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         return [self.make_client("wrong")]
 
 
@@ -140,7 +140,7 @@ class LocalTlsTransports(LocalTcpTransports):
             "tls_ca": str(self.authority.certificate),
         }
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         tls = self.shown(self.authority, "server", "IP:127.0.0.1")
         where = {"listen": f"tls:127.0.0.1:{self.ports[1]}", "connect": ""}
@@ -153,6 +153,6 @@ class LocalTlsTransports(LocalTcpTransports):
         """A client with these options for TLS."""
         return self.make(listen="", connect=f"tls:127.0.0.1:{self.ports[0]}", **tls)
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         nobody = {"tls_ca": str(self.authority.certificate)}
         return [self.connected(nobody), self.connected(self.shown(self.other, "agent"))]

@@ -1,4 +1,4 @@
-"""Databases for the tests of keepers."""
+"""Databases for the tests of handlers."""
 
 from __future__ import annotations
 

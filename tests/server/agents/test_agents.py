@@ -21,13 +21,13 @@ from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
 
 
 @pytest.fixture
-def plugin(backbone: ServerContext) -> Keeping:
-    return Keeping(backbone, [AgentHandler(backbone.settings)])
+def plugin(context: ServerContext) -> Keeping:
+    return Keeping(context, [AgentHandler(context.settings)])
 
 
 @pytest.fixture
-def hear(backbone: ServerContext) -> HeartbeatHandler:
-    return HeartbeatHandler(backbone)
+def hear(context: ServerContext) -> HeartbeatHandler:
+    return HeartbeatHandler(context)
 
 
 def listed(plugin: Keeping, **filters: Any) -> list[Any]:
@@ -38,7 +38,7 @@ def listed(plugin: Keeping, **filters: Any) -> list[Any]:
 @pytest.mark.spec("RPC-03")
 @pytest.mark.spec("API-06")
 def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
-    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+    context: ServerContext, plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
     one, two = sorted(listed(plugin), key=lambda each: each["host"])
@@ -48,7 +48,7 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
     assert one["configurations"] == {"devices": 3, "tunneling_ip": "192.0.2.1"}
     assert one["heartbeat_timestamp"] >= one["started_at"] > "2026"
     assert two["availability_zone"] == "z"
-    grow_old(backbone, "a", 76)
+    grow_old(context, "a", 76)
     assert [each["host"] for each in listed(plugin, alive=True)] == ["b"]
     assert [each["host"] for each in listed(plugin, alive="False")] == ["a"]
     assert listed(plugin, alive=True, host="a") == []
@@ -58,19 +58,19 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
     assert not plugin.show(ADMIN, "agent", one["id"])["alive"]
     with pytest.raises(InvalidInput, match="alive"):
         listed(plugin, alive="perhaps")
-    known = backbone.read(lambda view: agents(view, backbone.settings, host="a"))
+    known = context.read(lambda view: agents(view, context.settings, host="a"))
     assert [(each.alive, each.heartbeat_at is None) for each in known] == [(False, False)]
 
 
 @pytest.mark.spec("RPC-03")
 def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revision(
-    backbone: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+    context: ServerContext, plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
-    first, cursor = listed(plugin)[0], backbone.read(lambda view: view.journal.cursor())
+    first, cursor = listed(plugin)[0], context.read(lambda view: view.journal.cursor())
     statements: list[str] = []
     event.listen(
-        backbone.database.writing,
+        context.database.writing,
         "before_cursor_execute",
         lambda conn, cursor, statement, *rest: statements.append(statement.split()[0]),
     )
@@ -81,32 +81,32 @@ def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revisio
     assert second["revision_number"] == first["revision_number"] == 1
     hear([beat(start=True)])
     assert listed(plugin)[0]["revision_number"] == 1, "a restart is no change"
-    assert backbone.read(lambda view: view.journal.cursor()) == cursor
+    assert context.read(lambda view: view.journal.cursor()) == cursor
     hear([beat(tunneling_ip="192.0.2.2")])
     third = listed(plugin)[0]
     assert third["revision_number"] == 2
     assert third["id"] == first["id"]
-    assert backbone.read(lambda view: view.journal.cursor()).seq == cursor.seq + 1
+    assert context.read(lambda view: view.journal.cursor()).seq == cursor.seq + 1
 
 
 @pytest.mark.spec("RPC-03")
 def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
-    backbone: ServerContext,
+    context: ServerContext,
     plugin: Keeping,
     hear: HeartbeatHandler,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[str] = []
-    backbone.arrivals.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
+    context.agent_up_hooks.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
     caplog.set_level(logging.INFO)
     hear([beat()])
     hear([beat()])
     assert told == ["a True"]
-    grow_old(backbone, "a", 80)
+    grow_old(context, "a", 80)
     hear([beat()])
     hear([beat()])
     assert told == ["a True"] * 2
-    assert "is back after 80 s of silence" in caplog.text
+    assert "after 80 s of silence" in caplog.text
     hear([beat(start=True)])
     hear([beat(tunnel_types=["vxlan"])])
     assert told == ["a True"] * 4
@@ -119,15 +119,15 @@ def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
 
 @pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
 def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
-    backbone: ServerContext, hear: HeartbeatHandler
+    context: ServerContext, hear: HeartbeatHandler
 ) -> None:
     assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
-    grow_old(backbone, "a", 70)
+    grow_old(context, "a", 70)
     assert not hear([beat()]), "nobody took it for dead yet"
-    grow_old(backbone, "a", 80)
+    grow_old(context, "a", 80)
     assert hear([beat("b"), beat()])
     assert not hear([beat()]), "once is enough"
-    grow_old(backbone, "a", 80)
+    grow_old(context, "a", 80)
     assert not hear([beat(start=True)])
 
 

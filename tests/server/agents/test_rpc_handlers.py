@@ -33,7 +33,7 @@ class Agents(World):
     """What agents ask of a world."""
 
     def ask(self, request: Any) -> Any:
-        answers = AgentRpcHandlers(self.backbone, lambda: ("router", "qos"))
+        answers = AgentRpcHandlers(self.context, lambda: ("router", "qos"))
         return answers.table()[type(request)](request)
 
     def dhcp(self, network: NetworkId, *subnets: SubnetId, host: str = "h1") -> Any:
@@ -41,8 +41,8 @@ class Agents(World):
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> Agents:
-    return Agents(backbone)
+def world(context: ServerContext) -> Agents:
+    return Agents(context)
 
 
 @pytest.mark.spec("RPC-04")
@@ -102,9 +102,9 @@ def test_a_port_that_somebody_calls_that_of_dhcp_is_left_alone(world: Agents, de
 
 
 @pytest.mark.spec("RPC-04")
-def test_a_dhcp_port_needs_what_it_is_for_and_no_quota(backbone: ServerContext) -> None:
-    backbone.quotas = {"port": 0}
-    world = Agents(backbone)
+def test_a_dhcp_port_needs_what_it_is_for_and_no_quota(context: ServerContext) -> None:
+    context.quotas = {"port": 0}
+    world = Agents(context)
     network, other = world.network(), world.network()
     subnet, strange = world.subnet(network, "10.0.0.0/30"), world.subnet(other)
     assert world.dhcp(network, subnet)
@@ -175,7 +175,7 @@ def test_a_dhcp_port_derives_its_address_where_hosts_do(world: Agents) -> None:
     four = world.subnet(network)
     other = world.dhcp(network, four, host="h2")
     assert [each.subnet_id for each in other.fixed_ips] == [four, six], "as every port there"
-    with statements(world.backbone.database) as said:
+    with statements(world.context.database) as said:
         assert world.dhcp(network, four, host="h2") == other
     assert not [each for each in said if each.startswith(("INSERT", "UPDATE", "DELETE"))]
     assert len(said) <= 3, said

@@ -15,7 +15,7 @@ from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 
 
@@ -34,13 +34,13 @@ def kept(
     )
     quotas = {"network": 100, "port": 5000, "subnet": 100, "security_group": 10}
     core = build_core(database, drivers, quotas=quotas)
-    keepers = [each for each in core.keepers() if each.name != "quota"]
-    there = core.attendance
-    keepers.append(QuotaHandler(core.backbone.quotas))
+    handlers = [each for each in core.handlers() if each.name != "quota"]
+    there = core.agent_services
+    handlers.append(QuotaHandler(core.context.quotas))
     plugins = [
-        Ml2Plugin(core.backbone, keepers, [there.agents], there.answers),
-        SecurityGroupsPlugin(core.backbone),
+        Ml2Plugin(core.context, handlers, [there.agents], there.request_handlers),
+        SecurityGroupsPlugin(core.context),
     ]
-    core.backbone.start()
+    core.context.start()
     yield plugins
     database.close()

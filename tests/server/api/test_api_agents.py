@@ -15,11 +15,11 @@ from tests.server.core.agent_samples import beat, grow_old
 @pytest.fixture
 def admin(client: Client, plugins: list[HandlerPlugin]) -> Client:
     """An administrator of a cloud with two DHCP agents, one dead, and one of Open vSwitch."""
-    backbone = plugins[0].backbone
-    HeartbeatHandler(backbone)(
+    context = plugins[0].context
+    HeartbeatHandler(context)(
         [beat("a", "DHCP agent", zone="east"), beat("b", "DHCP agent", zone="west"), beat("c")]
     )
-    grow_old(backbone, "b", 100)
+    grow_old(context, "b", 100)
     return client.as_("ops/admin")
 
 

@@ -23,7 +23,7 @@ SECONDS = float(os.environ.get("NETFW_API_SECONDS", "3600" if LONG else "1"))
 def test_no_request_is_answered_by_a_fault_of_the_server_and_nothing_grows(
     plugins: list[HandlerPlugin], record_property: pytest.RecordProperty
 ) -> None:
-    plugins.append(RouterPlugin(plugins[0].backbone))
+    plugins.append(RouterPlugin(plugins[0].context))
     client = api(plugins)
     kept = [name for plugin in plugins for name in plugin.resource_names]
     seed = int(os.environ.get("NETFW_SEED") or time.time())

@@ -60,9 +60,9 @@ class VipExtension(ApiExtension):
 @pytest.fixture
 def vips(plugins: list[HandlerPlugin]) -> Client:
     """Alice, before a server that stores vips."""
-    backbone = plugins[0].backbone
-    backbone.count([VIP])
-    return api([*plugins, DocumentsPlugin(backbone, [VIP])], extensions=[VipExtension()])
+    context = plugins[0].context
+    context.add_default_quotas([VIP])
+    return api([*plugins, DocumentsPlugin(context, [VIP])], extensions=[VipExtension()])
 
 
 @pytest.mark.spec("API-06", "API-12")

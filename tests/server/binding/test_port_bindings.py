@@ -70,8 +70,8 @@ def reasons(port: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> World:
-    return World(backbone)
+def world(context: ServerContext) -> World:
+    return World(context)
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ def test_a_port_with_a_host_is_bound_in_the_answer(world: World, network: Networ
 
 @pytest.mark.spec("ML2-04")
 def test_where_no_driver_binds_all_their_reasons_can_be_read(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
-    world = World(backbone, (refusing("first"), OvsMechanismDriver(), refusing("last")))
+    world = World(context, (refusing("first"), OvsMechanismDriver(), refusing("last")))
     port = world.create(world.network(), ADMIN, binding__host_id="h9")
     assert reasons(port) == [
         "first: not mine",
@@ -133,14 +133,14 @@ def test_a_port_is_bound_anew_when_its_host_or_card_changes(
     assert (gone["binding:vif_type"], gone["binding:vif_details"]) == ("unbound", {})
 
 
-def test_a_profile_that_changes_is_looked_at_again(backbone: ServerContext) -> None:
+def test_a_profile_that_changes_is_looked_at_again(context: ServerContext) -> None:
     seen: list[dict[str, Any]] = []
 
     def look(request: BindingRequest) -> Binding:
         seen.append(request.port.binding.profile.content())
         return Bound(segment=request.segments[0].id, vif_type="x")
 
-    world = World(backbone, (Answering("looking", look),))
+    world = World(context, (Answering("looking", look),))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
     world.update(port, ADMIN, binding__profile={"slot": "1"})
     world.update(port, ADMIN, name="other")
@@ -154,11 +154,11 @@ def test_ports_that_failed_are_bound_when_their_agent_arrives(
     ports = [world.create(network, ADMIN, binding__host_id="h1") for _ in range(3)]
     other = world.create(network, ADMIN, binding__host_id="h2")
     world.host("h1")
-    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 3
+    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 3
     assert {world.show(port, ADMIN)["binding:vif_type"] for port in ports} == {"ovs"}
     assert {world.show(port, ADMIN)["revision_number"] for port in ports} == {2}
-    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 0
-    assert world.backbone.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h2")) == 0
+    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 0
+    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h2")) == 0
     assert world.show(other, ADMIN)["revision_number"] == 1
 
 
@@ -201,10 +201,10 @@ def test_on_a_userspace_datapath_a_port_is_bound_by_a_socket(
 
 
 def test_a_leg_of_a_distributed_router_is_on_all_hosts(world: World, network: NetworkId) -> None:
-    leg = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
-    port = world.create(network, ADMIN, **leg)
+    interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
+    port = world.create(network, ADMIN, **interface)
     assert (port["binding:vif_type"], port["binding:host_id"]) == ("distributed", "")
-    plain = world.update(world.create(network), ADMIN, **leg)
+    plain = world.update(world.create(network), ADMIN, **interface)
     assert plain["binding:vif_type"] == "distributed"
 
 
@@ -225,9 +225,9 @@ def handing_down(name: str = "fabric", physical: str = "phys") -> Answering:
 
 @pytest.mark.spec("ML2-04")
 def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
-    world = World(backbone, (handing_down(), OvsMechanismDriver()))
+    world = World(context, (handing_down(), OvsMechanismDriver()))
     network = world.network()
     world.host("h1", bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
     one, two = (world.create(network, ADMIN, binding__host_id="h1") for _ in range(2))
@@ -246,21 +246,21 @@ def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
     assert number == below.provider  # the number was given back
 
 
-def test_a_segment_that_nobody_took_below_is_given_back(backbone: ServerContext) -> None:
-    world = World(backbone, (handing_down(), refusing("lower"), binding("plain")))
+def test_a_segment_that_nobody_took_below_is_given_back(context: ServerContext) -> None:
+    world = World(context, (handing_down(), refusing("lower"), binding("plain")))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "plain"
     assert [level["driver"] for level in world.levels(port)] == ["fabric", "plain"]
-    world = World(backbone, (handing_down(), refusing("lower")))
+    world = World(context, (handing_down(), refusing("lower")))
     network = world.network()
     port = world.create(network, ADMIN, binding__host_id="h1")
     assert reasons(port) == ["lower (level 1): not mine", "lower: not mine"]
-    segments = backbone.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+    segments = context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
     assert len(segments) == 1
 
 
-def test_what_cannot_be_had_below_is_a_reason(backbone: ServerContext) -> None:
-    world = World(backbone, (handing_down(physical="unknown"),))
+def test_what_cannot_be_had_below_is_a_reason(context: ServerContext) -> None:
+    world = World(context, (handing_down(physical="unknown"),))
     (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
     assert reason.startswith("fabric: its segment cannot be had: ")
 
@@ -270,8 +270,8 @@ def test_what_cannot_be_had_below_is_a_reason(backbone: ServerContext) -> None:
 
 def request(world: World, network: NetworkId) -> BindingRequest:
     port = world.value(world.create(network, ADMIN))
-    segments = world.backbone.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
-    value, _ = world.backbone.read(lambda view: view.resources.network(network))
+    segments = world.context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+    value, _ = world.context.read(lambda view: view.resources.network(network))
     return BindingRequest(
         port=port, host="h1", network=value, segments=cast("tuple[Segment, ...]", segments)
     )
@@ -314,24 +314,24 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
     ids=", ".join,
 )
 def test_a_binding_that_cannot_be_is_a_refusal(
-    backbone: ServerContext, answer: Mapping[str, Any]
+    context: ServerContext, answer: Mapping[str, Any]
 ) -> None:
     def rubbish(request: BindingRequest) -> Binding:
         return Bound(**{"segment": request.segments[0].id, **answer})
 
-    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    world = World(context, drivers=(Answering("rubbish", rubbish),))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
     (said,) = reasons(port)
     assert said.startswith("rubbish: it answered with ")
 
 
-def test_who_wants_no_segment_below_refuses(backbone: ServerContext) -> None:
+def test_who_wants_no_segment_below_refuses(context: ServerContext) -> None:
     def rubbish(request: BindingRequest) -> Binding:
         return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
 
-    world = World(backbone, drivers=(Answering("rubbish", rubbish),))
+    world = World(context, drivers=(Answering("rubbish", rubbish),))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
-    assert reasons(port) == ["rubbish: it answered with a wish that is no segment"]
+    assert reasons(port) == ["rubbish: it answered with a request that is no segment"]
 
 
 def test_levels_have_an_end(world: World, network: NetworkId) -> None:
@@ -356,10 +356,10 @@ def test_levels_have_an_end(world: World, network: NetworkId) -> None:
 @pytest.mark.spec("API-06")
 def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -> None:
     world.host("h1")
-    keeper = PortBindingHandler()
+    handler = PortBindingHandler()
     port = world.create(network, ADMIN, binding__host_id="h1", binding__profile={"a": "b"})
     find = Query(filters={"port_id": (port["id"],)})
-    (shown,) = world.backbone.read(lambda view: keeper.find(view, ADMIN, find))
+    (shown,) = world.context.read(lambda view: handler.find(view, ADMIN, find))
     assert shown == {
         "port_id": port["id"],
         "project_id": "admin",
@@ -370,14 +370,14 @@ def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -
         "profile": {"a": "b"},
         "status": "ACTIVE",
     }
-    one = world.backbone.read(lambda view: keeper.show(view, ADMIN, f"{port['id']}/h1"))
+    one = world.context.read(lambda view: handler.show(view, ADMIN, f"{port['id']}/h1"))
     assert one == shown
     for missing in (f"{port['id']}/h2", f"{uuid4()}/h1", "no/h1"):
         with pytest.raises(NotFound):
-            world.backbone.read(lambda view, id=missing: keeper.show(view, ADMIN, id))
+            world.context.read(lambda view, id=missing: handler.show(view, ADMIN, id))
     free = Query(filters={"port_id": (world.create(network)["id"],)})
-    assert world.backbone.read(lambda view: keeper.find(view, ADMIN, free)) == ()
+    assert world.context.read(lambda view: handler.find(view, ADMIN, free)) == ()
     with pytest.raises(NotSupported, match="a port has one binding"):
-        world.backbone.run(ADMIN, lambda unit: keeper.create(unit, [{"host": "h2"}]))
+        world.context.run(ADMIN, lambda unit: handler.create(unit, [{"host": "h2"}]))
     with pytest.raises(NotSupported):
-        world.backbone.run(ADMIN, lambda unit: keeper.act(unit, "x", "activate", {}))
+        world.context.run(ADMIN, lambda unit: handler.act(unit, "x", "activate", {}))

@@ -1,4 +1,4 @@
-"""Agents that report, and plugins of a few keepers."""
+"""Agents that report, and plugins of a few handlers."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def beat(
     return Heartbeat(agent=agent, counts=counts, start=start)
 
 
-def grow_old(backbone: ServerContext, host: str, seconds: int) -> None:
+def grow_old(context: ServerContext, host: str, seconds: int) -> None:
     """Have the agents of *host* be silent for so long."""
-    with backbone.database.writing.begin() as connection:
+    with context.database.writing.begin() as connection:
         connection.execute(
             text(
                 "UPDATE heartbeats SET at = at - :ms WHERE agent_id IN "

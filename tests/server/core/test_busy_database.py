@@ -18,9 +18,9 @@ CLIENTS = 16
 
 @pytest.mark.spec("API-13")
 def test_while_another_process_writes_most_wait_the_others_are_refused_and_reading_goes_on(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
-    database = backbone.database
+    database = context.database
     other = sqlite3.connect(database.writing.url.database or "", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     refused: list[float] = []

@@ -21,8 +21,8 @@ MEMBER = RequestContext(project_id="p")
 
 
 @pytest.fixture
-def plugin(backbone: ServerContext) -> Keeping:
-    return Keeping(backbone, [QuotaHandler(LIMITS), ZoneHandler(backbone.settings)])
+def plugin(context: ServerContext) -> Keeping:
+    return Keeping(context, [QuotaHandler(LIMITS), ZoneHandler(context.settings)])
 
 
 @pytest.mark.spec("API-06")
@@ -47,11 +47,11 @@ def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) 
 
 
 @pytest.mark.spec("API-06")
-def test_limits_hold_and_what_is_used_can_be_seen(backbone: ServerContext, plugin: Keeping) -> None:
+def test_limits_hold_and_what_is_used_can_be_seen(context: ServerContext, plugin: Keeping) -> None:
     plugin.update(ADMIN, "quota", "p", {"network": 2})
 
     def use(count: int) -> None:
-        backbone.database.transaction(lambda tx: tx.quotas.use("p", "network", count, 100))
+        context.database.transaction(lambda tx: tx.quotas.use("p", "network", count, 100))
 
     use(2)
     with pytest.raises(Exhausted, match="2 of 2 network"):
@@ -85,15 +85,15 @@ def test_options_name_the_limits() -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_zones_are_where_agents_say_they_are(backbone: ServerContext, plugin: Keeping) -> None:
-    hear = HeartbeatHandler(backbone)
+def test_zones_are_where_agents_say_they_are(context: ServerContext, plugin: Keeping) -> None:
+    hear = HeartbeatHandler(context)
     hear([
         beat("a", "DHCP agent", zone="east"),
         beat("b", "DHCP agent", zone="west"),
         beat("a", "L3 agent", zone="east"),
         beat("c", zone="south"),
     ])  # fmt: skip
-    grow_old(backbone, "b", 80)
+    grow_old(context, "b", 80)
     found = plugin.find(MEMBER, "availability_zone", Query())
     assert found == (
         {"name": "east", "resource": "network", "state": "available"},

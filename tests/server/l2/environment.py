@@ -1,4 +1,4 @@
-"""A network with subnets and hosts, and a keeper of ports over it."""
+"""A network with subnets and hosts, and a handler of ports over it."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class PortsPlugin(HandlerPlugin):
 
 @define
 class World:
-    """A backbone whose ports have a keeper, and what tests need beside ports."""
+    """A context whose ports have a handler, and what tests need beside ports."""
 
-    backbone: ServerContext
+    context: ServerContext
     drivers: Sequence[MechanismDriver] = field(factory=lambda: (OvsMechanismDriver(),))
     extensions: Sequence[Any] = ()
     plugin: PortsPlugin = field(init=False)
-    keeper: PortHandler = field(init=False)
+    handler: PortHandler = field(init=False)
     binder: PortBinder = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -71,11 +71,11 @@ class World:
             configured(VxlanTypeDriver, vni_ranges=["1:1000"]),
             configured(VlanTypeDriver, network_vlan_ranges=["phys:100:200"]),
         )
-        numbered = TypeDrivers(types, self.backbone.settings)
-        self.backbone.database.transaction(numbered.define)
+        numbered = TypeDrivers(types, self.context.settings)
+        self.context.database.transaction(numbered.define)
         self.binder = PortBinder(Mechanisms(self.drivers), numbered)
-        self.keeper = PortHandler(self.binder, ExtensionDrivers(self.extensions))
-        self.plugin = PortsPlugin(self.backbone, (self.keeper,))
+        self.handler = PortHandler(self.binder, ExtensionDrivers(self.extensions))
+        self.plugin = PortsPlugin(self.context, (self.handler,))
 
     # What ports need.
 
@@ -85,7 +85,7 @@ class World:
         id = NetworkId(uuid4())
         made = Network(**{"id": id, "project_id": "p", "segments": segments, **other})
         rows = [Segment(id=SegmentId(uuid4()), network_id=id, provider=each) for each in segments]
-        self.backbone.database.transaction(
+        self.context.database.transaction(
             lambda tx: (tx.resources.insert(made), tx.resources.insert(*rows))
         )
         return id
@@ -104,7 +104,7 @@ class World:
             **other,
         }
         made = Subnet(**given)
-        self.backbone.database.transaction(
+        self.context.database.transaction(
             lambda tx: (tx.resources.insert(made), tx.addresses.define(made))
         )
         return made.id
@@ -123,24 +123,24 @@ class World:
         def work(tx: Transaction) -> None:
             tx.resources.insert(agent)
             if alive:
-                tx.heartbeats.heard(agent.id)
+                tx.heartbeats.record(agent.id)
 
-        self.backbone.database.transaction(work)
+        self.context.database.transaction(work)
         return agent.id
 
     def router(self) -> Router:
         """A router of project p."""
         made = Router(id=RouterId(uuid4()), project_id="p")
-        self.backbone.database.transaction(lambda tx: tx.resources.insert(made))
+        self.context.database.transaction(lambda tx: tx.resources.insert(made))
         return made
 
     def group(self, project: str = "p") -> str:
         """The default group of a project."""
-        return str(self.backbone.run(ADMIN, lambda unit: default_group(unit, project)))
+        return str(self.context.run(ADMIN, lambda unit: default_group(unit, project)))
 
     def used(self, project: str = "p") -> int:
         """How many ports are counted for a project."""
-        usage = self.backbone.read(lambda view: view.quotas.of_project(project))
+        usage = self.context.read(lambda view: view.quotas.of_project(project))
         return usage["port"].used if "port" in usage else 0
 
     # What is done with ports.
@@ -168,17 +168,17 @@ class World:
 
     def levels(self, port: Any) -> Any:
         """Who bound a port to which segment, level by level."""
-        row = self.backbone.read(lambda view: view.resources.get(Kind.PORT, UUID(port["id"])))
+        row = self.context.read(lambda view: view.resources.get(Kind.PORT, UUID(port["id"])))
         return row.extra.get(LEVELS, [])
 
     def segment(self, id: SegmentId) -> Any:
         """A segment, if there is one."""
-        rows = self.backbone.read(lambda view: view.resources.present([Ref(Kind.SEGMENT, id)]))
+        rows = self.context.read(lambda view: view.resources.present([Ref(Kind.SEGMENT, id)]))
         return rows[0].resource() if rows else None
 
     def value(self, port: Any) -> Port:
         """The port as agents see it."""
-        rows = self.backbone.read(
+        rows = self.context.read(
             lambda view: view.resources.get(Kind.PORT, UUID(port["id"])).resource()
         )
         return cast(Port, rows)

@@ -27,7 +27,7 @@ from netfw.server.core.settings import Settings
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Database
 from netfw.server.l3.routers import RouterPlugin
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.core.core_client import (
     ADMIN,
@@ -259,7 +259,7 @@ def test_sharing_is_not_withdrawn_from_those_who_use_it(calls: Calls) -> None:
 
 def test_an_external_network_stays_so_while_routers_or_floating_ips_use_it(calls: Calls) -> None:
     network = calls.network(ADMIN, router__external=True, is_default=True)
-    id, run = NetworkId(UUID(network["id"])), calls.plugin.backbone.run
+    id, run = NetworkId(UUID(network["id"])), calls.plugin.context.run
     router = Router(id=RouterId(uuid4()), gateway=ExternalGateway(network_id=id))
     run(ADMIN, lambda unit: unit.insert(router))
     with pytest.raises(Conflict, match="1 routers use it"):
@@ -299,7 +299,7 @@ def test_what_no_driver_or_agent_offers_is_refused(calls: Calls) -> None:
 
 @pytest.mark.spec("API-06")
 def test_floating_ips_that_nobody_uses_go_with_their_network(calls: Calls) -> None:
-    routers = RouterPlugin(calls.plugin.backbone)
+    routers = RouterPlugin(calls.plugin.context)
     outside = calls.network(ADMIN, router__external=True)
     calls.subnet(outside, "192.0.2.0/24", ADMIN)
     inside = calls.network()

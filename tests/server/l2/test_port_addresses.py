@@ -27,8 +27,8 @@ STATEFUL = {"ipv6_ra_mode": Ipv6Mode.STATEFUL, "ipv6_address_mode": Ipv6Mode.STA
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> World:
-    return World(backbone)
+def world(context: ServerContext) -> World:
+    return World(context)
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ def test_where_hosts_derive_addresses_no_other_can_be_named(
         assert addresses(port) == [own]
         world.delete(port)
     router = {"device_owner": "network:router_interface", "device_id": "r"}
-    leg = world.create(network, ADMIN, fixed_ips=by_address("2001:db8::1"), **router)
-    assert addresses(leg) == ["2001:db8::1"]
+    interface = world.create(network, ADMIN, fixed_ips=by_address("2001:db8::1"), **router)
+    assert addresses(interface) == ["2001:db8::1"]
 
 
 def test_a_derived_address_comes_with_those_that_are_named(
@@ -239,9 +239,9 @@ class FromTheEnd(InternalIpamDriver):
         raise Conflict("none is left")
 
 
-def test_what_was_taken_ahead_and_not_wanted_goes_back(backbone: ServerContext) -> None:
-    backbone.ipam = FromTheEnd()
-    world = World(backbone)
+def test_what_was_taken_ahead_and_not_wanted_goes_back(context: ServerContext) -> None:
+    context.ipam = FromTheEnd()
+    world = World(context)
     network = world.network()
     world.subnet(network, "10.0.0.0/28")
     made = world.bulk([{"network_id": str(network)}] * 4)
@@ -251,7 +251,7 @@ def test_what_was_taken_ahead_and_not_wanted_goes_back(backbone: ServerContext) 
         "10.0.0.13",
         "10.0.0.12",
     ]
-    backbone.ipam = InternalIpamDriver()
+    context.ipam = InternalIpamDriver()
     rest = world.bulk([{"network_id": str(network)}] * 9)
     assert {addresses(port)[0] for port in rest} == {f"10.0.0.{n}" for n in range(3, 12)}
 

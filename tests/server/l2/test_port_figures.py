@@ -15,8 +15,8 @@ from tests.server.l2.environment import ADMIN, MEMBER, World
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> World:
-    return World(backbone)
+def world(context: ServerContext) -> World:
+    return World(context)
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def statements(world: World) -> Iterator[list[str]]:
         if not statement.startswith("BEGIN"):
             said.append(statement)
 
-    engines = (world.backbone.database.writing, world.backbone.database.reading)
+    engines = (world.context.database.writing, world.context.database.reading)
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     yield said
@@ -78,7 +78,7 @@ def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(world: W
     def note(_: Any, __: Any, statement: str, values: Any, ___: Any, many: bool) -> None:
         asked.append((statement, values[0] if many else values))
 
-    writing = world.backbone.database.writing
+    writing = world.context.database.writing
     event.listen(writing, "before_cursor_execute", note)
     port = world.create(network, ADMIN, binding__host_id="h1", mac_address="fa:16:3e:00:00:01")
     world.update(port, ADMIN, fixed_ips=[{"ip_address": "10.0.0.99"}], binding__host_id="")

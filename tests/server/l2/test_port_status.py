@@ -29,8 +29,8 @@ from tests.server.l2.environment import ADMIN, World
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> World:
-    made = World(backbone)
+def world(context: ServerContext) -> World:
+    made = World(context)
     for host in ("h1", "h2"):
         made.host(host)
     return made
@@ -38,7 +38,7 @@ def world(backbone: ServerContext) -> World:
 
 @pytest.fixture
 def statuses(world: World) -> PortStatuses:
-    return PortStatuses(world.backbone)
+    return PortStatuses(world.context)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusRep
 def known(world: World, port: Any) -> Any:
     """What was reported of a port, as far as it is kept."""
     ref = Ref(Kind.PORT, UUID(port["id"]))
-    return world.backbone.database.transaction(lambda tx: tx.statuses.of([ref]))
+    return world.context.database.transaction(lambda tx: tx.statuses.of([ref]))
 
 
 def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = True) -> None:
@@ -74,9 +74,9 @@ def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = Tru
         tx.resources.insert(agent)
         tx.assignments.add(Assignment(Service.DHCP, host, Ref(Kind.NETWORK, network)))
         if alive:
-            tx.heartbeats.heard(agent.id)
+            tx.heartbeats.record(agent.id)
 
-    world.backbone.database.transaction(work)
+    world.context.database.transaction(work)
 
 
 @contextmanager
@@ -87,9 +87,9 @@ def counted(world: World) -> Iterator[list[str]]:
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
         said.append(statement)
 
-    event.listen(world.backbone.database.writing, "before_cursor_execute", note)
+    event.listen(world.context.database.writing, "before_cursor_execute", note)
     yield said
-    event.remove(world.backbone.database.writing, "before_cursor_execute", note)
+    event.remove(world.context.database.writing, "before_cursor_execute", note)
 
 
 @pytest.mark.spec("ML2-07")
@@ -98,11 +98,11 @@ def test_a_port_is_active_when_its_host_says_so_and_keeps_its_revision(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     port = world.create(network, ADMIN, binding__host_id="h1")
-    cursor = world.backbone.read(lambda view: view.journal.cursor())
+    cursor = world.context.read(lambda view: view.journal.cursor())
     statuses([report(port)])
     assert world.show(port, ADMIN) == {**port, "status": "ACTIVE"}
     assert world.value(port).status is Status.ACTIVE
-    assert world.backbone.read(lambda view: view.journal.cursor()) == cursor
+    assert world.context.read(lambda view: view.journal.cursor()) == cursor
     statuses([report(port, Status.DOWN, reason="unplugged")])
     assert world.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, Status.ERROR)])
@@ -151,7 +151,7 @@ def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
     assert moved["status"] == "DOWN"
     back = world.update(port, ADMIN, binding__host_id="h1")
     assert back["status"] == "DOWN"
-    world.backbone.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
+    world.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
     assert world.show(port, ADMIN)["status"] == "DOWN"  # what h1 said before is forgotten
 
 
@@ -216,7 +216,7 @@ def test_a_port_waits_for_whoever_else_must_agree(
     statuses([report(port)])
     assert world.show(port, ADMIN)["status"] == "DOWN"
     closed = False
-    world.backbone.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
+    world.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
 
 
@@ -264,8 +264,8 @@ def test_a_deleted_port_leaves_no_reports(
 def test_a_leg_on_all_hosts_is_active_where_any_says_so(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    leg = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
-    port = world.create(network, ADMIN, **leg)
+    interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
+    port = world.create(network, ADMIN, **interface)
     statuses([report(port, Status.DOWN, host="h1")])
     assert world.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, host="h2")])
@@ -282,7 +282,7 @@ def test_who_read_a_port_before_its_status_changed_does_not_undo_it(
     def rename(tx: Transaction) -> None:
         tx.resources.update(read, evolve(read, name="other"))
 
-    hasty = Database(str(world.backbone.database.writing.url), attempts=1)
+    hasty = Database(str(world.context.database.writing.url), attempts=1)
     try:
         with pytest.raises(Conflict, match="was changed or deleted meanwhile"):
             hasty.transaction(rename)

@@ -36,8 +36,8 @@ RESERVED_OWNERS = (
 
 
 @pytest.fixture
-def world(backbone: ServerContext) -> World:
-    return World(backbone)
+def world(context: ServerContext) -> World:
+    return World(context)
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def test_a_mac_is_unique_on_its_network_and_only_there(world: World, network: Ne
 
 
 def test_made_macs_begin_with_four_octets_where_the_operator_says_four(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
-    backbone.settings = evolve(backbone.settings, base_mac="fa:16:3e:4f:00:00")
-    world = World(backbone)
+    context.settings = evolve(context.settings, base_mac="fa:16:3e:4f:00:00")
+    world = World(context)
     ports = world.bulk([{"network_id": str(world.network())}] * 20)
     assert all(port["mac_address"].startswith("fa:16:3e:4f:") for port in ports)
 
@@ -160,8 +160,8 @@ def test_ports_of_the_network_itself_are_in_no_group(world: World, network: Netw
     assert (port["security_groups"], port["port_security_enabled"]) == ([], False)
 
 
-def test_a_port_inherits_from_its_network_whether_it_is_filtered(backbone: ServerContext) -> None:
-    world = World(backbone, extensions=(PortSecurityDriver(),))
+def test_a_port_inherits_from_its_network_whether_it_is_filtered(context: ServerContext) -> None:
+    world = World(context, extensions=(PortSecurityDriver(),))
     unfiltered, filtered = world.network(port_security=False), world.network()
     port = world.create(unfiltered)
     assert (port["port_security_enabled"], port["security_groups"]) == (False, [])
@@ -298,9 +298,9 @@ def test_a_change_meant_for_another_revision_is_refused(world: World, network: N
         world.plugin.delete(MEMBER, "port", port["id"], 1)
 
 
-def test_a_quota_counts_ports_made_and_deleted(backbone: ServerContext) -> None:
-    backbone.quotas = {"port": 3}
-    world = World(backbone)
+def test_a_quota_counts_ports_made_and_deleted(context: ServerContext) -> None:
+    context.quotas = {"port": 3}
+    world = World(context)
     network = world.network()
     world.subnet(network)
     ports = world.bulk([{"network_id": str(network)}] * 2)
@@ -354,10 +354,10 @@ def test_nobody_but_administrators_calls_a_port_one_of_a_router(
         world.update(port, device_owner=owner, device_id="")
     with pytest.raises(Forbidden):
         world.bulk([{"network_id": str(network), "device_owner": each} for each in ("", owner)])
-    leg = world.create(network, ADMIN, device_owner=owner, device_id="x", project_id="p")
+    interface = world.create(network, ADMIN, device_owner=owner, device_id="x", project_id="p")
     with pytest.raises((Conflict, Forbidden)):
-        world.update(leg, device_id=router)
-    same = world.update(leg, device_owner=owner, device_id="x", name="n")
+        world.update(interface, device_id=router)
+    same = world.update(interface, device_owner=owner, device_id="x", name="n")
     assert same["name"] == "n"
 
 
@@ -371,7 +371,7 @@ def test_a_port_of_a_router_goes_with_it(world: World, network: NetworkId, owner
     with pytest.raises(Conflict, match="device_id of port"):
         world.update(port, MEMBER, device_id="")
     assert world.update(port, MEMBER, name="x")["name"] == "x"
-    world.backbone.run(ADMIN, lambda unit: world.keeper.discard(unit, world.value(port)))
+    world.context.run(ADMIN, lambda unit: world.handler.discard(unit, world.value(port)))
     assert world.used("admin") == 0
     orphan = world.create(network, ADMIN, device_owner=owner, device_id=str(uuid4()))
     world.delete(orphan, ADMIN)

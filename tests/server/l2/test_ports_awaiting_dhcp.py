@@ -62,8 +62,8 @@ def cloud(database: Database) -> Waiting:
 
 
 def die(cloud: Waiting) -> None:
-    grow_old(cloud.backbone, "d1", 80)
-    cloud.rescheduling.mend()
+    grow_old(cloud.context, "d1", 80)
+    cloud.rescheduling.reconcile()
 
 
 def go(cloud: Waiting) -> None:
@@ -181,7 +181,7 @@ def test_whoever_serves_next_has_the_port_of_whoever_served_before(
         "network": NetworkId(UUID(network["id"])),
         "subnets": frozenset({SubnetId(UUID(subnet["id"]))}),
     }
-    answers = AgentRpcHandlers(cloud.backbone)
+    answers = AgentRpcHandlers(cloud.context)
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="d1", **asked))
     cloud.agents(DHCP, "d2")
     end(cloud)
@@ -200,6 +200,6 @@ def test_mending_what_is_whole_costs_few_statements(cloud: Waiting) -> None:
     networks = [cloud.network() for _ in range(20)]
     port = cloud.wired(networks[0])
     with statements(cloud.database) as said:
-        assert cloud.rescheduling.mend() == 0
+        assert cloud.rescheduling.reconcile() == 0
     assert len(said) <= 25, said
     assert cloud.status(port) == "DOWN"

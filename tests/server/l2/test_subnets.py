@@ -280,8 +280,8 @@ def test_hosts_derive_addresses_when_such_a_subnet_comes_and_lose_them_when_it_g
     network = calls.network()
     calls.subnet(network, "10.0.0.0/24")
     port = calls.make("port", network_id=network["id"], mac_address="fa:16:3e:00:00:01")
-    leg = {"device_owner": "network:router_interface", "device_id": "r"}
-    router = calls.make("port", ADMIN, network_id=network["id"], **leg)
+    interface = {"device_owner": "network:router_interface", "device_id": "r"}
+    router = calls.make("port", ADMIN, network_id=network["id"], **interface)
     six = calls.subnet(network, "fd00::/64", **SLAAC)
     addresses = [each["ip_address"] for each in calls.show("port", port["id"])["fixed_ips"]]
     assert sorted(addresses) == ["10.0.0.2", "fd00::f816:3eff:fe00:1"]

@@ -30,7 +30,7 @@ from netfw_drivers.extension_drivers.dns import DnsDriver
 from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
 from netfw_drivers.extension_drivers.qos import QosDriver
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.core.core_client import ADMIN, ALICE, Calls, core_plugin, statements, type_drivers
 
@@ -127,11 +127,11 @@ def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) 
         extensions=(Painter(told),),
     )
     core = build_core(database, drivers, core_settings())
-    guard = Guard(core.backbone, ())
+    guard = Guard(core.context, ())
     guard.told = told
     core.add_service_plugins([guard])
-    calls = Calls(Ml2Plugin(core.backbone, core.keepers()))
-    core.backbone.start()
+    calls = Calls(Ml2Plugin(core.context, core.handlers()))
+    core.context.start()
     network = calls.network()
     assert told[:4] == ["shape", "keep", "segment", "check network"]
     assert told[-1] == "service"
@@ -258,5 +258,5 @@ class Elsewhere(InternalIpamDriver):
 def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(
     database: Database,
 ) -> None:
-    with pytest.raises(ConfigError, match="elsewhere keeps its books outside"):
+    with pytest.raises(ConfigError, match="elsewhere keeps its state outside"):
         build_core(database, Drivers(ipam=Elsewhere(), types=type_drivers()))

@@ -97,18 +97,18 @@ class Scene:
 
     def __init__(
         self,
-        backbone: ServerContext,
+        context: ServerContext,
         *drivers: MechanismDriver,
         notifiers: Sequence[Notifier] = (),
         delivered: Delivered = lambda unit, ports: None,
         pace: DeliveryConfig = QUICK,
     ) -> None:
-        self.backbone = backbone
+        self.context = context
         targets = [DriverTarget(each) for each in drivers if each.delivers]
         targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
-        self.delivery = OutboxWorkers(backbone, targets, delivered, pace)
+        self.delivery = OutboxWorkers(context, targets, delivered, pace)
         self.outbox = OutboxRecorder(drivers, notifiers, self.delivery.wake)
-        backbone.watchers.append(self.outbox.watch)
+        context.precommit_hooks.append(self.outbox.watch)
 
     def network(self) -> NetworkId:
         new = Network(id=NetworkId(uuid4()), project_id="p")
@@ -137,8 +137,8 @@ class Scene:
 
     def waiting(self) -> int:
         """How many entries there are, refused ones included."""
-        backlogs = self.backbone.database.transaction(lambda tx: tx.outbox.backlogs())
+        backlogs = self.context.database.transaction(lambda tx: tx.outbox.backlogs())
         return sum(each.waiting + each.failed for each in backlogs.values())
 
     def _do(self, work: Callable[[UnitOfWork], Any]) -> None:
-        self.backbone.run(SERVER, work)
+        self.context.run(SERVER, work)

@@ -17,7 +17,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
-from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
+from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.outbox.samples import QUICK, Gossip, Recorder, Scene, line
 
@@ -35,9 +35,9 @@ class Trouble:
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_is_told_in_order_of_the_newest_only(backbone: ServerContext) -> None:
+def test_a_driver_is_told_in_order_of_the_newest_only(context: ServerContext) -> None:
     driver = Recorder()
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
     network = scene.network()
     port = scene.port(network)
     scene.touch(Kind.NETWORK, network)
@@ -61,12 +61,12 @@ def test_a_driver_is_told_in_order_of_the_newest_only(backbone: ServerContext) -
 
 
 @pytest.mark.spec("ML2-03")
-def test_drivers_that_deliver_nothing_cost_nothing(backbone: ServerContext) -> None:
-    scene = Scene(backbone, OvsMechanismDriver(), L2PopulationMechanismDriver())
+def test_drivers_that_deliver_nothing_cost_nothing(context: ServerContext) -> None:
+    scene = Scene(context, OvsMechanismDriver(), L2PopulationMechanismDriver())
     assert not scene.outbox.needed
     statements: list[str] = []
     event.listen(
-        backbone.database.writing,
+        context.database.writing,
         "before_cursor_execute",
         lambda conn, cursor, statement, *rest: statements.append(statement),
     )
@@ -78,14 +78,14 @@ def test_drivers_that_deliver_nothing_cost_nothing(backbone: ServerContext) -> N
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_rolls_back_is_told_to_nobody(backbone: ServerContext) -> None:
+def test_what_rolls_back_is_told_to_nobody(context: ServerContext) -> None:
     driver = Recorder()
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
 
     def refuse(unit: Any, change: Any) -> None:
         raise Conflict("no")
 
-    backbone.watchers.append(refuse)
+    context.precommit_hooks.append(refuse)
     with pytest.raises(Conflict):
         scene.network()
     scene.delivery.drain()
@@ -94,17 +94,17 @@ def test_what_rolls_back_is_told_to_nobody(backbone: ServerContext) -> None:
 
 @pytest.mark.spec("ML2-03")
 def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
     driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
     calm = Recorder("calm")
-    scene = Scene(backbone, driver, calm, pace=DeliveryConfig(first_pause=0.05, longest_pause=0.1))
+    scene = Scene(context, driver, calm, pace=DeliveryConfig(first_pause=0.4, longest_pause=0.5))
     first = scene.network()
     scene.port(first)
     scene.delivery.drain()
     assert driver.told == []
     assert len(calm.told) == 2, "others are not held up"
-    (fault,) = backbone.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert (fault.error, fault.attempts, fault.lane.name) == ("the switch is off", 1, str(first))
     other = scene.network()
     driver.does = Trouble(BackendUnavailable("still"), BackendUnavailable("still"))
@@ -115,7 +115,7 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
     by_network = [line(each) for each in driver.told if each.network and each.network.id == first]
     assert by_network == ["network None>1", "port None>1"], "in order, however often it failed"
     assert other in {each.network.id for each in driver.told if each.network}
-    assert backbone.database.transaction(lambda tx: tx.outbox.faults()) == ()
+    assert context.database.transaction(lambda tx: tx.outbox.failures()) == ()
 
 
 @pytest.mark.spec("ML2-03")
@@ -123,17 +123,17 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
     "error", [Conflict("no such VLAN"), ZeroDivisionError("oops"), SystemExit("bye")]
 )
 def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
-    backbone: ServerContext, error: BaseException
+    context: ServerContext, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
     network = scene.network()
     bad = scene.port(network)
     scene.delivery.drain()
     good = scene.port(network)
     scene.delivery.drain()
     assert [each.ref.id for each in driver.told] == [network, good]
-    (fault,) = backbone.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.ref is not None
     assert (fault.ref.id, fault.revision) == (bad, 1)
     assert str(error) in fault.error
@@ -145,23 +145,25 @@ def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_person_has_it_tried_again_or_forgotten(backbone: ServerContext) -> None:
+def test_a_person_has_it_tried_again_or_forgotten(context: ServerContext) -> None:
     driver = Recorder(does=Trouble(Conflict("no"), Conflict("no"), kind=Kind.NETWORK))
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
     scene.network()
     scene.delivery.drain()
     assert driver.told == []
-    assert backbone.database.transaction(lambda tx: tx.outbox.retry("mechanism/recorder")) == 1
+    assert context.database.transaction(lambda tx: tx.outbox.retry("mechanism/recorder")) == 1
     scene.delivery.drain()
     assert driver.lines() == ["network None>1"]
     scene.network()
-    assert backbone.database.transaction(lambda tx: tx.outbox.forget("mechanism/recorder")) == 1
+    assert (
+        context.database.transaction(lambda tx: tx.outbox.delete_driver("mechanism/recorder")) == 1
+    )
     scene.delivery.drain()
     assert len(driver.told) == 1
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_needs_what_came_later_is_delivered_after_it(backbone: ServerContext) -> None:
+def test_what_needs_what_came_later_is_delivered_after_it(context: ServerContext) -> None:
     known: set[Any] = set()
 
     def needs_the_other(change: Change) -> None:
@@ -170,7 +172,7 @@ def test_what_needs_what_came_later_is_delivered_after_it(backbone: ServerContex
         known.add(change.ref.id)
 
     driver = Recorder(does=needs_the_other)
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
     network = scene.network()
     first = scene.port(network)
     second = scene.port(network)
@@ -182,11 +184,11 @@ def test_what_needs_what_came_later_is_delivered_after_it(backbone: ServerContex
 
 @pytest.mark.spec("ML2-03")
 def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
-    backbone: ServerContext,
+    context: ServerContext,
 ) -> None:
     """A process dies after it delivered and before it wrote that down."""
     driver = Recorder()
-    scene = Scene(backbone, driver)
+    scene = Scene(context, driver)
     network = scene.network()
     dead = scene.delivery
 
@@ -200,18 +202,18 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
     with pytest.raises(Killed):
         dead.drain()
     scene.delete(Kind.NETWORK, network)
-    other = Scene(ServerContext(database=backbone.database, ipam=backbone.ipam), driver)
+    other = Scene(ServerContext(database=context.database, ipam=context.ipam), driver)
     driver.does = None
     other.delivery.drain()
     assert driver.told == [], "the lane is the dead one's until its lease is over"
-    with backbone.database.writing.begin() as connection:
+    with context.database.writing.begin() as connection:
         connection.exec_driver_sql("UPDATE outbox_lanes SET until = 1")
     other.delivery.drain()
     assert driver.lines() == ["network 1>None"]
 
 
 @pytest.mark.spec("ML2-03")
-def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: ServerContext) -> None:
+def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: ServerContext) -> None:
     guard, running, most = threading.Lock(), dict[Any, int](), [0]
 
     def slow(change: Change) -> None:
@@ -225,8 +227,8 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Serv
             running[lane] -= 1
 
     driver = Recorder(does=slow)
-    scene = Scene(backbone, driver)
-    others = ServerContext(database=backbone.database, ipam=backbone.ipam)
+    scene = Scene(context, driver)
+    others = ServerContext(database=context.database, ipam=context.ipam)
     second = Scene(others, driver)
     scene.delivery.start()
     second.delivery.start()
@@ -250,10 +252,10 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(backbone: Serv
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: ServerContext) -> None:
+def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerContext) -> None:
     released, gossip = threading.Event(), Gossip()
     driver = Recorder(does=lambda change: released.wait(60))
-    scene = Scene(backbone, driver, notifiers=[gossip])
+    scene = Scene(context, driver, notifiers=[gossip])
     scene.delivery.start()
     try:
         for _ in range(6):
@@ -272,12 +274,12 @@ def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(backbone: ServerC
 
 @pytest.mark.spec("ML2-03")
 def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
-    backbone: ServerContext, caplog: pytest.LogCaptureFixture
+    context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting, gossip = threading.Event(), Gossip()
     hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
     pace = evolve(QUICK, workers=2)
-    scene = Scene(backbone, hanging, working, notifiers=[gossip], pace=pace)
+    scene = Scene(context, hanging, working, notifiers=[gossip], pace=pace)
     scene.delivery.start()
     try:
         networks = [scene.network() for _ in range(4)]
@@ -289,7 +291,7 @@ def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
         began = time.monotonic()
         scene.delivery.close(0.2)
         assert time.monotonic() - began < 2
-        assert "a delivery to mechanism/hanging does not end" in caplog.text
+        assert "delivery to mechanism/hanging does not end" in caplog.text
         assert not hanging.told
     finally:
         waiting.set()
@@ -297,14 +299,14 @@ def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
 
 @pytest.mark.spec("ML2-03")
 @pytest.mark.spec("ML2-07")
-def test_a_port_waits_for_its_drivers(backbone: ServerContext) -> None:
+def test_a_port_waits_for_its_drivers(context: ServerContext) -> None:
     driver = Recorder(does=Trouble(BackendUnavailable("off"), kind=Kind.PORT))
     delivered: list[Any] = []
-    scene = Scene(backbone, driver, delivered=lambda unit, ports: delivered.extend(ports))
+    scene = Scene(context, driver, delivered=lambda unit, ports: delivered.extend(ports))
     port = scene.port(scene.network())
 
     def gated() -> list[Any]:
-        return list(backbone.run(SERVER, lambda unit: scene.outbox.gate(unit, [port])))
+        return list(context.run(SERVER, lambda unit: scene.outbox.gate(unit, [port])))
 
     assert gated() == [port]
     scene.delivery.drain()
@@ -314,9 +316,9 @@ def test_a_port_waits_for_its_drivers(backbone: ServerContext) -> None:
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_every_change_in_order_in_batches(backbone: ServerContext) -> None:
+def test_a_notifier_hears_of_every_change_in_order_in_batches(context: ServerContext) -> None:
     gossip = Gossip()
-    scene = Scene(backbone, notifiers=[gossip])
+    scene = Scene(context, notifiers=[gossip])
     network = scene.network()
     port = scene.port(network)
     scene.touch(Kind.PORT, port)
@@ -328,19 +330,19 @@ def test_a_notifier_hears_of_every_change_in_order_in_batches(backbone: ServerCo
 
 
 @pytest.mark.spec("API-14")
-def test_a_batch_is_kept_until_the_other_side_takes_it(backbone: ServerContext) -> None:
+def test_a_batch_is_kept_until_the_other_side_takes_it(context: ServerContext) -> None:
     def fail(changes: Any) -> None:
         if troubles:
             raise troubles.pop(0)
 
     troubles: list[Exception] = [BackendUnavailable("gone"), Conflict("will not")]
     gossip = Gossip(fail)
-    scene = Scene(backbone, notifiers=[gossip])
+    scene = Scene(context, notifiers=[gossip])
     network = scene.network()
     port = scene.port(network)
     scene.delivery.drain()
     assert gossip.batches == []
-    (fault,) = backbone.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.error == "will not", "it was tried again, and then refused for good"
     scene.touch(Kind.PORT, port)
     scene.delivery.drain()
@@ -349,14 +351,14 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(backbone: ServerContext) 
 
 @pytest.mark.spec("API-14")
 def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
-    backbone: ServerContext, caplog: pytest.LogCaptureFixture
+    context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     gossip = Gossip()
-    scene = Scene(backbone, notifiers=[gossip])
+    scene = Scene(context, notifiers=[gossip])
     port = scene.port(scene.network())
-    value = cast(Port, backbone.read(lambda view: view.resources.get(Kind.PORT, port)).resource())
+    value = cast(Port, context.read(lambda view: view.resources.get(Kind.PORT, port)).resource())
     after = evolve(value, status=Status.ACTIVE)
-    backbone.run(SERVER, lambda unit: scene.outbox.status_changed(unit, value, after))
+    context.run(SERVER, lambda unit: scene.outbox.status_changed(unit, value, after))
     scene.delivery.drain()
     assert gossip.batches == [["port None>1", "port 1>1"]]
 
@@ -367,4 +369,4 @@ def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
     scene.network()
     scene.delivery.drain()
     assert gossip.batches[1:] == [["network None>1"]]
-    assert "cannot say what concerns it" in caplog.text
+    assert "selecting its changes failed" in caplog.text

@@ -47,11 +47,11 @@ class Cloud:
             mechanisms=(OvsMechanismDriver(),),
         )
         core = build_core(database, drivers, settings(**{"failover_grace": 0.0, **options}))
-        self.database, self.backbone = database, core.backbone
-        self.calls = Calls(Ml2Plugin(core.backbone, (*core.keepers(), Routers())))
-        self.backbone.start()
-        self.hear, self.rescheduling = core.attendance.agents, core.attendance.rescheduling
-        self.statuses = core.attendance.statuses
+        self.database, self.context = database, core.context
+        self.calls = Calls(Ml2Plugin(core.context, (*core.handlers(), Routers())))
+        self.context.start()
+        self.hear, self.rescheduling = core.agent_services.agents, core.agent_services.rescheduler
+        self.statuses = core.agent_services.statuses
 
     def agents(self, kind: str, *hosts: str, **said: Any) -> None:
         """Have agents be heard of; ``host/zone``."""

@@ -70,10 +70,10 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
         "network": NetworkId(UUID(network["id"])),
         "subnets": frozenset({SubnetId(UUID(subnet["id"]))}),
     }
-    answers = AgentRpcHandlers(cloud.backbone)
+    answers = AgentRpcHandlers(cloud.context)
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="a", **asked))
-    grow_old(cloud.backbone, "a", 80)
-    assert cloud.rescheduling.mend() == 0, "there is nobody else"
+    grow_old(cloud.context, "a", 80)
+    assert cloud.rescheduling.reconcile() == 0, "there is nobody else"
     assert cloud.hosts(network["id"]) == ["a"]
     cloud.agents(DHCP, "b")
     assert cloud.hosts(network["id"]) == ["b"]
@@ -81,7 +81,7 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
     adopted = answers.ensure_dhcp_port(EnsureDhcpPort(host="b", **asked))
     assert (adopted.id, adopted.fixed_ips) == (port.id, port.fixed_ips)
     cloud.agents(DHCP, "a")
-    assert cloud.rescheduling.mend() == 0, "who serves goes on"
+    assert cloud.rescheduling.reconcile() == 0, "who serves goes on"
     assert cloud.hosts(network["id"]) == ["b"]
 
 
@@ -111,8 +111,8 @@ def test_without_failover_networks_stay(make: Make) -> None:
     cloud.agents(DHCP, "a")
     network = cloud.network()
     cloud.agents(DHCP, "b")
-    grow_old(cloud.backbone, "a", 80)
-    cloud.rescheduling.mend()
+    grow_old(cloud.context, "a", 80)
+    cloud.rescheduling.reconcile()
     assert cloud.hosts(network) == ["a"]
 
 
@@ -181,8 +181,8 @@ def test_a_plain_router_is_taken_from_a_dead_agent_only_if_the_operator_wants(
     waiting = cloud.router(leads=False)
     cloud.agents(L3, "b")
     assert cloud.hosts(ha) == ["a", "b"], "it wanted more than there were"
-    grow_old(cloud.backbone, "a", 80)
-    cloud.rescheduling.mend()
+    grow_old(cloud.context, "a", 80)
+    cloud.rescheduling.reconcile()
     assert cloud.hosts(plain) == (["b"] if wanted else ["a"])
     assert cloud.hosts(ha) == ["a", "b"]
     assert cloud.hosts(waiting) == []
@@ -240,9 +240,9 @@ def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away
     networks = [cloud.network() for _ in range(4)]
     before = [cloud.hosts(network) for network in networks]
     for host in "ab":
-        grow_old(cloud.backbone, host, 300)
+        grow_old(cloud.context, host, 300)
     cloud.agents(DHCP, "b")
-    assert cloud.rescheduling.mend() == 0, "the other one has had no chance to report"
+    assert cloud.rescheduling.reconcile() == 0, "the other one has had no chance to report"
     assert [cloud.hosts(network) for network in networks] == before
 
 
@@ -272,5 +272,5 @@ def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
         cloud.agents(DHCP, "a")
     finally:
         cloud.rescheduling.close()
-    cloud.rescheduling.mend()
+    cloud.rescheduling.reconcile()
     assert cloud.hosts(network) == ["a"]

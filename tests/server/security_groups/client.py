@@ -43,7 +43,7 @@ def rule(
     return dict(plugin.create(who, "security_group_rule", [rule_body(id, who, **said)])[0])
 
 
-def used(backbone: ServerContext, project: str, resource: str) -> int:
+def used(context: ServerContext, project: str, resource: str) -> int:
     """How many are counted."""
-    usages = backbone.read(lambda view: view.quotas.of_project(project))
+    usages = context.read(lambda view: view.quotas.of_project(project))
     return usages[resource].used if resource in usages else 0

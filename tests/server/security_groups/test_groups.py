@@ -28,11 +28,11 @@ from tests.server.security_groups.client import ADMIN, ANNA, BERT, group, rule, 
 
 
 @pytest.fixture
-def plugin(backbone: ServerContext) -> SecurityGroupsPlugin:
-    return SecurityGroupsPlugin(backbone)
+def plugin(context: ServerContext) -> SecurityGroupsPlugin:
+    return SecurityGroupsPlugin(context)
 
 
-def port(backbone: ServerContext, *groups: str, project: str = "anna") -> Port:
+def port(context: ServerContext, *groups: str, project: str = "anna") -> Port:
     """A port in *groups*."""
 
     def work(unit: UnitOfWork) -> Port:
@@ -48,7 +48,7 @@ def port(backbone: ServerContext, *groups: str, project: str = "anna") -> Port:
         )
         return made
 
-    return backbone.run(ADMIN, work)
+    return context.run(ADMIN, work)
 
 
 def groups_of(plugin: SecurityGroupsPlugin, who: RequestContext = ANNA) -> Mapping[str, Any]:
@@ -67,10 +67,10 @@ def lines(body: Mapping[str, Any]) -> set[tuple[Any, ...]]:
 @pytest.mark.spec("API-06")
 class TestTheDefaultGroup:
     def test_has_its_four_rules_and_is_made_once_by_whoever_asks_first(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
-        first = backbone.run(ANNA, lambda unit: default_group(unit, "anna"))
-        again = backbone.run(ANNA, lambda unit: default_group(unit, "anna"))
+        first = context.run(ANNA, lambda unit: default_group(unit, "anna"))
+        again = context.run(ANNA, lambda unit: default_group(unit, "anna"))
         assert first == again
         (shown,) = plugin.find(ANNA, "security_group", Query())
         assert shown["id"] == str(first)
@@ -99,12 +99,12 @@ class TestTheDefaultGroup:
         assert everybody == {"anna", "bert", "root"}
 
     def test_counts_and_no_quota_stands_against_it(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
-        backbone.quotas = {"security_group": 0, "security_group_rule": 0}
+        context.quotas = {"security_group": 0, "security_group_rule": 0}
         assert list(groups_of(plugin)) == ["default"]
-        assert used(backbone, "anna", "security_group") == 1
-        assert used(backbone, "anna", "security_group_rule") == 4
+        assert used(context, "anna", "security_group") == 1
+        assert used(context, "anna", "security_group_rule") == 4
         with pytest.raises(Exhausted, match="security_group"):
             group(plugin)
 
@@ -124,14 +124,14 @@ class TestTheDefaultGroup:
         assert (shown["name"], shown["description"]) == ("default", "d")
 
     def test_is_deleted_by_an_admin_only_and_comes_back(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         first = groups_of(plugin)["default"]["id"]
         with pytest.raises(Conflict, match="default"):
             plugin.delete(ANNA, "security_group", first)
         plugin.delete(ADMIN, "security_group", first)
-        assert used(backbone, "anna", "security_group") == 0
-        assert used(backbone, "anna", "security_group_rule") == 0
+        assert used(context, "anna", "security_group") == 0
+        assert used(context, "anna", "security_group_rule") == 0
         assert groups_of(plugin)["default"]["id"] != first
 
     def test_may_lose_and_gain_rules(self, plugin: SecurityGroupsPlugin) -> None:
@@ -169,61 +169,61 @@ class TestGroups:
             plugin.delete(BERT, "security_group", id)
 
     def test_change_their_state_only_while_no_port_is_in_them(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         id = group(plugin, stateful=False)["id"]
         assert plugin.update(ANNA, "security_group", id, {"stateful": True})["stateful"] is True
-        user = port(backbone, id)
+        user = port(context, id)
         with pytest.raises(Conflict, match=str(user.id)):
             plugin.update(ANNA, "security_group", id, {"stateful": False})
         plugin.update(ANNA, "security_group", id, {"stateful": True, "name": "still"})
 
     def test_with_state_and_without_do_not_have_the_same_port(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         with_state = [group(plugin)["id"] for _ in range(2)]
         without = group(plugin, stateful=False)["id"]
-        user = port(backbone, *with_state)
-        port(backbone, without)
+        user = port(context, *with_state)
+        port(context, without)
         with pytest.raises(Conflict, match=without):
-            port(backbone, *with_state, without)
+            port(context, *with_state, without)
         both = frozenset({*user.security_groups, SecurityGroupId(UUID(without))})
         with pytest.raises(Conflict, match=f"{user.id}.*{without}"):
-            backbone.run(ADMIN, lambda unit: unit.update(user, evolve(user, security_groups=both)))
+            context.run(ADMIN, lambda unit: unit.update(user, evolve(user, security_groups=both)))
 
     def test_are_not_made_when_their_rules_are_too_many(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
-        backbone.quotas = {"security_group_rule": 3}
+        context.quotas = {"security_group_rule": 3}
         group(plugin)
         with pytest.raises(Exhausted, match="security_group_rule"):
             group(plugin)
 
     def test_are_not_deleted_while_a_port_is_in_them(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         id = group(plugin)["id"]
-        user = port(backbone, id)
+        user = port(context, id)
         with pytest.raises(Conflict, match=f"{user.id}; take it off"):
             plugin.delete(ANNA, "security_group", id)
-        backbone.run(ADMIN, lambda unit: unit.delete(user))
+        context.run(ADMIN, lambda unit: unit.delete(user))
         plugin.delete(ANNA, "security_group", id)
         assert set(groups_of(plugin)) == {"default"}
 
     def test_take_their_rules_and_those_that_name_them_with_them(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         gone, other = group(plugin)["id"], group(plugin, name="other")["id"]
         rule(plugin, gone, remote_group_id=gone)
         naming = rule(plugin, other, remote_group_id=gone)
         changes: list[Change] = []
-        backbone.watchers.append(lambda unit, change: changes.append(change))
+        context.precommit_hooks.append(lambda unit, change: changes.append(change))
         before = plugin.show(ANNA, "security_group", other)
         plugin.delete(ANNA, "security_group", gone)
         left = plugin.show(ANNA, "security_group", other)
         assert len(cast(list[Any], left["security_group_rules"])) == 2
         assert left["revision_number"] == cast(int, before["revision_number"]) + 1
-        assert used(backbone, "anna", "security_group_rule") == 2
+        assert used(context, "anna", "security_group_rule") == 2
         deleted = {str(each.ref.id) for each in changes if each.after is None}
         assert {gone, naming["id"]} < deleted
         assert len(deleted) == 5
@@ -241,7 +241,7 @@ class TestGroups:
         assert plugin.show(ANNA, "security_group", id)["revision_number"] == 4
 
     def test_are_listed_with_their_rules_in_a_number_of_statements_that_does_not_grow(
-        self, backbone: ServerContext, plugin: SecurityGroupsPlugin
+        self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         statements: list[str] = []
         groups_of(plugin)
@@ -254,7 +254,7 @@ class TestGroups:
             return sum(statement.startswith("SELECT") for statement in statements)
 
         event.listen(
-            backbone.database.reading,
+            context.database.reading,
             "before_cursor_execute",
             lambda *arguments: statements.append(arguments[2]),
         )

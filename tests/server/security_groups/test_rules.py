@@ -21,8 +21,8 @@ NO_PORTS: dict[str, Any] = {"port_range_min": None, "port_range_max": None}
 
 
 @pytest.fixture
-def plugin(backbone: ServerContext) -> SecurityGroupsPlugin:
-    return SecurityGroupsPlugin(backbone)
+def plugin(context: ServerContext) -> SecurityGroupsPlugin:
+    return SecurityGroupsPlugin(context)
 
 
 def test_rules_are_shown_as_they_were_said(plugin: SecurityGroupsPlugin) -> None:
@@ -178,7 +178,7 @@ def test_rules_that_differ_stand_beside_each_other(
 
 
 def test_several_rules_are_made_together_or_not_at_all(
-    backbone: ServerContext, plugin: SecurityGroupsPlugin
+    context: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
     one, two = group(plugin)["id"], group(plugin)["id"]
 
@@ -192,9 +192,9 @@ def test_several_rules_are_made_together_or_not_at_all(
         make(*ports, rule_body(str(uuid4())))
     with pytest.raises(InvalidInput):
         make(*ports, rule_body(two, ethertype="IPv6", remote_ip_prefix="192.0.2.0/24"))
-    assert used(backbone, "anna", "security_group_rule") == 4
+    assert used(context, "anna", "security_group_rule") == 4
     make(*ports, rule_body(two))
-    assert used(backbone, "anna", "security_group_rule") == 105
+    assert used(context, "anna", "security_group_rule") == 105
     assert [plugin.show(ANNA, "security_group", id)["revision_number"] for id in (one, two)] == [
         2,
         2,
@@ -204,12 +204,12 @@ def test_several_rules_are_made_together_or_not_at_all(
 
 
 def test_a_further_rule_costs_the_same_in_a_large_group(
-    backbone: ServerContext, plugin: SecurityGroupsPlugin
+    context: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
     id = group(plugin)["id"]
     statements: list[str] = []
     event.listen(
-        backbone.database.writing,
+        context.database.writing,
         "before_cursor_execute",
         lambda *arguments: statements.append(arguments[2]),
     )
@@ -248,9 +248,9 @@ def test_a_group_that_is_shared_can_be_named_but_not_filled(plugin: SecurityGrou
 
 
 def test_rules_are_counted_for_their_project(
-    backbone: ServerContext, plugin: SecurityGroupsPlugin
+    context: ServerContext, plugin: SecurityGroupsPlugin
 ) -> None:
-    backbone.quotas = {"security_group_rule": 3}
+    context.quotas = {"security_group_rule": 3}
     id = group(plugin)["id"]
     made = rule(plugin, id)
     with pytest.raises(Exhausted, match="security_group_rule"):

@@ -119,7 +119,13 @@ def test_an_operation_becomes_a_request_by_device_number():
 
 
 def test_importing_the_toolbox_does_not_import_pyroute2():
-    modules = ["ip.netlink_client", "ip.monitor", "sockets.arp_nd", "netns", "ip.sysctl"]
+    modules = [
+        "ip.netlink_client",
+        "ip.multi_netns_monitor",
+        "sockets.arp_nd",
+        "netns",
+        "ip.sysctl",
+    ]
     imports = "; ".join(f"import netfw.linux.{module}" for module in modules)
     code = f"{imports}; import sys; sys.exit('pyroute2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,10 +8,10 @@ from netfw.drivers.subscription import Service
 from netfw.model.resource import ref
 from netfw.state.change_log import ChangeLog
 from netfw.state.dependencies import AgentRoot
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 
 A, B = AgentRoot(Service.L2, "a"), AgentRoot(Service.L2, "b")
-NET, QOS = ref(scene.NET), ref(scene.QOS)
+NET, QOS = ref(samples.NET), ref(samples.QOS)
 
 
 def test_a_commit_that_concerns_two_roots_is_told_once():

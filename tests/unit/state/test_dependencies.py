@@ -21,7 +21,7 @@ from netfw.state.dependencies import (
     roots,
 )
 from netfw.state.reachability import ReachabilityIndex
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.histories import key, universe
 
 
@@ -30,66 +30,66 @@ def names(resources):
 
 
 def test_a_member_of_a_remote_group_brings_nothing_with_it():
-    found = reachable((*scene.BACKGROUND, scene.WEB_HERE), scene.L2_HERE)
-    assert ref(scene.DB_THERE) in found
-    assert ref(scene.OTHER_NET) not in found
-    assert ref(scene.DB) not in found  # its rules are not this host's business
+    found = reachable((*samples.BACKGROUND, samples.WEB_HERE), samples.L2_HERE)
+    assert ref(samples.DB_THERE) in found
+    assert ref(samples.OTHER_NET) not in found
+    assert ref(samples.DB) not in found  # its rules are not this host's business
 
 
 def test_a_port_on_no_host_concerns_no_host():
-    nowhere = evolve(scene.WEB_HERE, binding=evolve(scene.WEB_HERE.binding, host=""))
-    assert reachable((nowhere, scene.NET), scene.L2_HERE) == {}
+    nowhere = evolve(samples.WEB_HERE, binding=evolve(samples.WEB_HERE.binding, host=""))
+    assert reachable((nowhere, samples.NET), samples.L2_HERE) == {}
 
 
 def test_population_shows_every_bound_port_of_the_hosts_networks():
-    world = (*scene.BACKGROUND, scene.WEB_HERE)
-    assert ref(scene.NEIGHBOUR) not in reachable(world, scene.L2_HERE)
-    assert ref(scene.NEIGHBOUR) in reachable(world, scene.POPULATED_HERE)
-    assert ref(scene.STRANGER) not in reachable(world, scene.POPULATED_HERE)
+    world = (*samples.BACKGROUND, samples.WEB_HERE)
+    assert ref(samples.NEIGHBOUR) not in reachable(world, samples.L2_HERE)
+    assert ref(samples.NEIGHBOUR) in reachable(world, samples.POPULATED_HERE)
+    assert ref(samples.OTHER_HOST_PORT) not in reachable(world, samples.POPULATED_HERE)
 
 
 def test_a_trunk_comes_with_its_parent_and_shows_its_children():
     trunk = Trunk(
-        id=scene.WEB_HERE.id,
-        port_id=scene.WEB_HERE.id,
-        sub_ports=(SubPort(port_id=scene.NEIGHBOUR.id, segmentation_id=7),),
+        id=samples.WEB_HERE.id,
+        port_id=samples.WEB_HERE.id,
+        sub_ports=(SubPort(port_id=samples.NEIGHBOUR.id, segmentation_id=7),),
     )
-    found = reachable((scene.WEB_HERE, scene.NEIGHBOUR, trunk), scene.L2_HERE)
+    found = reachable((samples.WEB_HERE, samples.NEIGHBOUR, trunk), samples.L2_HERE)
     assert {key.kind for key in found} == {Kind.PORT, Kind.TRUNK}
-    assert ref(scene.NEIGHBOUR) in found
+    assert ref(samples.NEIGHBOUR) in found
 
 
 @pytest.mark.spec("RPC-02")
 def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnets():
     leg = evolve(
-        scene.LEG,
+        samples.ROUTER_PORT,
         device_owner=DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
-        binding=scene.port(0, "").binding,
+        binding=samples.port(0, "").binding,
     )
-    world = (*scene.BACKGROUND, leg, scene.WEB_HERE)
-    for host in (scene.HERE, scene.THERE):
+    world = (*samples.BACKGROUND, leg, samples.WEB_HERE)
+    for host in (samples.HERE, samples.THERE):
         found = reachable(world, Subscription(host, {Service.L3}))
-        assert ref(scene.ROUTER) in found
-        assert {ref(scene.WEB_HERE), ref(scene.NEIGHBOUR)} <= found.keys()  # neighbours
+        assert ref(samples.ROUTER) in found
+        assert {ref(samples.WEB_HERE), ref(samples.NEIGHBOUR)} <= found.keys()  # neighbours
     assert reachable(world, Subscription("elsewhere", {Service.L3})) == {}
-    assert ref(leg) in reachable(world, scene.L2_HERE)  # the switch answers for it
+    assert ref(leg) in reachable(world, samples.L2_HERE)  # the switch answers for it
 
 
 def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
-    world = (*scene.BACKGROUND, scene.LEG, scene.WEB_HERE)
-    assert reachable(world, scene.L3_HERE) == {}
-    assert ref(scene.ROUTER) in reachable((*world, scene.ROUTER_ASSIGNMENT), scene.L3_HERE)
+    world = (*samples.BACKGROUND, samples.ROUTER_PORT, samples.WEB_HERE)
+    assert reachable(world, samples.L3_HERE) == {}
+    assert ref(samples.ROUTER) in reachable((*world, samples.ROUTER_ASSIGNMENT), samples.L3_HERE)
 
 
 def test_a_leg_whose_device_is_no_router_yet_is_a_port_like_any_other():
-    leg = evolve(scene.LEG, device_id="")
-    assert ref(leg) in reachable((leg,), scene.L2_HERE)
+    leg = evolve(samples.ROUTER_PORT, device_id="")
+    assert ref(leg) in reachable((leg,), samples.L2_HERE)
 
 
 def test_tunnel_ends_concern_every_l2_agent_and_no_other():
-    world = (scene.AGENT_THERE,)
-    assert reachable(world, scene.L2_HERE).keys() == {ref(scene.AGENT_THERE)}
-    assert reachable(world, scene.L3_HERE) == {}
+    world = (samples.AGENT_THERE,)
+    assert reachable(world, samples.L2_HERE).keys() == {ref(samples.AGENT_THERE)}
+    assert reachable(world, samples.L3_HERE) == {}
 
 
 def test_there_are_no_cycles():
@@ -134,13 +134,15 @@ def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
 
 def test_a_flip_and_what_it_leads_to_are_told():
     graph = ReachabilityIndex()
-    root, home = AgentRoot(Service.L2, "a"), ResourceRole(ref(scene.WEB_HERE), Role.HOME)
-    network = ResourceRole(ref(scene.NET), Role.SEEN)
+    root, home = AgentRoot(Service.L2, "a"), ResourceRole(ref(samples.WEB_HERE), Role.HOME)
+    network = ResourceRole(ref(samples.NET), Role.SEEN)
     assert graph.change((), [(home, network)]) == {}
     assert graph.change((), [(root, home)]) == {root: {home.ref, network.ref}}
     assert graph.change([(root, home)], ()) == {root: {home.ref, network.ref}}
 
 
 def test_an_assignment_is_its_own_key():
-    one = Assignment(Service.DHCP, "a", ref(scene.NET))
-    assert edges(one) == {(AgentRoot(Service.DHCP, "a"), ResourceRole(ref(scene.NET), Role.SERVED))}
+    one = Assignment(Service.DHCP, "a", ref(samples.NET))
+    assert edges(one) == {
+        (AgentRoot(Service.DHCP, "a"), ResourceRole(ref(samples.NET), Role.SERVED))
+    }

@@ -26,80 +26,80 @@ from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.model.subnet import Ipv6Mode
 from netfw.state.memory_source import MemorySource
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 
 
-def cursor(source, interest=scene.L2_HERE):
+def cursor(source, interest=samples.L2_HERE):
     *_, last = source.snapshot(interest)
     return last.cursor
 
 
-def up(port, host=scene.HERE, **kwargs):
+def up(port, host=samples.HERE, **kwargs):
     given = {"service": Service.L2, "status": Status.ACTIVE, **kwargs}
     return StatusReport(ref=ref(port), revision=port.revision, host=host, **given)
 
 
 def test_what_is_put_as_it_is_already_is_no_change():
-    source = MemorySource(scene.WEB_HERE)
+    source = MemorySource(samples.WEB_HERE)
     before = cursor(source)
-    source.put(scene.WEB_HERE)
-    source.remove(ref(scene.NET))
+    source.put(samples.WEB_HERE)
+    source.remove(ref(samples.NET))
     assert cursor(source) == before
 
 
 def test_a_change_gets_a_higher_revision():
-    source = MemorySource(scene.WEB_HERE)
-    first = source.resources()[ref(scene.WEB_HERE)]
-    source.put(evolve(scene.WEB_HERE, name="renamed"))
-    second = source.resources()[ref(scene.WEB_HERE)]
+    source = MemorySource(samples.WEB_HERE)
+    first = source.resources()[ref(samples.WEB_HERE)]
+    source.put(evolve(samples.WEB_HERE, name="renamed"))
+    second = source.resources()[ref(samples.WEB_HERE)]
     assert second.revision > first.revision > 0
 
 
 def test_who_numbers_revisions_himself_is_believed():
-    source = MemorySource(evolve(scene.WEB_HERE, revision=7))
-    source.put(evolve(scene.WEB_HERE, revision=9, name="renamed"))
-    assert source.resources()[ref(scene.WEB_HERE)].revision == 9
+    source = MemorySource(evolve(samples.WEB_HERE, revision=7))
+    source.put(evolve(samples.WEB_HERE, revision=9, name="renamed"))
+    assert source.resources()[ref(samples.WEB_HERE)].revision == 9
 
 
 def test_a_second_life_has_another_revision():
-    source = MemorySource(scene.WEB_HERE)
-    first = source.resources()[ref(scene.WEB_HERE)]
-    source.remove(ref(scene.WEB_HERE))
-    source.put(scene.WEB_HERE)
+    source = MemorySource(samples.WEB_HERE)
+    first = source.resources()[ref(samples.WEB_HERE)]
+    source.remove(ref(samples.WEB_HERE))
+    source.put(samples.WEB_HERE)
     source.report([up(first)])
-    assert source.status(ref(scene.WEB_HERE)) is None
+    assert source.status(ref(samples.WEB_HERE)) is None
 
 
 def test_a_heartbeat_of_an_agent_is_not_news():
-    source = MemorySource(scene.AGENT_THERE)
+    source = MemorySource(samples.AGENT_THERE)
     before = cursor(source)
-    source.put(evolve(scene.AGENT_THERE, heartbeat_at=datetime.now(UTC)))
+    source.put(evolve(samples.AGENT_THERE, heartbeat_at=datetime.now(UTC)))
     assert cursor(source) == before
 
 
 def test_put_and_remove_in_one_commit_are_seen_together():
-    source = MemorySource(scene.WEB_HERE)
+    source = MemorySource(samples.WEB_HERE)
     since = cursor(source)
-    source.commit(put=(scene.port(9, scene.HERE),), remove=(ref(scene.WEB_HERE),))
-    delta = source.changes(scene.L2_HERE, since)
-    assert [resource.id for resource in delta.put] == [scene.port(9, scene.HERE).id]
-    assert ref(scene.WEB_HERE) in delta.drop
+    source.commit(put=(samples.port(9, samples.HERE),), remove=(ref(samples.WEB_HERE),))
+    delta = source.changes(samples.L2_HERE, since)
+    assert [resource.id for resource in delta.put] == [samples.port(9, samples.HERE).id]
+    assert ref(samples.WEB_HERE) in delta.drop
 
 
 def test_history_beyond_the_retention_is_lost():
     source = MemorySource(retention=2)
     since = cursor(source)
     for number in range(1, 4):
-        source.put(scene.port(number, scene.HERE))
+        source.put(samples.port(number, samples.HERE))
     with pytest.raises(CursorLost, match="take a snapshot"):
-        source.changes(scene.L2_HERE, since)
+        source.changes(samples.L2_HERE, since)
 
 
 def test_reports_that_say_something_new_are_heard_until_the_listener_stops():
-    source, heard = MemorySource(scene.WEB_HERE), []
-    port = source.resources()[ref(scene.WEB_HERE)]
+    source, heard = MemorySource(samples.WEB_HERE), []
+    port = source.resources()[ref(samples.WEB_HERE)]
     stop = source.listen(heard.append)
-    source.report([up(port), up(port), up(port, scene.THERE)])
+    source.report([up(port), up(port), up(port, samples.THERE)])
     assert heard == [up(port)]
     stop()
     source.report([up(port, status=Status.DOWN)])
@@ -108,18 +108,18 @@ def test_reports_that_say_something_new_are_heard_until_the_listener_stops():
 
 
 def test_a_status_ends_with_the_binding_it_was_of():
-    source = MemorySource(scene.WEB_HERE)
-    port = source.resources()[ref(scene.WEB_HERE)]
+    source = MemorySource(samples.WEB_HERE)
+    port = source.resources()[ref(samples.WEB_HERE)]
     source.report([up(port)])
     source.put(evolve(port, name="renamed"))
     assert source.status(ref(port)) == up(port)
-    source.put(evolve(port, binding=scene.STRANGER.binding))
+    source.put(evolve(port, binding=samples.OTHER_HOST_PORT.binding))
     assert source.status(ref(port)) is None
 
 
 def test_dhcp_reports_on_ports_of_the_networks_it_serves():
-    source = MemorySource(scene.NET, scene.NEIGHBOUR, scene.DHCP_ASSIGNMENT)
-    port = source.resources()[ref(scene.NEIGHBOUR)]
+    source = MemorySource(samples.NET, samples.NEIGHBOUR, samples.DHCP_ASSIGNMENT)
+    port = source.resources()[ref(samples.NEIGHBOUR)]
     ready = up(port, service=Service.DHCP)
     source.report([ready])
     assert source.status(ref(port), Service.DHCP) == ready
@@ -127,25 +127,25 @@ def test_dhcp_reports_on_ports_of_the_networks_it_serves():
 
 
 def test_roles_of_a_router_are_kept_by_host():
-    source = MemorySource(scene.ROUTER, scene.ROUTER_ASSIGNMENT)
-    router = source.resources()[ref(scene.ROUTER)]
-    for host in (scene.HERE, scene.THERE):
+    source = MemorySource(samples.ROUTER, samples.ROUTER_ASSIGNMENT)
+    router = source.resources()[ref(samples.ROUTER)]
+    for host in (samples.HERE, samples.THERE):
         source.report([RoleReport(ref=ref(router), revision=1, host=host, role=HaRole.ACTIVE)])
-    assert source.roles(ref(router)) == {scene.HERE: HaRole.ACTIVE}
+    assert source.roles(ref(router)) == {samples.HERE: HaRole.ACTIVE}
 
 
 def test_the_last_heartbeat_of_each_agent_is_kept():
     source = MemorySource()
-    source.report([Heartbeat(agent=scene.AGENT_THERE, start=True)])
-    source.report([Heartbeat(agent=scene.AGENT_THERE, counts={"devices": 3})])
+    source.report([Heartbeat(agent=samples.AGENT_THERE, start=True)])
+    source.report([Heartbeat(agent=samples.AGENT_THERE, counts={"devices": 3})])
     assert [beat.counts for beat in source.heartbeats()] == [{"devices": 3}]
 
 
 def test_only_whom_it_concerns_gets_a_hint():
     source, here, there = MemorySource(), [], []
-    source.watch(scene.L2_HERE, lambda: here.append(1))
-    source.watch(scene.L2_THERE, lambda: there.append(1))
-    source.put(scene.WEB_HERE)
+    source.watch(samples.L2_HERE, lambda: here.append(1))
+    source.watch(samples.L2_THERE, lambda: there.append(1))
+    source.put(samples.WEB_HERE)
     assert (here, there) == ([1], [])
     source.restore()
     assert (here, there) == ([1, 1], [1])
@@ -153,86 +153,86 @@ def test_only_whom_it_concerns_gets_a_hint():
 
 def test_a_closed_source_hints_no_more():
     source, hints = MemorySource(), []
-    source.watch(scene.L2_HERE, lambda: hints.append(1))
+    source.watch(samples.L2_HERE, lambda: hints.append(1))
     source.close()
-    source.put(scene.WEB_HERE)
+    source.put(samples.WEB_HERE)
     assert hints == []
 
 
 def test_a_dhcp_port_left_by_a_dead_host_is_adopted():
     dhcp = {"device_id": "reserved_dhcp_port", "device_owner": "network:dhcp"}
-    left = evolve(scene.port(7, scene.THERE), **dhcp)
-    strange = evolve(scene.port(6, scene.THERE), device_id="reserved_dhcp_port")
-    source = MemorySource(scene.NET, scene.SUBNET, strange, left)
+    left = evolve(samples.port(7, samples.THERE), **dhcp)
+    strange = evolve(samples.port(6, samples.THERE), device_id="reserved_dhcp_port")
+    source = MemorySource(samples.NET, samples.SUBNET, strange, left)
     port = source.request(ensure())
     assert port.id == left.id
-    assert port.binding.host == scene.HERE
+    assert port.binding.host == samples.HERE
     assert port.fixed_ips == left.fixed_ips
 
 
 def test_a_dhcp_port_gets_a_free_address_and_keeps_those_it_has():
     taken = evolve(
-        scene.port(1, scene.HERE),
-        fixed_ips=(evolve(scene.NEIGHBOUR.fixed_ips[0], address=scene.SUBNET.cidr[1]),),
+        samples.port(1, samples.HERE),
+        fixed_ips=(evolve(samples.NEIGHBOUR.fixed_ips[0], address=samples.SUBNET.cidr[1]),),
     )
-    source = MemorySource(scene.NET, scene.SUBNET, taken)
+    source = MemorySource(samples.NET, samples.SUBNET, taken)
     port = source.request(ensure())
     assert [str(fixed.address) for fixed in port.fixed_ips] == ["10.0.0.2"]
-    source.request(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
-    source.request(ReleaseDhcpPort(network=scene.NET.id, host=scene.HERE))
+    source.request(ReleaseDhcpPort(network=samples.NET.id, host=samples.HERE))
+    source.request(ReleaseDhcpPort(network=samples.NET.id, host=samples.HERE))
     assert ref(port) not in source.resources()
 
 
-def ensure(network=scene.NET, *subnets):
-    wanted = frozenset(subnet.id for subnet in subnets or (scene.SUBNET,))
-    return EnsureDhcpPort(network=network.id, host=scene.HERE, subnets=wanted)
+def ensure(network=samples.NET, *subnets):
+    wanted = frozenset(subnet.id for subnet in subnets or (samples.SUBNET,))
+    return EnsureDhcpPort(network=network.id, host=samples.HERE, subnets=wanted)
 
 
 def test_a_dhcp_port_that_cannot_be_is_refused_with_the_reason():
-    source = MemorySource(scene.NET, evolve(scene.SUBNET, cidr="10.0.0.0/30"))
+    source = MemorySource(samples.NET, evolve(samples.SUBNET, cidr="10.0.0.0/30"))
     with pytest.raises(NotFound, match="no network"):
-        source.request(ensure(scene.OTHER_NET))
+        source.request(ensure(samples.OTHER_NET))
     with pytest.raises(NotFound, match="no subnet"):
-        source.request(ensure(scene.NET, scene.OTHER_SUBNET))
+        source.request(ensure(samples.NET, samples.OTHER_SUBNET))
     for number in (1, 2):
-        address = scene.SUBNET.cidr[number]
-        fixed = evolve(scene.NEIGHBOUR.fixed_ips[0], address=address)
-        source.put(evolve(scene.port(number, scene.HERE), fixed_ips=(fixed,)))
+        address = samples.SUBNET.cidr[number]
+        fixed = evolve(samples.NEIGHBOUR.fixed_ips[0], address=address)
+        source.put(evolve(samples.port(number, samples.HERE), fixed_ips=(fixed,)))
     with pytest.raises(Conflict, match="no free address"):
         source.request(ensure())
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.8/31", "10.0.0.8/32", "fd00::8/128"])
 def test_a_subnet_of_one_or_two_addresses_serves_them(cidr):
-    subnet = evolve(scene.SUBNET, cidr=cidr, gateway=None, allocation_pools=())
-    port = MemorySource(scene.NET, subnet).request(ensure())
+    subnet = evolve(samples.SUBNET, cidr=cidr, gateway=None, allocation_pools=())
+    port = MemorySource(samples.NET, subnet).request(ensure())
     assert port.fixed_ips[0].address == subnet.cidr[0]
 
 
 def test_ports_are_found_on_a_network_and_behind_a_router():
-    source = MemorySource(*scene.BACKGROUND, scene.LEG)
-    address = scene.NEIGHBOUR.fixed_ips[0].address
-    [found] = source.request(FindPorts(address=address, network=scene.NET.id))
-    assert found.id == scene.NEIGHBOUR.id
-    assert source.request(FindPorts(address=address, router=scene.ROUTER.id)) == (found,)
-    assert source.request(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
+    source = MemorySource(*samples.BACKGROUND, samples.ROUTER_PORT)
+    address = samples.NEIGHBOUR.fixed_ips[0].address
+    [found] = source.request(FindPorts(address=address, network=samples.NET.id))
+    assert found.id == samples.NEIGHBOUR.id
+    assert source.request(FindPorts(address=address, router=samples.ROUTER.id)) == (found,)
+    assert source.request(FindPorts(address=address, network=samples.OTHER_NET.id)) == ()
     assert source.request(ResolveDevices(ports=frozenset({found.id}))) == (found,)
 
 
 def test_a_port_is_found_by_the_link_local_address_that_follows_from_its_mac():
-    source = MemorySource(*scene.BACKGROUND, scene.LEG)
-    address = eui64(ip_network("fe80::/64"), scene.NEIGHBOUR.mac)
-    for place in ({"network": scene.NET.id}, {"router": scene.ROUTER.id}):
+    source = MemorySource(*samples.BACKGROUND, samples.ROUTER_PORT)
+    address = eui64(ip_network("fe80::/64"), samples.NEIGHBOUR.mac)
+    for place in ({"network": samples.NET.id}, {"router": samples.ROUTER.id}):
         [found] = source.request(FindPorts(address=address, **place))
-        assert found.id == scene.NEIGHBOUR.id
-    assert source.request(FindPorts(address=address, network=scene.OTHER_NET.id)) == ()
-    assert source.request(FindPorts(address=address + 4096, network=scene.NET.id)) == ()
+        assert found.id == samples.NEIGHBOUR.id
+    assert source.request(FindPorts(address=address, network=samples.OTHER_NET.id)) == ()
+    assert source.request(FindPorts(address=address + 4096, network=samples.NET.id)) == ()
 
 
 def test_a_dhcp_port_derives_its_address_where_hosts_do():
     slaac = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
-    subnet = evolve(scene.SUBNET, cidr="fd00::/64", gateway=None, allocation_pools=(), **slaac)
-    port = MemorySource(scene.NET, subnet).request(ensure())
+    subnet = evolve(samples.SUBNET, cidr="fd00::/64", gateway=None, allocation_pools=(), **slaac)
+    port = MemorySource(samples.NET, subnet).request(ensure())
     assert [fixed.address for fixed in port.fixed_ips] == [eui64(subnet.cidr, port.mac)]
 
 
@@ -263,15 +263,15 @@ def test_the_cost_of_changes_is_the_change_and_not_the_total():
     for total in (20, 2000):
         others = (
             evolve(
-                scene.port(1, scene.HERE if number % 2 else scene.THERE),
+                samples.port(1, samples.HERE if number % 2 else samples.THERE),
                 id=UUID(int=10_000 + number),
             )
             for number in range(total)
         )
-        source = MemorySource(*scene.BACKGROUND, *others)
+        source = MemorySource(*samples.BACKGROUND, *others)
         since = cursor(source)
-        commit = calls_of(lambda source=source: source.put(scene.WEB_HERE))
-        read = calls_of(lambda source=source, since=since: source.changes(scene.L2_HERE, since))
+        commit = calls_of(lambda source=source: source.put(samples.WEB_HERE))
+        read = calls_of(lambda source=source, since=since: source.changes(samples.L2_HERE, since))
         costs.append((commit, read))
     few, many = costs
     assert many[0] <= few[0] * 1.1

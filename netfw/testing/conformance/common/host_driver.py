@@ -222,7 +222,7 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_so(things)
 
     @proves(HostDriver, 3)
-    def test_gc_keeps_what_it_is_told_and_nothing_else(self, driver: HostDriver[K, V]) -> None:
+    def test_gc_keeps_the_given_keys_and_nothing_else(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(3)
         driver.converge(Update(put=things))
         kept = next(iter(things))
@@ -278,7 +278,7 @@ class HostDriverConformance(Generic[K, V]):
         successor.close()
 
     @proves(HostDriver, 7)
-    def test_held_is_what_the_host_has(self, driver: HostDriver[K, V]) -> None:
+    def test_present_is_what_the_host_has(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(2)
         gone, there = things
         driver.converge(Update(put=things))
@@ -289,7 +289,7 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_held(driver, things.keys())
 
     @proves(HostDriver, 7)
-    def test_a_refused_key_is_not_held(self, driver: HostDriver[K, V]) -> None:
+    def test_a_refused_key_is_not_present(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(1)
         ((key, value),) = things.items()
         self.make_foreign(value)
@@ -297,7 +297,9 @@ class HostDriverConformance(Generic[K, V]):
         assert key not in driver.present()
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
-    def test_converge_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_converge_raises_when_the_backend_is_unreachable(
+        self, driver: HostDriver[K, V]
+    ) -> None:
         things = self.examples(1)
         with self.outage(), pytest.raises(BackendUnavailable):
             driver.converge(Update(put=things))
@@ -305,7 +307,7 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_so(things)
 
     @proves_raise(HostDriver, "present", BackendUnavailable)
-    def test_held_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_present_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
         things = self.examples(1)
         driver.converge(Update(put=things))
         with self.outage(), pytest.raises(BackendUnavailable):
@@ -357,9 +359,7 @@ class HostDriverConformance(Generic[K, V]):
         self.assert_so(things)
 
     @proves(HostDriver, 1, 4)
-    def test_an_awkward_value_is_had_or_refused_and_never_half(
-        self, driver: HostDriver[K, V]
-    ) -> None:
+    def test_an_edge_case_is_applied_or_refused_as_a_whole(self, driver: HostDriver[K, V]) -> None:
         (key, value), (other, plain) = self.examples(2).items()
         for what, awkward in self.edge_cases(value).items():
             outcome = driver.converge(Update(put={key: awkward, other: plain}))

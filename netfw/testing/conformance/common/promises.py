@@ -1,8 +1,8 @@
-"""Which promise of which contract a test proves, and which ones no test does.
+"""Proofs: which promise of which contract a test proves, and which promises lack a test.
 
 A contract numbers its promises in its class docstring and names every error in its methods'
-``:raises:``.  The suites mark each test with what it proves; a test of the suites asks
-:func:`unproven` and thereby keeps promise and proof together.
+``:raises:``.  Each test of a suite is marked with what it proves; :func:`unproven` keeps promises
+and proofs together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RAISES = re.compile(r":raises (\w+):")
 
 @frozen
 class Promise:
-    """A numbered promise (``HostDriver 3``), or an error (``HostDriver.held BackendError``)."""
+    """A numbered promise (``HostDriver 3``), or an error (``HostDriver.present BackendError``)."""
 
     where: str
     what: str
@@ -31,19 +31,29 @@ class Promise:
         return f"{self.where} {self.what}"
 
 
+def numbered_promises(contract: type, *numbers: int) -> frozenset[Promise]:
+    """Return numbered promises of *contract*."""
+    return frozenset(Promise(contract.__name__, str(number)) for number in numbers)
+
+
+def documented_errors(contract: type, method: str, *errors: type[Exception]) -> frozenset[Promise]:
+    """Return the promises that *method* raises *errors*."""
+    where = f"{contract.__name__}.{method}"
+    return frozenset(Promise(where, error.__name__) for error in errors)
+
+
 def proves(contract: type, *numbers: int) -> Callable[[F], F]:
     """Mark a test as proof of numbered promises of *contract*."""
-    return _mark({Promise(contract.__name__, str(number)) for number in numbers})
+    return _mark(numbered_promises(contract, *numbers))
 
 
 def proves_raise(contract: type, method: str, *errors: type[Exception]) -> Callable[[F], F]:
-    """Mark a test as proof that *method* raises these errors when it says so."""
-    where = f"{contract.__name__}.{method}"
-    return _mark({Promise(where, error.__name__) for error in errors})
+    """Mark a test as proof that *method* raises *errors* when it says so."""
+    return _mark(documented_errors(contract, method, *errors))
 
 
 def promises_of(contract: type) -> frozenset[Promise]:
-    """What *contract* itself promises, leaving out what it inherits."""
+    """Return what *contract* itself promises, without what it inherits."""
     name = contract.__name__
     found = {Promise(name, number) for number in _NUMBER.findall(inspect.getdoc(contract) or "")}
     for method, function in vars(contract).items():
@@ -53,19 +63,19 @@ def promises_of(contract: type) -> frozenset[Promise]:
 
 
 def proofs_in(suite: type) -> Iterator[tuple[str, frozenset[Promise]]]:
-    """The tests of *suite*, each with the promises it proves."""
+    """Yield the tests of *suite*, each with the promises it proves."""
     for name, test in inspect.getmembers(suite, callable):
         if name.startswith("test"):
             yield name, getattr(test, "proves", frozenset())
 
 
 def unproven(suite: type, *contracts: type) -> frozenset[Promise]:
-    """The promises of *contracts* that no test of *suite* proves."""
+    """Return the promises of *contracts* that no test of *suite* proves."""
     proven = {promise for _, promises in proofs_in(suite) for promise in promises}
     return frozenset(p for contract in contracts for p in promises_of(contract)) - proven
 
 
-def _mark(promises: set[Promise]) -> Callable[[F], F]:
+def _mark(promises: frozenset[Promise]) -> Callable[[F], F]:
     def mark(test: F) -> F:
         test.proves = getattr(test, "proves", frozenset()) | promises  # type: ignore[attr-defined]
         return test

@@ -88,9 +88,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         self.assert_held(reconciler, frozenset())
 
     @proves(Reconciler, 2)
-    def test_nothing_is_left_to_do_for_an_awkward_value_either(
-        self, driver: HostDriver[K, V]
-    ) -> None:
+    def test_nothing_is_left_to_do_for_an_edge_case_either(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         ((key, value),) = self.examples(1).items()
         for what, awkward in self.edge_cases(value).items():
@@ -191,14 +189,14 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         assert self.foreign_is_intact(things[one])
 
     @proves_raise(Reconciler, "apply", BackendUnavailable)
-    def test_apply_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_apply_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         plan = self.plan(reconciler, Update(put=self.examples(1)))
         with self.outage(), pytest.raises(BackendUnavailable):
             reconciler.apply(plan, no_checkpoint)
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_says_that_nobody_answers(self, driver: HostDriver[K, V]) -> None:
+    def test_observe_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
         reconciler = self.reconciler(driver)
         reconciler.observe(None)
         with self.outage():

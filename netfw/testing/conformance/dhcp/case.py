@@ -31,7 +31,7 @@ class Deaths:
         self._keys: set[Hashable] = set()
         driver.watch(self._take)
 
-    def told(self, key: Hashable, patience: float) -> bool:
+    def wait_for(self, key: Hashable, patience: float) -> bool:
         """Whether it is said, in *patience* seconds, that a process that serves *key* died."""
         with self._lock:
             return self._lock.wait_for(lambda: key in self._keys, patience)
@@ -44,52 +44,54 @@ class Deaths:
 
 
 class DhcpSuite:
-    """Fixtures and words of the tests.
+    """Fixtures and assertions of the tests.
 
-    The hook is `shared_ground`: what it yields is used by all tests of the class, and each of them
+    The hook is `shared_environment`: all tests of the class use what it yields, and each of them
     has to leave it as it was.
     """
 
-    HOOKS: ClassVar[tuple[str, ...]] = ("shared_ground",)
-    ground: DhcpEnvironment
+    HOOKS: ClassVar[tuple[str, ...]] = ("shared_environment",)
+    environment: DhcpEnvironment
     _servers: dict[NetworkId, ServerPort]
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[DhcpEnvironment]:
+    def shared_environment(cls) -> Iterator[DhcpEnvironment]:
         """The hosts; nothing is served there, and no driver was there."""
-        raise NotImplementedError("override the `shared_ground` fixture with one that yields yours")
+        raise NotImplementedError(
+            "override the `shared_environment` fixture with one that yields yours"
+        )
 
     @pytest.fixture(scope="class")
     @classmethod
-    def blank(cls, shared_ground: DhcpEnvironment) -> frozenset[str]:
+    def blank(cls, shared_environment: DhcpEnvironment) -> frozenset[str]:
         """The hosts when nothing is wanted."""
-        return emptied(shared_ground)
+        return emptied(shared_environment)
 
     @pytest.fixture
     def make_driver(
-        self, shared_ground: DhcpEnvironment, blank: frozenset[str]
+        self, shared_environment: DhcpEnvironment, blank: frozenset[str]
     ) -> Iterator[MakeDriver]:
-        with self.drivers(shared_ground, blank) as make:
+        with self.drivers(shared_environment, blank) as make:
             yield make
 
     @contextmanager
-    def drivers(self, ground: DhcpEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
+    def drivers(self, environment: DhcpEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
         """What makes drivers; in the end nothing is left of what they made."""
-        self.ground, self._servers = ground, {}
+        self.environment, self._servers = environment, {}
         working: dict[bool, DhcpDriver] = {}
 
         def make(second: bool = False) -> DhcpDriver:
             if second in working:  # one at a time works on a host
-                ground.killed(working[second])
-            working[second] = ground.make_driver(second)
+                environment.killed(working[second])
+            working[second] = environment.make_driver(second)
             return working[second]
 
         yield make
         for driver in working.values():
-            ground.killed(driver)
-        ground.dismiss()
-        left = emptied(ground) - blank
+            environment.killed(driver)
+        environment.dismiss()
+        left = emptied(environment) - blank
         assert not left, f"left behind: {sorted(left)}"
 
     @pytest.fixture
@@ -117,34 +119,34 @@ class DhcpSuite:
         for thing in things:
             if isinstance(thing, Net):
                 self._servers[thing.id] = thing.value.server
-                self.ground.know(thing.id, thing.value.server)
+                self.environment.know(thing.id, thing.value.server)
 
-    def guest(self, tenant: Tenant) -> DhcpClientVm:
+    def client(self, tenant: Tenant) -> DhcpClientVm:
         """The instance of a port."""
-        return self.ground.guest(tenant.value.network, tenant.mac)
+        return self.environment.client(tenant.value.network, tenant.mac)
 
     def leased(self, tenant: Tenant) -> tuple[DhcpClientVm, Lease]:
         """The instance of a port, with the lease that it was given."""
-        guest = self.guest(tenant)
-        lease = guest.lease()
+        client = self.client(tenant)
+        lease = client.lease()
         assert lease is not None, f"{tenant.mac} got no lease"
         assert lease.ip in tenant.addresses, f"{lease.ip} is not of {tenant.addresses}"
-        return guest, lease
+        return client, lease
 
-    def renewed(self, guest: DhcpClientVm) -> Lease:
+    def renewed(self, client: DhcpClientVm) -> Lease:
         """What it is told when it asks for the same again."""
-        lease = guest.renew()
+        lease = client.renew()
         assert lease is not None, "it was refused its own address, or not answered"
         return lease
 
     def assert_nothing_for(self, tenant: Tenant) -> None:
         """The instance of a port gets no lease."""
-        lease = self.guest(tenant).lease(hoped=False)
+        lease = self.client(tenant).lease(expected=False)
         assert lease is None, f"{tenant.mac} should get nothing and got {lease}"
 
     def server(self, net: Net) -> FoundServer:
         """What the host has of a network that is served."""
-        found = self.ground.server(net.id, net.value.server)
+        found = self.environment.server(net.id, net.value.server)
         assert found is not None, f"{net.key} has no device"
         return found
 
@@ -152,25 +154,25 @@ class DhcpSuite:
         """All that is on the host because of a network."""
         names = (str(net.id), str(net.value.server.id)[:11])
         return frozenset(
-            line for line in self.ground.picture() if any(name in line for name in names)
+            line for line in self.environment.dump_state() if any(name in line for name in names)
         )
 
     def await_server(self, net: Net, condition: Callable[[FoundServer], bool]) -> FoundServer:
         """Wait until the server of a network is as it has to be."""
-        until = time.monotonic() + self.ground.patience
+        until = time.monotonic() + self.environment.patience
         while True:
-            found = self.ground.server(net.id, net.value.server)
+            found = self.environment.server(net.id, net.value.server)
             if found is not None and condition(found):
                 return found
             assert time.monotonic() < until, f"the server is still {found}"
             time.sleep(0.02)
 
 
-def emptied(ground: DhcpEnvironment) -> frozenset[str]:
+def emptied(environment: DhcpEnvironment) -> frozenset[str]:
     """What is there when drivers have removed all that drivers made."""
-    for second in ground.used:
-        driver = ground.make_driver(second)
+    for second in environment.used:
+        driver = environment.make_driver(second)
         outcome: Outcome[DhcpKey] = driver.gc([])
         assert outcome.ok, str(outcome)
-        ground.killed(driver)
-    return ground.picture()
+        environment.killed(driver)
+    return environment.dump_state()

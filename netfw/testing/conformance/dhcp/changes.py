@@ -18,7 +18,7 @@ from netfw.testing.conformance.dhcp.factories import Tenant, a_subnet, make_netw
 from netfw.testing.conformance.dhcp.leases import PRIVATE
 
 FEW, MANY = 10, 150
-CROWD = 30
+MANY = 30
 MOST_CALLS = 500_000
 
 
@@ -26,18 +26,18 @@ class DhcpChangesConformance(DhcpSuite):
     """What is changed is in force when ``converge`` has returned, and interrupts nobody."""
 
     @proves(DhcpDriver, 1)
-    def test_a_changed_network_is_told_at_the_next_renewal(self, driver: DhcpDriver) -> None:
+    def test_a_changed_network_is_sent_with_the_next_renewal(self, driver: DhcpDriver) -> None:
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         block = net.subnets[0].cidr
         far = Route(destination=a_subnet().cidr, nexthop=str(block[7]))
         changed = net.with_subnet(
             0, dns_nameservers=("192.0.2.53",), gateway=block[9], host_routes=(far,)
         ).but(mtu=1380, dns_domain="new.example")
         self.bring(driver, changed)
-        lease = self.renewed(guest)
+        lease = self.renewed(client)
         assert lease.ip == before.ip
         assert lease.dns == (IPv4Address("192.0.2.53"),)
         assert lease.gateways == (block[9],)
@@ -50,7 +50,7 @@ class DhcpChangesConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         more = make_network(*net.subnets, a_subnet())
         larger = net.but(
             subnets=tuple(evolve(subnet, network_id=net.id) for subnet in more.subnets),
@@ -59,27 +59,27 @@ class DhcpChangesConformance(DhcpSuite):
         other = larger.tenant(20, on=(1,))
         self.bring(driver, larger, other)
         assert self.leased(other)[1].ip == other.ip
-        assert self.renewed(guest).ip == before.ip
+        assert self.renewed(client).ip == before.ip
         self.drop(driver, other)
         self.bring(driver, net)
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
         self.assert_nothing_for(other)
 
     @proves(DhcpDriver, 1)
-    def test_changed_options_of_a_port_are_told_at_the_next_renewal(
+    def test_changed_options_of_a_port_are_sent_with_the_next_renewal(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network(options=(DhcpOption(name=str(PRIVATE), value="for-all"),))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest = self.guest(tenant)
-        assert guest.lease((PRIVATE,)) is not None
+        client = self.client(tenant)
+        assert client.lease((PRIVATE,)) is not None
         for value in ("first", "second"):
             own = (DhcpOption(name=str(PRIVATE), value=value),)
             self.bring(driver, tenant.but(options=own))
-            assert self.renewed(guest).options.get(PRIVATE) == value.encode()
+            assert self.renewed(client).options.get(PRIVATE) == value.encode()
         self.bring(driver, tenant)
-        assert self.renewed(guest).options.get(PRIVATE) == b"for-all"
+        assert self.renewed(client).options.get(PRIVATE) == b"for-all"
 
     @proves(DhcpDriver, 1, 3)
     def test_a_port_gets_another_address_and_its_old_one_is_free(self, driver: DhcpDriver) -> None:
@@ -125,8 +125,8 @@ class DhcpChangesConformance(DhcpSuite):
         net = make_network()
         tenant, heir = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
-        guest, _ = self.leased(tenant)
-        guest.leave()
+        client, _ = self.leased(tenant)
+        client.leave()
         self.drop(driver, tenant)
         self.assert_nothing_for(tenant)
         self.bring(driver, heir)
@@ -148,16 +148,16 @@ class DhcpChangesConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
-        guest.release()
-        assert guest.lease() == before
+        client, before = self.leased(tenant)
+        client.release()
+        assert client.lease() == before
 
     @proves(DhcpDriver, 2)
-    def test_ports_come_and_go_and_interrupt_nobody(self, driver: DhcpDriver) -> None:
+    def test_ports_come_and_go_without_interrupting_others(self, driver: DhcpDriver) -> None:
         net = make_network()
         resident = net.tenant(20)
         self.bring(driver, net, resident)
-        guest, before = self.leased(resident)
+        client, before = self.leased(resident)
         found = self.server(net)
         for place in (30, 31):
             comer = net.tenant(place)
@@ -166,7 +166,7 @@ class DhcpChangesConformance(DhcpSuite):
             self.bring(driver, comer.but(hostname="called-otherwise"))
             self.drop(driver, comer)
         assert self.server(net) == found, "the server was changed, or started again"
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
 
     @proves(DhcpDriver, 2)
     def test_one_port_more_costs_the_same_among_few_and_many(self, driver: DhcpDriver) -> None:
@@ -192,14 +192,14 @@ class DhcpChangesConformance(DhcpSuite):
     @proves(DhcpDriver, 1)
     def test_many_ports_come_at_once(self, driver: DhcpDriver) -> None:
         net = make_network()
-        tenants = [net.tenant(10 + n) for n in range(CROWD)]
+        tenants = [net.tenant(10 + n) for n in range(MANY)]
         self.bring(driver, net, *tenants)
         assert driver.present() == {net.key, *(tenant.key for tenant in tenants)}
         for tenant in tenants:
-            guest, lease = self.leased(tenant)
+            client, lease = self.leased(tenant)
             assert lease.ip == tenant.ip
-            guest.leave()
-            self.ground.dismiss()
+            client.leave()
+            self.environment.dismiss()
 
     @proves(DhcpDriver, 1)
     def test_a_port_waits_for_its_network(self, driver: DhcpDriver) -> None:
@@ -229,7 +229,7 @@ class DhcpChangesConformance(DhcpSuite):
 
     @proves(DhcpDriver, 7)
     def test_a_dropped_network_leaves_nothing(self, driver: DhcpDriver) -> None:
-        before = self.ground.picture()
+        before = self.environment.dump_state()
         net, other = make_network(), make_network()
         tenant = net.tenant()
         self.bring(driver, other, net, tenant)
@@ -239,8 +239,8 @@ class DhcpChangesConformance(DhcpSuite):
         assert not self.traces(net)
         assert self.traces(other)
         self.drop(driver, other)
-        self.ground.dismiss()
-        assert self.ground.picture() - before == frozenset()
+        self.environment.dismiss()
+        assert self.environment.dump_state() - before == frozenset()
 
     @proves(DhcpDriver, 7)
     def test_the_next_driver_drops_what_the_former_one_made(self, driver: DhcpDriver) -> None:
@@ -248,8 +248,8 @@ class DhcpChangesConformance(DhcpSuite):
         tenant = net.tenant()
         self.bring(driver, net, tenant)
         self.leased(tenant)
-        self.ground.killed(driver)
-        successor = self.ground.make_driver()
+        self.environment.killed(driver)
+        successor = self.environment.make_driver()
         assert successor.present() == {net.key, tenant.key}
         self.drop(successor, net, tenant)
         successor.close()
@@ -260,13 +260,13 @@ class DhcpChangesConformance(DhcpSuite):
         net, other = make_network(), make_network()
         kept, gone, with_it = net.tenant(20), net.tenant(30), other.tenant()
         self.bring(driver, net, other, kept, gone, with_it)
-        guest, before = self.leased(kept)
+        client, before = self.leased(kept)
         outcome = driver.gc([net.key, kept.key])
         assert outcome.ok, str(outcome)
         assert driver.present() == {net.key, kept.key}
         assert not self.traces(other)
         self.assert_nothing_for(gone)
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
 
     @proves(DhcpDriver, 1)
     def test_different_networks_are_converged_at_once(self, driver: DhcpDriver) -> None:

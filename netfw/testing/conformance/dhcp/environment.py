@@ -39,9 +39,9 @@ class FoundServer:
 class DhcpClientVm(ABC):
     """An instance that is plugged into a network, and its client.
 
-    *asked* are options that it asks for by number, beside the usual ones, and *said* are those that
-    it sends.  ``None`` for a lease: refused, or no answer; with *hoped* false that is expected and
-    found out without much waiting.
+    *asked* are the numbers of options that it requests beside the usual ones, *said* the options
+    that it sends.  A lease is ``None`` if the request was refused or not answered; with *expected*
+    false the client does not wait long for an answer.
     """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class DhcpClientVm(ABC):
         asked: Collection[int] = (),
         *,
         said: Mapping[int, bytes] | None = None,
-        hoped: bool = True,
+        expected: bool = True,
     ) -> Lease | None:
         """Ask as one who just came."""
 
@@ -71,11 +71,11 @@ class DhcpClientVm(ABC):
         """Be started, by another kind of client; the second time it remembers the first."""
 
     @abstractmethod
-    def announcement(self, *, hoped: bool = True) -> Announcement | None:
+    def announcement(self, *, expected: bool = True) -> Announcement | None:
         """Ask the routers of the network; what the first one to answer says."""
 
     @abstractmethod
-    def lease6(self, *, stateless: bool = False, hoped: bool = True) -> Lease6 | None:
+    def lease6(self, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
         """Ask for IPv6 addresses and the rest, or for the rest alone, as one who just came."""
 
     @abstractmethod
@@ -120,7 +120,7 @@ class DhcpEnvironment(ABC):
         """*server* is a port of *network*: once its device is plugged, its traffic may pass."""
 
     @abstractmethod
-    def guest(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
+    def client(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
         """The instance of *mac* on *network*, plugged and live; a new one has no address yet."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class DhcpEnvironment(ABC):
         """Whether the device of *server* is at *place*."""
 
     @abstractmethod
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         """All that drivers could leave behind, as text with ids of networks and ports in it:
         namespaces, devices, processes, files.
         """

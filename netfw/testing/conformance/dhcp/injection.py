@@ -46,7 +46,7 @@ def forged(name: str = "bootfile-name", value: str = "x", ip_version: int = 4) -
     return option
 
 
-def hostile_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def invalid_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every place in a port that takes free text."""
     yield "hostname", {"hostname": text}
     yield "domain", {"domain": text}
@@ -55,7 +55,7 @@ def hostile_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "IPv6 option value", {"options": (forged("dns-server", text, 6),)}
 
 
-class DhcpHostileConformance(DhcpSuite):
+class DhcpInjectionConformance(DhcpSuite):
     """Nothing that somebody wrote into a name becomes a line, or another option."""
 
     @proves(DhcpDriver, 8)
@@ -67,13 +67,13 @@ class DhcpHostileConformance(DhcpSuite):
         plain = net.tenant(20)
         bad = {
             where: net.tenant(30 + n, **fields)
-            for n, (where, fields) in enumerate(hostile_ports(_LINES[what]))
+            for n, (where, fields) in enumerate(invalid_ports(_LINES[what]))
         }
         outcome = self.attempt(driver, net, plain, *bad.values())
         for where, tenant in bad.items():
             assert isinstance(outcome.failed.get(tenant.key), InvalidInput), f"{where}: {outcome}"
         assert outcome.done == {net.key, plain.key}
-        assert not self.ground.contains(MARK)
+        assert not self.environment.contains(MARK)
         assert not driver.present() & {tenant.key for tenant in bad.values()}
 
     @proves(DhcpDriver, 8)
@@ -89,15 +89,15 @@ class DhcpHostileConformance(DhcpSuite):
         assert self.leased(mended)[1].ip == mended.ip
 
     @proves(DhcpDriver, 8)
-    def test_a_port_that_becomes_hostile_is_as_it_was_or_gone(self, driver: DhcpDriver) -> None:
+    def test_a_port_that_becomes_invalid_is_as_it_was_or_gone(self, driver: DhcpDriver) -> None:
         net = make_network()
         tenant = net.tenant(20, hostname="decent")
         self.bring(driver, net, tenant)
         _, before = self.leased(tenant)
         outcome = self.attempt(driver, tenant.but(hostname=_LINES["a new line"]))
         assert isinstance(outcome.failed.get(tenant.key), InvalidInput), str(outcome)
-        assert not self.ground.contains(MARK)
-        after = self.guest(tenant).lease(hoped=False)
+        assert not self.environment.contains(MARK)
+        after = self.client(tenant).lease(expected=False)
         assert after in (before, None)
 
     @proves(DhcpDriver, 8)
@@ -117,7 +117,7 @@ class DhcpHostileConformance(DhcpSuite):
             assert isinstance(outcome.failed.get(net.key), InvalidInput), str(outcome)
             assert not self.traces(net)
         assert outcome.done == {plain.key, tenant.key}
-        assert not self.ground.contains(MARK)
+        assert not self.environment.contains(MARK)
         self.leased(tenant)
 
     @proves(DhcpDriver, 8)
@@ -128,7 +128,7 @@ class DhcpHostileConformance(DhcpSuite):
         plain = net.tenant(20, hostname="plain")
         bad = [
             net.tenant(30 + n, **fields)
-            for n, (_, fields) in enumerate(hostile_ports(_SYNTAX[what]))
+            for n, (_, fields) in enumerate(invalid_ports(_SYNTAX[what]))
         ]
         outcome = self.attempt(driver, net, plain, *bad)
         assert {net.key, plain.key} <= outcome.done, str(outcome)

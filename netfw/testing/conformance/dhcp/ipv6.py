@@ -40,16 +40,16 @@ class DhcpIpv6Conformance(DhcpSuite):
             assert lease.search == ("example.org",)
 
     @proves(DhcpDriver, 1, 9)
-    def test_a_stranger_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
+    def test_an_unknown_client_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
         self.require(driver, Capability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
-        tenant, stranger = net.tenant(20), net.tenant(30)
+        tenant, unknown = net.tenant(20), net.tenant(30)
         self.bring(driver, net, tenant)
-        assert self.guest(stranger).lease6(hoped=False) is None
+        assert self.client(unknown).lease6(expected=False) is None
         assert self.leased6(tenant).addresses == (tenant.ip6,)
 
     @proves(DhcpDriver, 1, 9)
-    def test_with_stateless_dhcpv6_a_port_makes_its_address_and_is_told_the_rest(
+    def test_with_stateless_dhcpv6_a_port_makes_its_address_and_receives_the_rest(
         self, driver: DhcpDriver
     ) -> None:
         self.require(driver, Capability.DHCPV6)
@@ -60,8 +60,8 @@ class DhcpIpv6Conformance(DhcpSuite):
         (subnet,) = net.subnets
         assert (said.managed, said.other) == (False, True)
         assert said.prefixes == {subnet.cidr: True}
-        assert tenant.ip6 in self.guest(tenant).made_addresses(tenant.ip6)
-        rest = self.guest(tenant).lease6(stateless=True)
+        assert tenant.ip6 in self.client(tenant).made_addresses(tenant.ip6)
+        rest = self.client(tenant).lease6(stateless=True)
         assert rest is not None
         assert (rest.addresses, rest.dns, rest.search) == (
             (), subnet.dns_nameservers, ("example.org",),
@@ -77,21 +77,21 @@ class DhcpIpv6Conformance(DhcpSuite):
         (subnet,) = net.subnets
         assert (said.managed, said.mtu) == (False, MTU)
         assert said.prefixes == {subnet.cidr: True}
-        assert tenant.ip6 in self.guest(tenant).made_addresses(tenant.ip6)
+        assert tenant.ip6 in self.client(tenant).made_addresses(tenant.ip6)
 
     @proves(DhcpDriver, 1, 9)
-    def test_where_somebody_else_announces_we_do_not(self, driver: DhcpDriver) -> None:
+    def test_an_external_router_is_the_only_one_to_advertise(self, driver: DhcpDriver) -> None:
         """Without ``ipv6_ra_mode`` an external router does."""
         self.require(driver, Capability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL, ipv6_ra_mode=None))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
         assert self.leased6(tenant).addresses == (tenant.ip6,)
-        assert self.guest(tenant).announcement(hoped=False) is None
+        assert self.client(tenant).announcement(expected=False) is None
 
     @proves(DhcpDriver, 1, 9)
     @pytest.mark.parametrize("mode", [Ipv6Mode.STATEFUL, Ipv6Mode.STATELESS])
-    def test_ipv6_options_are_told_and_those_of_the_port_win(
+    def test_ipv6_options_are_sent_and_those_of_the_port_win(
         self, driver: DhcpDriver, mode: Ipv6Mode
     ) -> None:
         self.require(driver, Capability.DHCPV6)
@@ -132,10 +132,10 @@ class DhcpIpv6Conformance(DhcpSuite):
         tenant, heir = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
         self.leased6(tenant)
-        guest = self.guest(tenant)
-        guest.release6()
+        client = self.client(tenant)
+        client.release6()
         assert self.leased6(tenant).addresses == (tenant.ip6,)
-        guest.leave()
+        client.leave()
         self.drop(driver, tenant)
         self.bring(driver, heir)
         assert self.leased6(heir).addresses == (heir.ip6,)
@@ -148,15 +148,15 @@ class DhcpIpv6Conformance(DhcpSuite):
         tenant = net.tenant()
         self.bring(first, net, tenant)
         before = self.leased6(tenant)
-        self.ground.killed(first)
+        self.environment.killed(first)
         successor = make_driver()
         self.bring(successor, net, tenant)
-        assert self.guest(tenant).renew6() == before
+        assert self.client(tenant).renew6() == before
         former = self.server(net).processes
-        self.ground.kill_server(net.id, net.value.server)
+        self.environment.kill_server(net.id, net.value.server)
         self.bring(successor, net, tenant)
         self.await_server(net, lambda found: found.listens and found.processes != former)
-        assert self.guest(tenant).renew6() == before
+        assert self.client(tenant).renew6() == before
 
     @proves(DhcpDriver, 6, 9)
     def test_the_device_has_addresses_and_routes_of_both_families(self, driver: DhcpDriver) -> None:
@@ -169,12 +169,12 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     def announced(self, tenant: Tenant) -> Announcement:
         """What the instance of a port is told by routers."""
-        said = self.guest(tenant).announcement()
+        said = self.client(tenant).announcement()
         assert said is not None, "nobody announces the prefix"
         return said
 
     def leased6(self, tenant: Tenant, *, stateless: bool = False) -> Lease6:
         """What the instance of a port gets by DHCPv6."""
-        lease = self.guest(tenant).lease6(stateless=stateless)
+        lease = self.client(tenant).lease6(stateless=stateless)
         assert lease is not None, f"{tenant.mac} got nothing by DHCPv6"
         return lease

@@ -43,11 +43,11 @@ class LabClientVm(DhcpClientVm):
         asked: Collection[int] = (),
         *,
         said: Mapping[int, bytes] | None = None,
-        hoped: bool = True,
+        expected: bool = True,
     ) -> Lease | None:
         self._ready()
         client = self._new("udhcpc", Udhcpc(self.instance, asked, said=said))
-        return client.lease(self._patience if hoped else IMPATIENCE)
+        return client.lease(self._patience if expected else IMPATIENCE)
 
     def renew(self) -> Lease | None:
         self._ready()
@@ -65,14 +65,14 @@ class LabClientVm(DhcpClientVm):
             return client.renew(self._patience)
         return self._new("dhclient", Dhclient4(self.instance, asked)).lease(self._patience)
 
-    def announcement(self, *, hoped: bool = True) -> Announcement | None:
+    def announcement(self, *, expected: bool = True) -> Announcement | None:
         self._ready()
-        return solicit(self.instance, self._patience if hoped else ASKING)
+        return solicit(self.instance, self._patience if expected else ASKING)
 
-    def lease6(self, *, stateless: bool = False, hoped: bool = True) -> Lease6 | None:
+    def lease6(self, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
         self._ready()
         client = self._new("dhclient6", Dhclient6(self.instance, stateless=stateless))
-        return client.lease(self._patience if hoped else 2 * ASKING)
+        return client.lease(self._patience if expected else 2 * ASKING)
 
     def renew6(self) -> Lease6 | None:
         self._ready()

@@ -90,7 +90,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         self._hosts: list[tuple[DhcpDriver, LocalHostResources]] = []
         self._vlans: dict[NetworkId, int] = {}
         self._servers: dict[str, int] = {}
-        self._guests: dict[tuple[NetworkId, Mac], LabClientVm] = {}
+        self._clients: dict[tuple[NetworkId, Mac], LabClientVm] = {}
         self._idle: list[Instance] = []
         self._numbers = itertools.count(1)
         self._foreign: list[str] = []
@@ -158,22 +158,22 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def know(self, network: NetworkId, server: ServerPort) -> None:
         self._servers[str(server.id)] = self._vlan(network)
 
-    def guest(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
-        known = self._guests.get((network, mac))
+    def client(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
+        known = self._clients.get((network, mac))
         if known is not None:
             return known
         instance = self._idle.pop() if self._idle else self._new_instance()
         instance.place.ip("link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up")
         self._sites[0].ovs.vsctl("set", "Port", instance.name, f"tag={self._vlan(network)}")
-        guest = LabClientVm(instance, self.patience, self._settle)
-        self._guests[network, mac] = guest
-        return guest
+        client = LabClientVm(instance, self.patience, self._settle)
+        self._clients[network, mac] = client
+        return client
 
     def dismiss(self) -> None:
-        while self._guests:
-            _, guest = self._guests.popitem()
-            guest.close()
-            self._idle.append(guest.instance)
+        while self._clients:
+            _, client = self._clients.popitem()
+            client.close()
+            self._idle.append(client.instance)
         while self._foreign:
             self._sites[0].place.attempt(["ip", "link", "delete", self._foreign.pop()])
 
@@ -184,8 +184,8 @@ class DhcpLabEnvironment(DhcpEnvironment):
         found = self._sites[0].find(server.id)
         return found is not None and (found[0], found[1]["ifname"]) == (place.netns, place.device)
 
-    def picture(self) -> frozenset[str]:
-        seen = {line for site in self._sites for line in site.picture()}
+    def dump_state(self) -> frozenset[str]:
+        seen = {line for site in self._sites for line in site.dump_state()}
         return frozenset({*seen, *(f"process {words}" for words in processes())})
 
     def contains(self, text: str) -> bool:

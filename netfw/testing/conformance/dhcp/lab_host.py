@@ -125,7 +125,7 @@ class DhcpLabHost:
                     raise BackendError(f"process {pid} does not end")
                 time.sleep(0.001)
 
-    def picture(self) -> Iterator[str]:
+    def dump_state(self) -> Iterator[str]:
         """What a driver could have left, a line for each thing."""
         yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
         yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)

@@ -49,13 +49,13 @@ class DhcpLeasesConformance(DhcpSuite):
         assert lease.seconds >= 120
 
     @proves(DhcpDriver, 1)
-    def test_another_kind_of_client_is_told_the_same(self, driver: DhcpDriver) -> None:
+    def test_another_kind_of_client_receives_the_same(self, driver: DhcpDriver) -> None:
         net = make_network(a_subnet(host_routes=(_route(a_subnet(), "10.0.0.1"),)))
         tenant = net.tenant(hostname="other")
         self.bring(driver, net, tenant)
-        guest, lease = self.leased(tenant)
-        guest.leave()
-        other = guest.boot()
+        client, lease = self.leased(tenant)
+        client.leave()
+        other = client.boot()
         assert other is not None
         assert evolve(other, options={}) == evolve(lease, options={})
 
@@ -67,21 +67,21 @@ class DhcpLeasesConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         for name in (b"\xff\0\0\0\1\0\3\0\1", b"\0firmware"):
-            assert guest.lease(said={CLIENT_ID: name}) == before
-        guest.leave()
-        assert guest.lease() == before
+            assert client.lease(said={CLIENT_ID: name}) == before
+        client.leave()
+        assert client.lease() == before
 
     @proves(DhcpDriver, 1)
-    def test_every_port_gets_its_own_address_and_strangers_get_none(
+    def test_every_port_gets_its_own_address_and_unknown_clients_get_none(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network()
         tenants = [net.tenant(place) for place in (20, 30, 40)]
         self.bring(driver, net, *tenants)
-        stranger = net.tenant(50)
-        self.assert_nothing_for(stranger)
+        unknown = net.tenant(50)
+        self.assert_nothing_for(unknown)
         for tenant in tenants:
             assert self.leased(tenant)[1].ip == tenant.ip
 
@@ -102,7 +102,7 @@ class DhcpLeasesConformance(DhcpSuite):
         self.assert_nothing_for(two.tenant(20))
 
     @proves(DhcpDriver, 1)
-    def test_without_a_gateway_nobody_is_told_of_one(self, driver: DhcpDriver) -> None:
+    def test_without_a_gateway_none_is_sent(self, driver: DhcpDriver) -> None:
         net = make_network(a_subnet(gateway=None))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
@@ -122,9 +122,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert set(lease.dns) <= {own, peer}
 
     @proves(DhcpDriver, 1)
-    def test_routes_of_a_subnet_are_told_and_the_default_route_with_them(
-        self, driver: DhcpDriver
-    ) -> None:
+    def test_routes_of_a_subnet_are_sent_with_the_default_route(self, driver: DhcpDriver) -> None:
         """A client that is told routes is deaf to the gateway (RFC 3442)."""
         subnet = a_subnet()
         far = _route(a_subnet(), str(subnet.cidr[7]))
@@ -151,7 +149,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert lease.routes == {*beside, default}
 
     @proves(DhcpDriver, 1, 6)
-    def test_metadata_is_reached_through_the_server_where_that_is_asked_for(
+    def test_metadata_is_reached_through_the_server_where_configured(
         self, driver: DhcpDriver
     ) -> None:
         isolated, plain = a_subnet(gateway=None), a_subnet()
@@ -166,7 +164,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert found == {*net.value.server.addresses, IPv4Interface(METADATA)}
 
     @proves(DhcpDriver, 1)
-    def test_names_are_told(self, driver: DhcpDriver) -> None:
+    def test_names_are_sent(self, driver: DhcpDriver) -> None:
         net = make_network()
         named = net.tenant(20, hostname="web1", domain="other.example")
         plain, nameless = net.tenant(30, hostname="web2"), net.tenant(40)
@@ -178,7 +176,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert str(nameless.ip).replace(".", "-") in self.leased(nameless)[1].hostname
 
     @proves(DhcpDriver, 1)
-    def test_options_are_told_by_name_and_by_number_and_those_of_the_port_win(
+    def test_options_are_sent_by_name_and_by_number_and_those_of_the_port_win(
         self, driver: DhcpDriver
     ) -> None:
         common = (
@@ -196,19 +194,19 @@ class DhcpLeasesConformance(DhcpSuite):
         self.bring(driver, net, special, plain)
         ntp = IPv4Address("192.0.2.7").packed
         asked = (BOOT_FILE, TFTP, NTP, PRIVATE)
-        got = self.guest(special).lease(asked)
+        got = self.client(special).lease(asked)
         assert got is not None
         assert {n: got.options.get(n) for n in asked} == {
             BOOT_FILE: b"own.img", TFTP: b"192.0.2.9", NTP: ntp, PRIVATE: b"for-one",
         }  # fmt: skip
-        got = self.guest(plain).lease(asked)
+        got = self.client(plain).lease(asked)
         assert got is not None
         assert {n: got.options.get(n) for n in asked} == {
             BOOT_FILE: b"common.img", TFTP: None, NTP: ntp, PRIVATE: b"for-all",
         }  # fmt: skip
 
     @proves(DhcpDriver, 1)
-    def test_options_of_a_port_win_over_what_its_subnet_says(self, driver: DhcpDriver) -> None:
+    def test_options_of_a_port_win_over_its_subnet(self, driver: DhcpDriver) -> None:
         net = make_network()
         own = (
             DhcpOption(name="mtu", value="1300"),
@@ -224,7 +222,7 @@ class DhcpLeasesConformance(DhcpSuite):
         assert (lease.mtu, lease.dns) == (MTU, net.subnets[0].dns_nameservers)
 
     @proves(DhcpDriver, 1)
-    def test_an_option_without_a_value_is_not_told(self, driver: DhcpDriver) -> None:
+    def test_an_option_without_a_value_is_not_sent(self, driver: DhcpDriver) -> None:
         net = make_network(options=(DhcpOption(name="bootfile-name", value="common.img"),))
         names = ("bootfile-name", "router", "dns-server")
         empty = tuple(DhcpOption(name=name, value="") for name in names)
@@ -263,7 +261,9 @@ class DhcpLeasesConformance(DhcpSuite):
         assert self.leased(tenant)[1].dns == ()
 
     @proves(DhcpDriver, 1)
-    def test_who_boots_by_ipxe_is_told_what_is_for_ipxe(self, driver: DhcpDriver) -> None:
+    def test_a_client_that_boots_by_ipxe_receives_the_ipxe_options(
+        self, driver: DhcpDriver
+    ) -> None:
         net = make_network()
         own = (
             DhcpOption(name="tag:ipxe,bootfile-name", value="http://boot/script"),
@@ -271,16 +271,16 @@ class DhcpLeasesConformance(DhcpSuite):
         )
         tenant = net.tenant(options=own)
         self.bring(driver, net, tenant)
-        guest = self.guest(tenant)
-        first = guest.lease()
+        client = self.client(tenant)
+        first = client.lease()
         assert first is not None
         assert first.options.get(BOOT_FILE) == b"loader.bin"
-        then = guest.lease(said={IPXE: b"\1"})
+        then = client.lease(said={IPXE: b"\1"})
         assert then is not None
         assert then.options.get(BOOT_FILE) == b"http://boot/script"
 
     @proves(DhcpDriver, 1)
-    def test_several_subnets_are_told_apart_and_one_without_dhcp_gives_nothing(
+    def test_several_subnets_are_distinguished_and_one_without_dhcp_gives_nothing(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network(a_subnet(), a_subnet(), a_subnet(enable_dhcp=False))
@@ -305,7 +305,7 @@ class DhcpLeasesConformance(DhcpSuite):
             assert lease.ip in tenant.addresses
 
     @proves(DhcpDriver, 1)
-    def test_a_port_without_addresses_gets_nothing_and_harms_nobody(
+    def test_a_port_without_addresses_gets_nothing_and_disturbs_no_other(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network()
@@ -324,7 +324,7 @@ class DhcpLeasesConformance(DhcpSuite):
         )
         special, plain = net.tenant(20, on=(0, 1), options=options), net.tenant(30, on=(1, 0))
         self.bring(driver, net, special, plain)
-        lease = self.guest(special).lease((BOOT_FILE,))
+        lease = self.client(special).lease((BOOT_FILE,))
         assert lease is not None
         assert (lease.ip, lease.options.get(BOOT_FILE)) == (special.ip, b"own.img")
         assert lease.dns == net.subnets[1].dns_nameservers
@@ -338,19 +338,19 @@ class DhcpLeasesConformance(DhcpSuite):
         two = one.served_from(3)
         tenant = one.tenant()
         self.bring(first, one, tenant)
-        guest, lease = self.leased(tenant)
+        client, lease = self.leased(tenant)
         self.bring(second, two, tenant)
-        self.renewed(guest)
-        guest.leave()
+        self.renewed(client)
+        client.leave()
         assert self.leased(tenant)[1].ip == tenant.ip
         self.drop(first, one, tenant)
-        guest.leave()
+        client.leave()
         _, other = self.leased(tenant)
         assert other.server == address_on(two.subnets[0], two.value)
         assert evolve(other, server=lease.server) == lease
 
     @proves(DhcpDriver, 4)
-    def test_who_has_a_lease_of_one_server_is_not_refused_by_the_next(
+    def test_a_lease_of_one_server_is_not_refused_by_the_next(
         self, make_driver: MakeDriver
     ) -> None:
         """The network moves to another host while its instances run."""
@@ -359,12 +359,12 @@ class DhcpLeasesConformance(DhcpSuite):
         two = one.served_from(3)
         tenant = one.tenant()
         self.bring(first, one, tenant)
-        guest = self.guest(tenant)
-        before = guest.boot()
+        client = self.client(tenant)
+        before = client.boot()
         assert before is not None
         self.drop(first, one, tenant)
         self.bring(second, two, tenant)
-        after = guest.boot()
+        after = client.boot()
         assert after is not None
         assert after.ip == before.ip == tenant.ip
 

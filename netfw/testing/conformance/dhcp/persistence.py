@@ -24,20 +24,20 @@ class DhcpConstancyConformance(DhcpSuite):
     """No restart of anything costs a client its address."""
 
     @proves(DhcpDriver, 4)
-    def test_a_new_driver_interrupts_nobody(self, make_driver: MakeDriver) -> None:
+    def test_a_new_driver_interrupts_no_client(self, make_driver: MakeDriver) -> None:
         first = make_driver()
         net = make_network()
         tenant = net.tenant()
         self.bring(first, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         found = self.server(net)
-        self.ground.killed(first)
+        self.environment.killed(first)
         successor = make_driver()
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
         outcome = successor.converge(Update(put=wanted(net, tenant), complete=True))
         assert outcome.ok, str(outcome)
         assert self.server(net) == found, "the server was changed, or started again"
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
         comer = net.tenant(30)
         self.bring(successor, comer)
         assert self.leased(comer)[1].ip == comer.ip
@@ -47,11 +47,11 @@ class DhcpConstancyConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        guest, before = self.leased(tenant)
+        client, before = self.leased(tenant)
         driver.close()
-        assert self.renewed(guest) == before
-        guest.leave()
-        assert guest.lease() == before
+        assert self.renewed(client) == before
+        client.leave()
+        assert client.lease() == before
 
     @proves(DhcpDriver, 4)
     def test_leases_live_on_when_the_server_has_to_be_started_again(
@@ -61,8 +61,8 @@ class DhcpConstancyConformance(DhcpSuite):
         net = make_network()
         tenant, other = net.tenant(20), net.tenant(30)
         self.bring(driver, net, tenant, other)
-        guest, before = self.leased(tenant)
-        booted = self.guest(other)
+        client, before = self.leased(tenant)
+        booted = self.client(other)
         assert booted.boot() is not None
         added = evolve(a_subnet(), network_id=net.id)
         server = evolve(
@@ -70,27 +70,27 @@ class DhcpConstancyConformance(DhcpSuite):
             addresses=(*net.value.server.addresses, *make_network(added).value.server.addresses),
         )
         self.bring(driver, net.but(subnets=(*net.subnets, added), server=server))
-        assert self.renewed(guest).ip == before.ip
+        assert self.renewed(client).ip == before.ip
         again = booted.boot()
         assert again is not None
         assert again.ip == other.ip
 
     @proves(DhcpDriver, 4, 5)
-    def test_a_server_that_dies_is_told_and_comes_back(self, driver: DhcpDriver) -> None:
+    def test_a_server_that_dies_is_reported_and_restarted(self, driver: DhcpDriver) -> None:
         self.require(driver, Capability.WATCH)
         deaths = Deaths(driver)
         net = make_network()
         tenant, other = net.tenant(20), net.tenant(30)
         self.bring(driver, net, tenant, other)
-        guest, before = self.leased(tenant)
-        booted = self.guest(other)
+        client, before = self.leased(tenant)
+        booted = self.client(other)
         assert booted.boot() is not None
         former = self.server(net).processes
-        self.ground.kill_server(net.id, net.value.server)
-        assert deaths.told(net.key, self.ground.patience), "nobody says that it died"
+        self.environment.kill_server(net.id, net.value.server)
+        assert deaths.wait_for(net.key, self.environment.patience), "nobody says that it died"
         self.bring(driver, net)
         self.await_server(net, lambda found: found.listens and found.processes != former)
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
         again = booted.boot()
         assert again is not None
         assert again.ip == other.ip
@@ -104,14 +104,14 @@ class DhcpConstancyConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(first, net, tenant)
-        guest, before = self.leased(tenant)
-        self.ground.killed(first)
+        client, before = self.leased(tenant)
+        self.environment.killed(first)
         first.close()
-        self.ground.kill_server(net.id, net.value.server)
+        self.environment.kill_server(net.id, net.value.server)
         successor = make_driver()
         self.bring(successor, net, tenant)
         self.await_server(net, lambda found: found.listens)
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
 
     @proves(HostDriver, 6)
     @proves(DhcpDriver, 4)
@@ -120,18 +120,18 @@ class DhcpConstancyConformance(DhcpSuite):
         net = make_network()
         tenant = net.tenant()
         self.bring(first, net, tenant)
-        guest, before = self.leased(tenant)
-        self.ground.killed(first)
-        self.ground.restart_host()
+        client, before = self.leased(tenant)
+        self.environment.killed(first)
+        self.environment.restart_host()
         successor = make_driver()
         self.know(net)
         outcome = successor.converge(Update(put=wanted(net, tenant), complete=True))
         assert outcome.ok, str(outcome)
-        assert self.renewed(guest) == before
+        assert self.renewed(client) == before
         self.assert_device(net, net.subnets[0].gateway)
 
     @proves(DhcpDriver, 6)
-    def test_the_device_has_exactly_the_addresses_and_routes_that_are_asked_for(
+    def test_the_device_has_exactly_the_desired_addresses_and_routes(
         self, driver: DhcpDriver
     ) -> None:
         net = make_network(a_subnet(), a_subnet(gateway=None))
@@ -165,13 +165,13 @@ class DhcpConstancyConformance(DhcpSuite):
         self.assert_device(within, within.subnets[0].gateway)
 
     @proves(DhcpDriver, 6)
-    def test_the_device_is_where_the_driver_says(self, driver: DhcpDriver) -> None:
+    def test_the_device_is_at_the_reported_location(self, driver: DhcpDriver) -> None:
         net = make_network()
         place = driver.location(net.id, net.value.server)
         self.bring(driver, net)
         assert driver.location(net.id, net.value.server) == place
         if place is not None:
-            assert self.ground.is_at(place, net.value.server)
+            assert self.environment.is_at(place, net.value.server)
 
     def assert_device(self, net: Net, gateway: object) -> None:
         """The server's device is as *net* asks, with *gateway* in its default route."""

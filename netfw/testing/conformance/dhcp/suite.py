@@ -2,7 +2,7 @@
 
 The questions are asked with real clients.  Write a ``DhcpGround``, by way of
 ``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture
-``shared_ground``.
+``shared_environment``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from netfw.testing.conformance.common.reconciler import Drift, ReconcilerConform
 from netfw.testing.conformance.dhcp.changes import DhcpChangesConformance
 from netfw.testing.conformance.dhcp.environment import FoundServer
 from netfw.testing.conformance.dhcp.factories import make_network, wanted
-from netfw.testing.conformance.dhcp.injection import DhcpHostileConformance
+from netfw.testing.conformance.dhcp.injection import DhcpInjectionConformance
 from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
 from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
 from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
@@ -43,7 +43,7 @@ class DhcpDriverConformance(
     DhcpLeasesConformance,
     DhcpChangesConformance,
     DhcpConstancyConformance,
-    DhcpHostileConformance,
+    DhcpInjectionConformance,
     DhcpIpv6Conformance,
     ReconcilerConformance[DhcpKey, DhcpValue],
 ):
@@ -73,19 +73,23 @@ class DhcpDriverConformance(
             assert isinstance(value, DhcpPort)
             return self._actual_port(value)
         assert isinstance(value, DhcpNetwork)
-        found = self.ground.server(key.network, value.server)
+        found = self.environment.server(key.network, value.server)
         if found is None:
             names = (str(key.network), str(value.server.id)[:11])
-            left = [line for line in self.ground.picture() if any(name in line for name in names)]
+            left = [
+                line
+                for line in self.environment.dump_state()
+                if any(name in line for name in names)
+            ]
             return evolve(value, mtu=HALF) if left else None
         return _as_found(value, found)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
         """What a client of the port gets; of its addresses the one that it was given."""
         server = self._servers.get(value.network)
-        if server is None or self.ground.server(value.network, server) is None:
+        if server is None or self.environment.server(value.network, server) is None:
             return None  # nobody is there to answer
-        lease = self.ground.guest(value.network, value.mac).lease()
+        lease = self.environment.client(value.network, value.mac).lease()
         if lease is None:
             return None
         mine = tuple(fixed for fixed in value.fixed_ips if fixed.address == lease.ip)
@@ -101,28 +105,28 @@ class DhcpDriverConformance(
 
     def make_foreign(self, value: DhcpValue) -> None:
         assert isinstance(value, DhcpNetwork)
-        self.ground.make_foreign(value)
+        self.environment.make_foreign(value)
 
     def foreign_is_intact(self, value: DhcpValue) -> bool:
         assert isinstance(value, DhcpNetwork)
-        return self.ground.foreign_is_intact(value)
+        return self.environment.foreign_is_intact(value)
 
     def vanish(self, key: DhcpKey, value: DhcpValue) -> None:
         assert isinstance(key, NetworkKey)
         assert isinstance(value, DhcpNetwork)
-        self.ground.vanish(key.network, value)
+        self.environment.vanish(key.network, value)
 
     def outage(self) -> AbstractContextManager[None]:
-        return self.ground.outage()
+        return self.environment.outage()
 
     def drifts(self) -> Mapping[str, Drift]:
-        return {name: self._spoiling(spoil) for name, spoil in self.ground.drifts().items()}
+        return {name: self._spoiling(spoil) for name, spoil in self.environment.drifts().items()}
 
     def _spoiling(self, spoil: Callable[[Any, DhcpNetwork], None]) -> Drift:
         return lambda key, value: spoil(key.network, value)
 
     @proves_raise(HostDriver, "present", BackendUnavailable)
-    def test_held_says_that_nobody_answers(self, driver: Driver) -> None:
+    def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
         """Or it knows what it holds without anybody's answer."""
         things = self.examples(1)
         driver.converge(Update(put=things))
@@ -134,7 +138,7 @@ class DhcpDriverConformance(
         assert held == frozenset(things)
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_says_that_nobody_answers(self, driver: Driver) -> None:
+    def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
         """Or it sees what there is without anybody's answer; `apply` then meets the outage."""
         reconciler = self.reconciler(driver)
         with self.outage():
@@ -150,13 +154,13 @@ class DhcpDriverConformance(
         former: list[Driver] = []
 
         def make() -> Driver:
-            former.append(self.ground.make_driver() if former else make_driver())
+            former.append(self.environment.make_driver() if former else make_driver())
             return former[-1]
 
         super().test_two_driver_objects_work_on_one_host_at_once(make)
         for driver in former:
             assert isinstance(driver, DhcpDriver)
-            self.ground.killed(driver)
+            self.environment.killed(driver)
 
     def one_of_each(self) -> dict[DhcpKey, DhcpValue]:
         """A network with a port."""

@@ -52,7 +52,7 @@ class FirewallSourcesConformance(FirewallSuite):
         self, driver: FirewallDriver, *pairs: AllowedSource
     ) -> tuple[FirewallTestPort, FirewallTestPort]:
         """One that may send and take everything, but only as itself; and one outside."""
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         self.apply(driver, self.open_state(one, outside, *pairs))
         return one, outside
 
@@ -81,11 +81,13 @@ class FirewallSourcesConformance(FirewallSuite):
             self.assert_blocked(one, outside, evolve(sent, source_mac=_OTHER_MAC))
 
     @proves(FirewallDriver, 2)
-    def test_who_sends_as_another_takes_nothing_away_from_him(self, driver: FirewallDriver) -> None:
+    def test_a_spoofed_sender_takes_nothing_away_from_the_real_one(
+        self, driver: FirewallDriver
+    ) -> None:
         """No switch on the way learns from what is dropped."""
         self.require(driver, Capability.FILTERING)
         self.require(driver, Capability.SPOOF_GUARD)
-        one, other, outside = self.stations(3)
+        one, other, outside = self.make_ports(3)
         self.apply(driver, {**self.open_state(one, outside), **trusted(other)})
         self.assert_passes(outside, other, outside.arp(other))
         self.assert_passes(other, outside, other.arp(outside))
@@ -148,7 +150,7 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 2)
     def test_an_allowed_pair_is_a_source(self, driver: FirewallDriver) -> None:
         """An address or a prefix, of either family; in ARP and neighbour discovery too."""
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         pairs = [
             pair(one, prefix)
             for prefix in ("10.99.0.1/32", "10.98.0.0/24", "fd00:99::1/128", "fd00:98::/64")
@@ -170,7 +172,7 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 2)
     def test_a_pair_is_of_its_own_mac(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.SPOOF_GUARD)
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         pairs = [pair(one, "10.99.0.0/24", _OTHER_MAC), pair(one, "fd00:99::/64", _OTHER_MAC)]
         self.apply(driver, self.open_state(one, outside, *pairs))
         for version, address in ((4, IPv4Address("10.99.0.1")), (6, IPv6Address("fd00:99::1"))):
@@ -188,7 +190,7 @@ class FirewallSourcesConformance(FirewallSuite):
     def test_a_pair_of_everything_and_a_pair_that_is_taken_away(
         self, driver: FirewallDriver
     ) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         state = self.open_state(one, outside)
         (own,) = (v for v in state.values() if isinstance(v, FilteredPort) and not v.trusted)
         wide = evolve(own, sources=own.sources | {pair(one, "0.0.0.0/0"), pair(one, "::/0")})
@@ -204,7 +206,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_dhcp_clients_need_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         ask = one.to_group("255.255.255.255", UDP, 67, source_port=68)
@@ -229,14 +231,14 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_an_instance_cannot_be_a_router(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
-        said = one.to_group(_ALL_NODES, ICMPV6, icmp=ROUTER_ADVERTISEMENT)
-        self.assert_blocked(one, outside, said)
+        frame = one.to_group(_ALL_NODES, ICMPV6, icmp=ROUTER_ADVERTISEMENT)
+        self.assert_blocked(one, outside, frame)
         direct = one.icmp(outside, ROUTER_ADVERTISEMENT, version=6, source=one.link_local)
         self.assert_blocked(one, outside, direct)
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_says_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_what_an_instance_sends_to_be_found_needs_no_rule(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         asks = one.to_group(
@@ -253,8 +255,8 @@ class FirewallSourcesConformance(FirewallSuite):
         self.assert_passes(one, outside, one.arp(outside))
 
     @proves(FirewallDriver, 1)
-    def test_what_an_instance_must_hear_needs_no_rule(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_what_an_instance_must_receive_needs_no_rule(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **nothing(id)})
         for kind in (ROUTER_ADVERTISEMENT, MLD_QUERY, MLD_REPORT, MLD_DONE, MLD2_REPORT):
@@ -268,7 +270,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 8)
     def test_a_trusted_port_passes_everything(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         self.apply(driver, trusted(one, outside))
         for a, b in ((one, outside), (outside, one)):
             self.assert_passes(a, b, *of_all_kinds(a, b))
@@ -279,7 +281,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4, 8)
     def test_to_be_trusted_or_not_is_a_change_like_any_other(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         state = {**trusted(outside), **group(id, rule(id, OUT, UDP))}
         for _ in range(2):
@@ -294,7 +296,7 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 7)
     def test_equal_addresses_on_two_networks_are_two(self, driver: FirewallDriver) -> None:
         """A connection of one network opens nothing on the other, and ends alone."""
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         one_twin, two_twin = self.twin(one), self.twin(two)
         id, closed = a_group(), a_group()
         state = {
@@ -312,7 +314,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 7)
     def test_a_connection_ends_on_its_own_network_alone(self, driver: FirewallDriver) -> None:
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         one_twin, two_twin = self.twin(one), self.twin(two)
         id, other = a_group(), a_group()
         state = {

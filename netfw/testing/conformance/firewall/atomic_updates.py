@@ -51,7 +51,7 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     def states(self) -> tuple[list[State], list[FirewallTestPort]]:
         """Policies that differ from each other in every way, about the same stations."""
-        one, two, friend, outside = self.stations(4)
+        one, two, friend, outside = self.make_ports(4)
         id, other, friends = a_group(), a_group(), a_group()
         around = trusted(friend, outside)
         all_in = [rule(id, IN, TCP, (80, 90)), rule(id, IN, TCP, (80, 90), version=6)]
@@ -70,11 +70,11 @@ class FirewallUpdatesConformance(FirewallSuite):
         return states, [one, two, friend, outside]
 
     def matrix(
-        self, stations: list[FirewallTestPort]
+        self, ports: list[FirewallTestPort]
     ) -> Iterator[tuple[FirewallTestPort, FirewallTestPort, Any]]:
         """Packets of which some pass and some do not in each of the states."""
-        for one in stations:
-            for two in stations:
+        for one in ports:
+            for two in ports:
                 if one is not two:
                     for version in FAMILIES:
                         for number in (80, 91):
@@ -82,42 +82,42 @@ class FirewallUpdatesConformance(FirewallSuite):
                         yield one, two, one.udp(two, 9, version=version)
 
     def expected(
-        self, stations: list[FirewallTestPort], *policies: Mapping[FirewallKey, FirewallValue]
+        self, ports: list[FirewallTestPort], *policies: Mapping[FirewallKey, FirewallValue]
     ) -> list[Delivery]:
         """What has the same fate in all *policies*; only what they know of can be asked about."""
         number = next(FirewallSuite.numbers)
         found = []
-        for one, two, packet in self.matrix(stations):
+        for one, two, packet in self.matrix(ports):
             sent = _anew(packet, number)
-            fates = {passes(policy, sent, one.key, two.key) for policy in policies}
+            results = {passes(policy, sent, one.key, two.key) for policy in policies}
             known = all({one.key, two.key} <= policy.keys() for policy in policies)
-            if known and len(fates) == 1:
-                hoped = fates.pop() or not self.filtering
-                found.append(Delivery(one, two, sent, hoped))
+            if known and len(results) == 1:
+                expected = results.pop() or not self.filtering
+                found.append(Delivery(one, two, sent, expected))
         return found
 
     @proves(FirewallDriver, 1)
     @proves(HostDriver, 1, 3, 7)
     def test_states_can_be_visited_in_any_order(self, driver: FirewallDriver) -> None:
         """What passes depends on what is wanted now, not on how it came about."""
-        states, stations = self.states()
+        states, ports = self.states()
         shuffled = random.Random(1).sample(states, len(states))
-        for place, state in enumerate([*states, *reversed(states), *shuffled]):
-            if place % 2:
+        for location, state in enumerate([*states, *reversed(states), *shuffled]):
+            if location % 2:
                 self.apply(driver, state)
             else:
                 self.wire(state)
                 self.update_to(state)
                 outcome = driver.converge(Update(put=state, complete=True))
                 assert outcome.ok, str(outcome)
-                self.ground.settle()
+                self.environment.settle()
             assert driver.present() == state.keys()
-            self.assert_fates(self.expected(stations, state))
+            self.assert_deliveries(self.expected(ports, state))
 
     @proves(FirewallDriver, 5)
     def test_nothing_leaks_and_nothing_is_lost_during_updates(self, driver: FirewallDriver) -> None:
         """New connections all the while; what allows them is another thing after each update."""
-        one, two, friend, outside = self.stations(4)
+        one, two, friend, outside = self.make_ports(4)
         first, second, friends = a_group(), a_group(), a_group()
         allowed = rule(first, IN, UDP, (9, 9)), rule(second, IN, UDP, (1, 99), remote=friends)
         around = {
@@ -148,7 +148,7 @@ class FirewallUpdatesConformance(FirewallSuite):
                 outcome = driver.converge(self.update_to(states[number % len(states)]))
                 assert outcome.ok, str(outcome)
         assert not load.wrong, load.wrong[0]
-        self.ground.settle()
+        self.environment.settle()
         self.assert_lives(kept)
 
     def _load(
@@ -177,10 +177,10 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 5)
     @proves(Reconciler, 5)
-    def test_at_every_checkpoint_the_law_of_updates_holds(self, driver: FirewallDriver) -> None:
+    def test_atomicity_of_updates_holds_at_every_checkpoint(self, driver: FirewallDriver) -> None:
         """Nothing passes that both policies deny, and nothing is dropped that both allow."""
         reconciler = self.reconciler(driver)
-        states, stations = self.states()
+        states, ports = self.states()
         # Which ports the firewall is asked about at all is the agent's and the switch's affair.
         known = [states[2], states[3], states[4], states[6]]
         pairs = [(a, b) for a in known for b in known if a is not b]
@@ -193,32 +193,32 @@ class FirewallUpdatesConformance(FirewallSuite):
                 stage: Stage, old: State = old, new: State = new, passed: list[Stage] = passed
             ) -> None:
                 passed.append(stage)
-                self.ground.settle()
-                self.assert_fates(self.expected(stations, old, new))
+                self.environment.settle()
+                self.assert_deliveries(self.expected(ports, old, new))
 
             plan = reconciler.plan(update, reconciler.observe(update))
             reconciler.apply(plan, checkpoint)
             assert tuple(passed) == plan.stages
-            self.assert_fates(self.expected(stations, new))
+            self.assert_deliveries(self.expected(ports, new))
 
     @proves(HostDriver, 6)
     @proves(Reconciler, 3)
     def test_dying_after_any_stage_is_safe(self, make_driver: MakeDriver) -> None:
-        states, stations = self.states()
+        states, ports = self.states()
         for old, new in ((states[2], states[4]), (states[4], states[6]), (states[6], {})):
             stage, died = 0, True
             while died:
-                victim = self.reconciler(make_driver())
+                killed = self.reconciler(make_driver())
                 self.wire(old)
-                assert victim.converge(Update(put=old, complete=True)).ok
+                assert killed.converge(Update(put=old, complete=True)).ok
                 self.wire(new)
-                died = dies_at(victim, Update(put=new, complete=True), stage)
+                died = dies_at(killed, Update(put=new, complete=True), stage)
                 successor = make_driver()
                 outcome = successor.converge(Update(put=new, complete=True))
                 assert outcome.ok, str(outcome)
                 assert successor.present() == new.keys()
-                self.ground.settle()
-                self.assert_fates(self.expected(stations, new))
+                self.environment.settle()
+                self.assert_deliveries(self.expected(ports, new))
                 stage += 1
 
     @proves(HostDriver, 1)
@@ -226,11 +226,11 @@ class FirewallUpdatesConformance(FirewallSuite):
     def test_repeating_changes_nothing(self, driver: FirewallDriver) -> None:
         for state in self.states()[0]:
             self.apply(driver, state)
-            former = self.ground.picture()
+            former = self.environment.dump_state()
             for complete in (False, True):
                 update = Update(put=state, complete=complete)
                 assert driver.converge(update).done == state.keys()
-                assert self.ground.picture() == former
+                assert self.environment.dump_state() == former
                 if self.plans(driver):
                     reconciler = self.reconciler(driver)
                     left = reconciler.plan(update, reconciler.observe(None))
@@ -244,39 +244,39 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     @proves(HostDriver, 3)
     def test_a_complete_update_removes_the_rest(self, driver: FirewallDriver) -> None:
-        states, stations = self.states()
+        states, ports = self.states()
         self.apply(driver, {})
-        blank = self.ground.picture()
+        blank = self.environment.dump_state()
         self.apply(driver, states[4])
         kept = {k: v for k, v in states[4].items() if k not in members_of(states[4])}
         first, *rest = kept
         update = Update(put={first: kept[first]}, complete=True, keep=frozenset(rest))
         assert driver.converge(update).ok
         assert driver.present() == kept.keys()
-        self.ground.settle()
-        self.assert_fates(self.expected(stations, kept))
+        self.environment.settle()
+        self.assert_deliveries(self.expected(ports, kept))
         assert driver.gc(rest).ok
         assert driver.present() == set(rest)
         assert driver.gc([]).ok
         assert driver.present() == frozenset()
-        assert self.ground.picture() == blank
+        assert self.environment.dump_state() == blank
 
     @proves(HostDriver, 5)
     def test_what_the_driver_did_not_make_stays(self, driver: FirewallDriver) -> None:
         states, _ = self.states()
         self.apply(driver, states[2])
-        self.ground.make_foreign()
+        self.environment.make_foreign()
         for state in (states[4], states[1], {}):
             self.wire(state)
             assert driver.converge(Update(put=state, complete=True)).ok
-        assert self.ground.foreign_is_intact()
+        assert self.environment.foreign_is_intact()
 
     @proves(HostDriver, 7)
     @proves(Reconciler, 6)
     def test_what_was_lost_is_noticed_and_made_again(self, driver: FirewallDriver) -> None:
-        states, stations = self.states()
+        states, ports = self.states()
         self.apply(driver, states[2])
-        self.ground.lose_state()
+        self.environment.lose_state()
         if self.plans(driver):
             self.reconciler(driver).observe(None)
         if self.filtering:
@@ -285,15 +285,15 @@ class FirewallUpdatesConformance(FirewallSuite):
         outcome = driver.converge(Update(put=states[2], complete=True))
         assert outcome.ok, str(outcome)
         assert driver.present() == states[2].keys()
-        self.ground.settle()
-        self.assert_fates(self.expected(stations, states[2]))
+        self.environment.settle()
+        self.assert_deliveries(self.expected(ports, states[2]))
 
     @proves(Reconciler, 1, 4)
     def test_planning_is_pure_and_the_mirror_is_right(self, driver: FirewallDriver) -> None:
         reconciler = self.reconciler(driver)
         states, _ = self.states()
         for state in states:
-            former = self.ground.picture()
+            former = self.environment.dump_state()
             update = Update(put=state, drop=self.update_to(state).drop)
             self.wire(state)
             observed = reconciler.observe(update)
@@ -301,45 +301,45 @@ class FirewallUpdatesConformance(FirewallSuite):
             assert plan == reconciler.plan(update, observed)
             assert len(list(plan.lines())) == len(plan)
             assert reconciler.plan(update, reconciler.observe(None)) == plan
-            assert self.ground.picture() == former
+            assert self.environment.dump_state() == former
             reconciler.apply(plan, no_checkpoint)
 
     @proves(FirewallDriver, 6)
     def test_the_cost_of_one_more_does_not_grow(self, driver: FirewallDriver) -> None:
         """Counted in things of the backend that came or went."""
-        one, two, three, outside = self.stations(4)
+        one, two, three, outside = self.make_ports(4)
         id, friends = a_group(), a_group()
         rules = [
             rule(id, way, TCP, (p, p), remote=friends) for way in (IN, OUT) for p in range(80, 90)
         ]
         state = {**port(one, id), **trusted(outside), **group(id, *rules)}
-        crowd = [f"10.200.{n // 250}.{n % 250}" for n in range(200)]
+        many = [f"10.200.{n // 250}.{n % 250}" for n in range(200)]
         costs = []
         for count in (10, 190):
             some: State = {}
-            for address in crowd[:count]:
+            for address in many[:count]:
                 some |= member(friends, address)
             self.apply(driver, {**state, **some})
-            before = self.ground.picture()
-            self.apply(driver, {**state, **some, **member(friends, crowd[count])})
-            costs.append(len(self.ground.picture() ^ before))
+            before = self.environment.dump_state()
+            self.apply(driver, {**state, **some, **member(friends, many[count])})
+            costs.append(len(self.environment.dump_state() ^ before))
         assert costs[0] == costs[1] <= 8, costs
         self.apply(driver, {**state, **some})
         for more in (two, three):
-            before = self.ground.picture()
+            before = self.environment.dump_state()
             state = {**state, **port(more, id)}
             self.apply(driver, {**state, **some})
-            costs.append(len(self.ground.picture() ^ before))
+            costs.append(len(self.environment.dump_state() ^ before))
         assert costs[3] <= 1.5 * costs[2] <= 3 * costs[3], costs
 
     @proves_raise(HostDriver, "converge", BackendUnavailable)
     @proves_raise(HostDriver, "present", BackendUnavailable)
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     @proves_raise(Reconciler, "apply", BackendUnavailable)
-    def test_it_is_said_that_nobody_answers(self, driver: FirewallDriver) -> None:
-        states, stations = self.states()
+    def test_an_unreachable_backend_is_reported(self, driver: FirewallDriver) -> None:
+        states, ports = self.states()
         self.apply(driver, states[1])
-        outage = self.ground.outage()
+        outage = self.environment.outage()
         if outage is None:
             pytest.skip("the kernel always answers")
         update = Update(put=states[2])
@@ -355,8 +355,8 @@ class FirewallUpdatesConformance(FirewallSuite):
                     ask()
         self.wire(states[2])
         assert driver.converge(Update(put=states[2], complete=True)).ok
-        self.ground.settle()
-        self.assert_fates(self.expected(stations, states[2]))
+        self.environment.settle()
+        self.assert_deliveries(self.expected(ports, states[2]))
 
     def plans(self, driver: FirewallDriver) -> bool:
         return Capability.PLAN in driver.describe().capabilities

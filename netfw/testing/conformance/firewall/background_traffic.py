@@ -32,7 +32,7 @@ class Load:
     def _run(self) -> None:
         while not self._end.is_set() and not self.wrong:
             try:
-                self._suite.assert_fates(self._deliveries)
+                self._suite.assert_deliveries(self._deliveries)
             except AssertionError as error:
                 self.wrong.append(str(error))
             self.rounds += 1

@@ -28,51 +28,55 @@ _WAYS = {Capability.SPOOF_GUARD, Capability.STATELESS_GROUPS, Capability.ADDRESS
 
 
 class FirewallSuite:
-    """Fixtures and words of the tests.
+    """Fixtures and assertions of the tests.
 
-    The hook is `shared_ground`: what it yields is used by all tests of the class.  A driver that
-    does not declare ``Capability.FILTERING`` is held to letting everything pass: what should be
-    blocked must arrive.
+    The hook is `shared_environment`: all tests of the class use what it yields.  A driver that does
+    not declare ``Capability.FILTERING`` has to let everything pass: what should be blocked must
+    arrive.
     """
 
     numbers: ClassVar[Iterator[int]] = itertools.count(2)
     """No two tests have stations alike: connections may be remembered."""
-    ground: FirewallEnvironment
+    environment: FirewallEnvironment
     filtering: bool
     _now: State
-    _stations: dict[FirewallKey, FirewallTestPort]
+    _ports: dict[FirewallKey, FirewallTestPort]
     _free: dict[int, list[int]]
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_ground(cls) -> Iterator[FirewallEnvironment]:
+    def shared_environment(cls) -> Iterator[FirewallEnvironment]:
         """The host; no driver was there."""
-        raise NotImplementedError("override the `shared_ground` fixture with one that yields yours")
+        raise NotImplementedError(
+            "override the `shared_environment` fixture with one that yields yours"
+        )
 
     @pytest.fixture(scope="class")
     @classmethod
-    def blank(cls, shared_ground: FirewallEnvironment) -> frozenset[str]:
+    def blank(cls, shared_environment: FirewallEnvironment) -> frozenset[str]:
         """The host when nothing is wanted."""
-        return emptied(shared_ground)
+        return emptied(shared_environment)
 
     @pytest.fixture
     def make_driver(
-        self, shared_ground: FirewallEnvironment, blank: frozenset[str]
+        self, shared_environment: FirewallEnvironment, blank: frozenset[str]
     ) -> Iterator[MakeDriver]:
-        with self.drivers(shared_ground, blank) as make:
+        with self.drivers(shared_environment, blank) as make:
             yield make
 
     @contextmanager
-    def drivers(self, ground: FirewallEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
+    def drivers(
+        self, environment: FirewallEnvironment, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
         """What makes drivers; in the end nothing is left of what they made."""
-        self.ground, self._now = ground, {}
-        self._stations, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
+        self.environment, self._now = environment, {}
+        self._ports, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
         made: list[FirewallDriver] = []
 
         def make() -> FirewallDriver:
             if made:  # one at a time works on a host
-                ground.killed(made[-1])
-            driver = ground.make_driver()
+                environment.killed(made[-1])
+            driver = environment.make_driver()
             self.filtering = Capability.FILTERING in driver.describe().capabilities
             made.append(driver)
             return driver
@@ -80,8 +84,8 @@ class FirewallSuite:
         yield make
         for driver in made:
             driver.close()
-            ground.killed(driver)
-        left = emptied(ground) ^ blank
+            environment.killed(driver)
+        left = emptied(environment) ^ blank
         assert not left, f"left behind: {sorted(left)}"
 
     @pytest.fixture
@@ -97,23 +101,23 @@ class FirewallSuite:
         if asked and capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
-    def stations(self, count: int, network: int = 0) -> tuple[FirewallTestPort, ...]:
+    def make_ports(self, count: int, network: int = 0) -> tuple[FirewallTestPort, ...]:
         """Ports with new addresses."""
         made = tuple(
             FirewallTestPort(
-                seat=self.ground.seats[self._free[network].pop(0)],
+                plug_point=self.environment.plug_points[self._free[network].pop(0)],
                 number=next(FirewallSuite.numbers),
             )
             for _ in range(count)
         )
-        self._stations |= {station.key: station for station in made}
+        self._ports |= {port.key: port for port in made}
         return made
 
-    def twin(self, station: FirewallTestPort) -> FirewallTestPort:
+    def twin(self, port: FirewallTestPort) -> FirewallTestPort:
         """A port of the other network with the same addresses."""
-        seat = self.ground.seats[self._free[1].pop(0)]
-        made = FirewallTestPort(seat=seat, number=station.number)
-        self._stations[made.key] = made
+        plug_point = self.environment.plug_points[self._free[1].pop(0)]
+        made = FirewallTestPort(plug_point=plug_point, number=port.number)
+        self._ports[made.key] = made
         return made
 
     def apply(
@@ -124,7 +128,7 @@ class FirewallSuite:
         self.wire(state)
         outcome = driver.converge(update)
         assert outcome.ok, str(outcome)
-        self.ground.settle()
+        self.environment.settle()
         return outcome
 
     def update_to(
@@ -139,26 +143,28 @@ class FirewallSuite:
     def wire(self, state: Mapping[FirewallKey, FirewallValue]) -> None:
         """Have the switch let the ports of *state* live."""
         ports = {
-            self._stations[key]: value
+            self._ports[key]: value
             for key, value in state.items()
             if isinstance(value, FilteredPort)
         }
-        self.ground.wire(ports)
+        self.environment.wire(ports)
 
     def assert_passes(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
-        self.assert_fates(Delivery(one, two, each, hoped=True) for each in sent)
+        self.assert_deliveries(Delivery(one, two, each, expected=True) for each in sent)
 
     def assert_blocked(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
-        self.assert_fates(Delivery(one, two, each, hoped=not self.filtering) for each in sent)
+        self.assert_deliveries(
+            Delivery(one, two, each, expected=not self.filtering) for each in sent
+        )
 
-    def assert_fates(self, deliveries: Iterable[Delivery]) -> None:
+    def assert_deliveries(self, deliveries: Iterable[Delivery]) -> None:
         """Everything that is hoped for arrives, and nothing else does."""
         carried = tuple(deliveries)
-        fates = self.ground.carry(carried)
+        results = self.environment.carry(carried)
         wrong = [
-            f"{each} should {'pass' if each.hoped else 'not pass'}"
-            for each, arrived in zip(carried, fates, strict=True)
-            if arrived is not each.hoped
+            f"{each} should {'pass' if each.expected else 'not pass'}"
+            for each, arrived in zip(carried, results, strict=True)
+            if arrived is not each.expected
         ]
         assert not wrong, "\n".join(wrong)
 
@@ -213,12 +219,12 @@ def pings(one: FirewallTestPort, two: FirewallTestPort) -> tuple[Packet, Packet]
     return one.ping(two), one.ping(two, version=6, icmp=ECHO[6])
 
 
-def emptied(ground: FirewallEnvironment) -> frozenset[str]:
+def emptied(environment: FirewallEnvironment) -> frozenset[str]:
     """What is there when a driver has removed all that drivers made."""
-    driver = ground.make_driver()
+    driver = environment.make_driver()
     outcome = driver.gc([])
     assert outcome.ok, str(outcome)
     assert driver.present() == frozenset()
     driver.close()
-    ground.killed(driver)
-    return ground.picture()
+    environment.killed(driver)
+    return environment.dump_state()

@@ -49,7 +49,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 3, 4)
     def test_members_come_and_go(self, driver: FirewallDriver) -> None:
-        one, friend, other = self.stations(3)
+        one, friend, other = self.make_ports(3)
         id, friends = a_group(), a_group()
         rules = [rule(id, IN, version=version, remote=friends) for version in FAMILIES]
         state = {**port(one, id), **trusted(friend, other), **group(id, *rules)}
@@ -67,7 +67,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 3, 4)
     def test_members_that_may_be_spoken_to_come_and_go(self, driver: FirewallDriver) -> None:
-        one, friend = self.stations(2)
+        one, friend = self.make_ports(2)
         id, friends = a_group(), a_group()
         rules = [rule(id, OUT, version=version, remote=friends) for version in FAMILIES]
         state = {**port(one, id), **trusted(friend), **group(id, *rules)}
@@ -81,19 +81,19 @@ class FirewallConnectionsConformance(FirewallSuite):
     @proves(FirewallDriver, 3, 4)
     def test_prefixes_of_an_address_group_come_and_go(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.ADDRESS_GROUPS)
-        one, friend = self.stations(2)
-        id, book = a_group(), an_address_group()
-        rules = [rule(id, IN, version=version, addresses=book) for version in FAMILIES]
+        one, friend = self.make_ports(2)
+        id, groups_by_name = a_group(), an_address_group()
+        rules = [rule(id, IN, version=version, addresses=groups_by_name) for version in FAMILIES]
         state = {**port(one, id), **trusted(friend), **group(id, *rules)}
         for prefixes in ((str(friend.address), str(friend.address6)), ("10.0.0.0/8", "fd00::/8")):
-            self.apply(driver, {**state, **listed(book, *prefixes)})
+            self.apply(driver, {**state, **listed(groups_by_name, *prefixes)})
             talks = self.talks(friend, one)
-            self.apply(driver, {**state, **listed(book, "192.0.2.0/24")})
+            self.apply(driver, {**state, **listed(groups_by_name, "192.0.2.0/24")})
             self.assert_cut(*talks)
 
     @proves(FirewallDriver, 4)
     def test_a_rule_that_goes_ends_what_only_it_allowed(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         for way in (IN, OUT):
             a, b = (outside, one) if way is IN else (one, outside)
             id = a_group()
@@ -112,7 +112,7 @@ class FirewallConnectionsConformance(FirewallSuite):
     @proves(FirewallDriver, 4)
     def test_a_stream_of_replies_alone_ends_with_its_rule(self, driver: FirewallDriver) -> None:
         """Nothing of the direction that the rule is about has to pass for it to be noticed."""
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         id, other = a_group(), a_group()
         state = {**port(one, id), **port(two, other), **everything(other, OUT)}
         for version in FAMILIES:
@@ -126,7 +126,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_a_range_that_shrinks_ends_what_is_outside_of_it(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         state = {**port(one, id), **trusted(outside)}
         self.apply(driver, {**state, **group(id, rule(id, IN, TCP, (1000, 2000)))})
@@ -137,7 +137,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_what_another_rule_allows_too_lives_on(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         first, second = a_group(), a_group()
         whole = group(first, rule(first, IN), rule(first, IN, version=6))
         parts = [rule(second, IN, p, version=v) for v in FAMILIES for p in (TCP, UDP, ICMP)]
@@ -151,7 +151,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_a_port_that_leaves_its_group_is_cut_off(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id, other = a_group(), a_group()
         state = {**trusted(outside), **everything(id), **nothing(other)}
         self.apply(driver, {**state, **port(one, id), **port(two, id)})
@@ -163,7 +163,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_a_group_that_is_dropped_allows_nothing_any_more(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         state = {**trusted(outside), **port(one, id)}
         self.apply(driver, {**state, **everything(id)})
@@ -172,21 +172,21 @@ class FirewallConnectionsConformance(FirewallSuite):
         self.assert_cut(*talks)
 
     @proves(FirewallDriver, 4)
-    def test_what_concerns_others_disturbs_nobody(self, driver: FirewallDriver) -> None:
-        one, two, other, outside = self.stations(4)
+    def test_changes_of_other_ports_disturb_no_connection(self, driver: FirewallDriver) -> None:
+        one, two, other, outside = self.make_ports(4)
         id, unrelated, friends = a_group(), a_group(), a_group()
         state = {**port(one, id), **port(two, id), **trusted(outside), **everything(id)}
         self.apply(driver, state)
         talks = [*self.talks(one, two), *self.talks(outside, one)]
-        crowd = {**port(other, unrelated), **everything(unrelated), **members(friends, other)}
-        for more in (crowd, {**port(other, unrelated), **nothing(unrelated)}, {}):
+        many = {**port(other, unrelated), **everything(unrelated), **members(friends, other)}
+        for more in (many, {**port(other, unrelated), **nothing(unrelated)}, {}):
             self.apply(driver, {**state, **more})
             self.assert_lives(*talks)
 
     @proves(FirewallDriver, 1)
     def test_what_was_denied_opens_nothing_for_the_other_side(self, driver: FirewallDriver) -> None:
         """One may send, the other does not take it: what it sends of its own is no reply."""
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         id, other = a_group(), a_group()
         self.apply(
             driver, {**port(one, id), **port(two, other), **everything(id, OUT), **nothing(other)}
@@ -208,7 +208,7 @@ class FirewallConnectionsConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_what_belongs_to_no_connection_is_dropped(self, driver: FirewallDriver) -> None:
         """Though every rule there could be is there."""
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id = a_group()
         self.apply(driver, {**port(one, id), **port(two, id), **trusted(outside), **everything(id)})
         for version in FAMILIES:
@@ -228,7 +228,7 @@ class FirewallConnectionsConformance(FirewallSuite):
     def test_connections_outlive_the_driver(self, make_driver: MakeDriver) -> None:
         """The next one, which knows nothing but the host, changes nothing."""
         driver = make_driver()
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id, friends = a_group(), a_group()
         allow = [rule(id, way, version=v, remote=friends) for way in (IN, OUT) for v in FAMILIES]
         state: State = {
@@ -237,21 +237,23 @@ class FirewallConnectionsConformance(FirewallSuite):
         }  # fmt: skip
         self.apply(driver, state)
         talks = [*self.talks(one, two), *self.talks(outside, one)]
-        former = self.ground.picture()
+        former = self.environment.dump_state()
         successor = make_driver()
         outcome = successor.converge(Update(put=state, complete=True))
         assert outcome.ok, str(outcome)
-        assert self.ground.picture() == former
-        self.ground.settle()
+        assert self.environment.dump_state() == former
+        self.environment.settle()
         self.assert_lives(*talks)
         self.apply(successor, {k: v for k, v in state.items() if not isinstance(v, Member)})
         self.assert_cut(*talks)
 
     @proves(FirewallDriver, 4)
-    def test_what_was_taken_away_while_nobody_was_there_ends(self, make_driver: MakeDriver) -> None:
+    def test_connections_revoked_without_a_driver_end_with_the_next(
+        self, make_driver: MakeDriver
+    ) -> None:
         """The next driver is told less than the former one."""
         driver = make_driver()
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         state = {**port(one, id), **trusted(outside), **everything(id)}
         self.apply(driver, state)
@@ -259,5 +261,5 @@ class FirewallConnectionsConformance(FirewallSuite):
         less = {**state, GroupKey(id): Rules(frozenset({rule(id, IN, TCP, (9, 9))}))}
         outcome = make_driver().converge(Update(put=less, complete=True))
         assert outcome.ok, str(outcome)
-        self.ground.settle()
+        self.environment.settle()
         self.assert_cut(*talks)

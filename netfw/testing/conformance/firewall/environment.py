@@ -47,13 +47,13 @@ class PlugPoint:
 class FirewallTestPort:
     """A port on a seat, with addresses that no other test uses: nobody remembers them."""
 
-    seat: PlugPoint
+    plug_point: PlugPoint
     number: int
     """Its MAC and addresses come from it."""
 
     @property
     def key(self) -> PortKey:
-        return PortKey(self.seat.port)
+        return PortKey(self.plug_point.port)
 
     @property
     def mac(self) -> Mac:
@@ -85,7 +85,7 @@ class FirewallTestPort:
         **more: Any,
     ) -> Packet:
         """Something from here to there."""
-        said: dict[str, Any] = {
+        frame: dict[str, Any] = {
             "source_mac": self.mac,
             "target_mac": to.mac,
             "source": self.own(version),
@@ -95,7 +95,7 @@ class FirewallTestPort:
             "target_port": target_port,
             **more,
         }
-        return Packet(**said)
+        return Packet(**frame)
 
     def udp(self, to: FirewallTestPort, port: int, *, version: int = 4, **more: Any) -> Packet:
         return self.packet(to, UDP, port, version=version, body=b"hello", **more)
@@ -133,11 +133,11 @@ class FirewallTestPort:
 
     def advertisement(self, to: FirewallTestPort, claims: IPv6Address, **more: Any) -> Packet:
         """The neighbour *claims* is here."""
-        said = self.icmp(to, NEIGHBOUR_ADVERTISEMENT, version=6, claims=claims)
-        return evolve(said, **more)
+        frame = self.icmp(to, NEIGHBOUR_ADVERTISEMENT, version=6, claims=claims)
+        return evolve(frame, **more)
 
     def __str__(self) -> str:
-        return f"{self.address} at seat {self.seat.number}"
+        return f"{self.address} at seat {self.plug_point.number}"
 
 
 def answer(packet: Packet, **more: Any) -> Packet:
@@ -163,7 +163,7 @@ class Delivery:
     sender: FirewallTestPort
     receiver: FirewallTestPort
     sent: Sent
-    hoped: bool
+    expected: bool
     """Whether it should arrive; it says how to wait, not what is returned."""
     marked: bool = True
     """The sender's ARP answers get there, whatever becomes of this."""
@@ -178,7 +178,7 @@ class FirewallEnvironment(ABC):
     It is shared by the tests of a class.
     """
 
-    seats: Sequence[PlugPoint]
+    plug_points: Sequence[PlugPoint]
     """Four of one network and then two of another; each with an instance plugged."""
 
     @abstractmethod
@@ -209,7 +209,7 @@ class FirewallEnvironment(ABC):
         """
 
     @abstractmethod
-    def picture(self) -> frozenset[str]:
+    def dump_state(self) -> frozenset[str]:
         """Everything that the firewall consists of, as text, counters left out."""
 
     @abstractmethod

@@ -69,45 +69,45 @@ def nothing(id: SecurityGroupId) -> State:
 
 
 def port(
-    station: FirewallTestPort, *groups: SecurityGroupId, pairs: Iterable[AllowedSource] = ()
+    port: FirewallTestPort, *groups: SecurityGroupId, pairs: Iterable[AllowedSource] = ()
 ) -> State:
     """A filtered port, with what its MAC addresses imply as the agent has it."""
-    own = {AllowedSource(station.mac, alone(a)) for a in (station.address, station.address6)}
-    implied = {AllowedSource(station.mac, alone(station.link_local))}
+    own = {AllowedSource(port.mac, alone(a)) for a in (port.address, port.address6)}
+    implied = {AllowedSource(port.mac, alone(port.link_local))}
     return {
-        station.key: FilteredPort(
-            network=station.seat.network,
-            device=station.seat.device,
-            mac=station.mac,
+        port.key: FilteredPort(
+            network=port.plug_point.network,
+            device=port.plug_point.device,
+            mac=port.mac,
             sources=frozenset({*own, *implied, *pairs}),
             groups=frozenset(groups),
         )
     }
 
 
-def trusted(*stations: FirewallTestPort) -> State:
+def trusted(*ports: FirewallTestPort) -> State:
     """Ports without port security."""
     return {
-        station.key: FilteredPort(
-            network=station.seat.network,
-            device=station.seat.device,
-            mac=station.mac,
+        port.key: FilteredPort(
+            network=port.plug_point.network,
+            device=port.plug_point.device,
+            mac=port.mac,
             trusted=True,
         )
-        for station in stations
+        for port in ports
     }
 
 
-def members(id: SecurityGroupId, *stations: FirewallTestPort) -> State:
-    """All addresses of *stations* are in a group that others refer to."""
+def members(id: SecurityGroupId, *ports: FirewallTestPort) -> State:
+    """All addresses of *ports* are in a group that others refer to."""
     key = GroupKey(id)
-    made = [Member(key, alone(a)) for s in stations for a in (s.address, s.address6)]
+    made = [Member(key, alone(a)) for s in ports for a in (s.address, s.address6)]
     return dict(zip(made, made, strict=True))
 
 
-def member(id: SecurityGroupId, prefix: str, station: FirewallTestPort | None = None) -> State:
-    """A prefix is; with a *station*, only behind its MAC."""
-    made = Member(GroupKey(id), as_network(prefix), None if station is None else station.mac)
+def member(id: SecurityGroupId, prefix: str, port: FirewallTestPort | None = None) -> State:
+    """A prefix is; with a *port*, only behind its MAC."""
+    made = Member(GroupKey(id), as_network(prefix), None if port is None else port.mac)
     return {made: made}
 
 
@@ -117,9 +117,9 @@ def listed(id: AddressGroupId, *prefixes: str) -> State:
     return dict(zip(made, made, strict=True))
 
 
-def pair(station: FirewallTestPort, prefix: str, mac: str | None = None) -> AllowedSource:
+def pair(port: FirewallTestPort, prefix: str, mac: str | None = None) -> AllowedSource:
     """An allowed address pair."""
-    return AllowedSource(station.mac if mac is None else mac, as_network(prefix))
+    return AllowedSource(port.mac if mac is None else mac, as_network(prefix))
 
 
 def alone(address: IpAddress) -> IpNetwork:

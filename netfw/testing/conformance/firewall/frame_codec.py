@@ -176,7 +176,7 @@ def _icmp(packet: Packet, body: bytes) -> bytes:
     return _summed(packet, head + rest, 2)
 
 
-def _summed(packet: Packet, segment: bytes, place: int) -> bytes:
+def _summed(packet: Packet, segment: bytes, location: int) -> bytes:
     pseudo = b""
     if packet.protocol != ICMP:
         ends = packet.source.packed + packet.target.packed
@@ -184,7 +184,7 @@ def _summed(packet: Packet, segment: bytes, place: int) -> bytes:
     checksum = _checksum(pseudo + segment) or 0xFFFF
     if packet.spoilt:
         checksum ^= 0x5555
-    return segment[:place] + struct.pack("!H", checksum) + segment[place + 2 :]
+    return segment[:location] + struct.pack("!H", checksum) + segment[location + 2 :]
 
 
 def _checksum(data: bytes) -> int:

@@ -56,7 +56,7 @@ TEXTS = (
 )
 NUMBERS: tuple[object, ...] = (-1, 1 << 16, 1 << 40, 6.5, "6", f"6 -j {SENTINEL}", float("nan"))
 
-Hostile = tuple[FirewallKey, FirewallValue]
+Injected = tuple[FirewallKey, FirewallValue]
 
 
 def forced(value: Any, **fields: object) -> Any:
@@ -68,21 +68,21 @@ def forced(value: Any, **fields: object) -> Any:
     return made
 
 
-def hostile_ports(
-    station: FirewallTestPort, good: FilteredPort, texts: Iterable[str] = TEXTS
-) -> Iterator[Hostile]:
+def invalid_ports(
+    port: FirewallTestPort, good: FilteredPort, texts: Iterable[str] = TEXTS
+) -> Iterator[Injected]:
     """Values for a port."""
     for text in texts:
-        yield station.key, forced(good, groups=frozenset({text}))
-        yield station.key, forced(good, sources=frozenset({forced(_source(good), mac=text)}))
-        yield station.key, forced(good, sources=frozenset({forced(_source(good), prefix=text)}))
+        yield port.key, forced(good, groups=frozenset({text}))
+        yield port.key, forced(good, sources=frozenset({forced(_source(good), mac=text)}))
+        yield port.key, forced(good, sources=frozenset({forced(_source(good), prefix=text)}))
         yield PortKey(cast(Any, text)), good
     scoped = forced(_source(good), prefix=_scoped())
-    yield station.key, forced(good, sources=frozenset({scoped}))
-    yield station.key, cast(Any, Rules())
+    yield port.key, forced(good, sources=frozenset({scoped}))
+    yield port.key, cast(Any, Rules())
 
 
-def strange_places(good: FilteredPort) -> Iterator[FilteredPort]:
+def invalid_locations(good: FilteredPort) -> Iterator[FilteredPort]:
     """What no host has, in fields that a driver may do without."""
     for text in (*TEXTS, "", "..", "a/b", "x" * 40):
         yield forced(good, device=text)
@@ -90,7 +90,7 @@ def strange_places(good: FilteredPort) -> Iterator[FilteredPort]:
         yield forced(good, mac=text)
 
 
-def hostile_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Hostile]:
+def invalid_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Injected]:
     """Values for a group."""
     good = rule(id, IN, 6, (80, 90))
     for text in texts:
@@ -111,7 +111,7 @@ def hostile_groups(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Hostile]:
     yield GroupKey(id), cast(Any, SENTINEL)
 
 
-def hostile_members(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Hostile]:
+def invalid_members(id: Any, texts: Iterable[str] = TEXTS) -> Iterator[Injected]:
     """Members."""
     good = Member(GroupKey(id), IPv6Network("fd00::/64"))
     for text in texts:
@@ -143,7 +143,7 @@ def _scoped() -> IPv6Network:
 
 
 @frozen
-class Speaker:
+class Sender:
     """A port that may send everything: its group, its value, and all that was put."""
 
     group: SecurityGroupId
@@ -151,24 +151,24 @@ class Speaker:
     state: State
 
 
-class HostileSuite(FirewallSuite):
+class InjectionSuite(FirewallSuite):
     """How hostile values are offered to a driver."""
 
     def may_speak(
         self, driver: FirewallDriver, one: FirewallTestPort, outside: FirewallTestPort
-    ) -> Speaker:
+    ) -> Sender:
         """Let *one*, which is filtered, send everything; *outside* is trusted."""
         id = a_group()
         state = {**port(one, id), **trusted(outside), **everything(id, OUT)}
         self.apply(driver, state)
         good = state[one.key]
         assert isinstance(good, FilteredPort)
-        return Speaker(id, good, state)
+        return Sender(id, good, state)
 
-    def refuses(self, driver: FirewallDriver, hostile: Iterator[Hostile]) -> None:
+    def refuses(self, driver: FirewallDriver, invalid: Iterator[Injected]) -> None:
         """Each of it is refused for its key alone, and nothing of it is to be seen."""
-        former, held = self.ground.picture(), driver.present()
-        for key, value in hostile:
+        former, held = self.environment.dump_state(), driver.present()
+        for key, value in invalid:
             other = GroupKey(a_group())
             update: Update[Any, Any] = Update(put={key: value, **nothing(other.group)})
             outcome = driver.converge(update)
@@ -180,54 +180,52 @@ class HostileSuite(FirewallSuite):
             assert isinstance(outcome.failed.get(key), InvalidInput), f"{value!r} is not refused"
         if self.filtering:
             assert driver.present() == held
-            picture = self.ground.picture()
+            picture = self.environment.dump_state()
             assert not [line for line in picture if SENTINEL in line]
             assert picture == former
 
 
-class FirewallHostileConformance(HostileSuite):
+class FirewallInjectionConformance(InjectionSuite):
     """Refused by name, and nowhere else to be seen."""
 
     @proves(FirewallDriver, 9)
-    def test_hostile_ports_are_refused_by_name(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
-        self.refuses(driver, hostile_ports(one, self.may_speak(driver, one, outside).good))
+    def test_invalid_ports_are_refused_by_name(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
+        self.refuses(driver, invalid_ports(one, self.may_speak(driver, one, outside).good))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_devices_and_networks_are_nowhere_to_be_seen(
-        self, driver: FirewallDriver
-    ) -> None:
-        one, outside = self.stations(2)
-        speaker = self.may_speak(driver, one, outside)
-        for value in strange_places(speaker.good):
-            outcome = driver.converge(Update(put={one.key: value, **nothing(speaker.group)}))
-            assert GroupKey(speaker.group) in outcome.done, f"{value!r} concerns others: {outcome}"
+    def test_invalid_devices_and_networks_leave_no_trace(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
+        sender = self.may_speak(driver, one, outside)
+        for value in invalid_locations(sender.good):
+            outcome = driver.converge(Update(put={one.key: value, **nothing(sender.group)}))
+            assert GroupKey(sender.group) in outcome.done, f"{value!r} concerns others: {outcome}"
             error = outcome.failed.get(one.key)
             assert error is None or isinstance(error, InvalidInput), f"{value!r}: {error!r}"
-            seen = [line for line in self.ground.picture() if SENTINEL in line]
+            seen = [line for line in self.environment.dump_state() if SENTINEL in line]
             assert not (self.filtering and seen)
-        outcome = driver.converge(Update(put=speaker.state))
+        outcome = driver.converge(Update(put=sender.state))
         assert outcome.ok, str(outcome)
-        self.ground.settle()
+        self.environment.settle()
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_groups_are_refused_by_name(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
-        self.refuses(driver, hostile_groups(self.may_speak(driver, one, outside).group))
+    def test_invalid_groups_are_refused_by_name(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
+        self.refuses(driver, invalid_groups(self.may_speak(driver, one, outside).group))
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
     @proves(FirewallDriver, 9)
-    def test_hostile_members_are_refused_by_name(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_invalid_members_are_refused_by_name(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id, friends = a_group(), a_group()
         allow = group(id, rule(id, IN, version=6, remote=friends))
         self.apply(driver, {**port(one, id), **trusted(outside), **allow})
-        self.refuses(driver, hostile_members(friends))
+        self.refuses(driver, invalid_members(friends))
         self.assert_blocked(outside, one, outside.udp(one, 9, version=6))
 
     @proves(FirewallDriver, 5, 9)
@@ -235,7 +233,7 @@ class FirewallHostileConformance(HostileSuite):
     def test_one_refusal_concerns_one_key_and_leaves_the_old_in_force(
         self, driver: FirewallDriver
     ) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id, other, wrong = a_group(), a_group(), a_group()
         state = {**port(one, id), **trusted(outside), **everything(id)}
         self.apply(driver, state)
@@ -249,6 +247,6 @@ class FirewallHostileConformance(HostileSuite):
         assert outcome.failed.keys() == {GroupKey(id), GroupKey(wrong)}, str(outcome)
         assert outcome.done == more.keys()
         assert driver.present() == {*state, *more}
-        self.ground.settle()
+        self.environment.settle()
         self.assert_passes(outside, one, outside.udp(one, 9))
         self.assert_passes(outside, two, outside.udp(two, 9))

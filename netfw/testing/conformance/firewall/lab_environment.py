@@ -52,8 +52,8 @@ class PacketCapture:
 
     def __init__(self, sockets: Mapping[PlugPoint, socket.socket]) -> None:
         self._sockets = dict(sockets)
-        self._seats = {wire: seat for seat, wire in sockets.items()}
-        self._heard: dict[PlugPoint, set[bytes]] = defaultdict(set)
+        self._plug_points = {wire: plug_point for plug_point, wire in sockets.items()}
+        self._received: dict[PlugPoint, set[bytes]] = defaultdict(set)
         self._token = 0
 
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
@@ -65,62 +65,62 @@ class PacketCapture:
             left = until - time.monotonic()
             if left <= 0:
                 break
-            marked = any(f.delivery.hoped or f.marker is not None for f in waiting)
+            marked = any(f.delivery.expected or f.marker is not None for f in waiting)
             self._listen(left if marked else max(0.001, soon - time.monotonic()))
         arrived = tuple(self._arrived(flight) for flight in flights)
-        self._heard.clear()
+        self._received.clear()
         return arrived
 
-    def announce(self, station: FirewallTestPort) -> None:
-        """Say where *station* is."""
+    def announce(self, port: FirewallTestPort) -> None:
+        """Say where *port* is."""
         self._token += 1
-        said = Arp(source_mac=station.mac, sender=station.address, target=station.address)
-        self._put(station.seat, encoded(said, self._token)[0])
+        frame = Arp(source_mac=port.mac, sender=port.address, target=port.address)
+        self._put(port.plug_point, encoded(frame, self._token)[0])
 
     def _send(self, delivery: Delivery) -> _Flight:
         self._token += 1
         frames = encoded(delivery.sent, self._token)
         for frame in frames:
-            self._put(delivery.sender.seat, frame)
+            self._put(delivery.sender.plug_point, frame)
         marker = None
-        if not delivery.hoped and delivery.marked:
+        if not delivery.expected and delivery.marked:
             marker = self._marker(delivery.sender, delivery.receiver)
-            self._put(delivery.sender.seat, marker)
+            self._put(delivery.sender.plug_point, marker)
         return _Flight(delivery, frames, marker)
 
     def _marker(self, sender: FirewallTestPort, receiver: FirewallTestPort) -> bytes:
-        said = Arp(
+        frame = Arp(
             source_mac=sender.mac,
             sender=sender.address,
             target=receiver.address,
             target_mac=receiver.mac,
             answer=True,
         )
-        return encoded(said, self._token | 1 << 40)[0]
+        return encoded(frame, self._token | 1 << 40)[0]
 
-    def _put(self, seat: PlugPoint, frame: bytes) -> None:
-        wire = self._sockets[seat]
+    def _put(self, plug_point: PlugPoint, frame: bytes) -> None:
+        wire = self._sockets[plug_point]
         select.select([], [wire], [], _PATIENCE)
         with contextlib.suppress(OSError):  # what cannot be sent is lost
             wire.send(frame)
 
     def _arrived(self, flight: _Flight) -> bool:
-        heard = self._heard[flight.delivery.receiver.seat]
+        heard = self._received[flight.delivery.receiver.plug_point]
         return heard.issuperset(map(recognised, flight.frames))
 
     def _decided(self, flight: _Flight, soon: float) -> bool:
         if self._arrived(flight):
             return True
-        if flight.delivery.hoped:
+        if flight.delivery.expected:
             return False
         if flight.marker is None:
             return time.monotonic() >= soon
-        return flight.marker in self._heard[flight.delivery.receiver.seat]
+        return flight.marker in self._received[flight.delivery.receiver.plug_point]
 
     def _listen(self, wait: float) -> None:
-        ready, _, _ = select.select(list(self._seats), [], [], wait)
+        ready, _, _ = select.select(list(self._plug_points), [], [], wait)
         for wire in ready:
-            self._heard[self._seats[wire]].update(map(recognised, drain(wire)))
+            self._received[self._plug_points[wire]].update(map(recognised, drain(wire)))
 
 
 class FirewallLabEnvironment(FirewallEnvironment):
@@ -131,39 +131,39 @@ class FirewallLabEnvironment(FirewallEnvironment):
         networks = NetworkId(uuid4()), NetworkId(uuid4())
         self.instances: dict[PlugPoint, Instance] = {}
         for number in range(6):
-            seat = self.seat(number, networks[number // 4])
+            plug_point = self.plug_point(number, networks[number // 4])
             instance = host.instance(f"seat{number}")
-            self.plug_in(seat, instance)
+            self.plug_in(plug_point, instance)
             instance.call(_be_quiet)
-            self.instances[seat] = instance
-        self.seats: Sequence[PlugPoint] = tuple(self.instances)
-        self._ears = PacketCapture(
-            {seat: _wire(instance) for seat, instance in self.instances.items()}
+            self.instances[plug_point] = instance
+        self.plug_points: Sequence[PlugPoint] = tuple(self.instances)
+        self._captures = PacketCapture(
+            {plug_point: _wire(instance) for plug_point, instance in self.instances.items()}
         )
 
-    def seat(self, number: int, network: NetworkId) -> PlugPoint:
+    def plug_point(self, number: int, network: NetworkId) -> PlugPoint:
         """How the port of a seat is called."""
         port = PortId(uuid4())
         return PlugPoint(number=number, port=port, network=network, device=f"tap{port}"[:14])
 
-    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
+    def plug_in(self, plug_point: PlugPoint, instance: Instance) -> None:
         """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
         raise NotImplementedError("override `plug_in`")
 
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
-        return self._ears.carry(deliveries)
+        return self._captures.carry(deliveries)
 
 
-class BridgeGround(FirewallLabEnvironment):
+class BridgeEnvironment(FirewallLabEnvironment):
     """Instances on Linux bridges, one for each network."""
 
     def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
         """Have the bridges know where everybody is, as they would after the first ARP of each."""
-        for station in ports:
-            self._ears.announce(station)
+        for port in ports:
+            self._captures.announce(port)
 
-    def plug_in(self, seat: PlugPoint, instance: Instance) -> None:
-        bridge, device = f"br{str(seat.network)[:8]}", seat.device
+    def plug_in(self, plug_point: PlugPoint, instance: Instance) -> None:
+        bridge, device = f"br{str(plug_point.network)[:8]}", plug_point.device
         if not Path(f"/sys/class/net/{bridge}").exists():
             known = self.host.attempt(["ip", "link", "show", bridge]).status == 0
             options = "forward_delay 0 mcast_snooping 0"

@@ -35,14 +35,14 @@ from netfw.testing.conformance.firewall.environment import Delivery, FirewallTes
 from netfw.testing.conformance.firewall.factories import State
 from netfw.testing.conformance.firewall.injection import (
     SENTINEL,
-    HostileSuite,
-    hostile_groups,
-    hostile_members,
-    hostile_ports,
+    InjectionSuite,
+    invalid_groups,
+    invalid_members,
+    invalid_ports,
 )
 from netfw.testing.conformance.firewall.packets import Flags, Packet
 from netfw.testing.conformance.firewall.reference_model import passes
-from netfw.testing.conformance.firewall.strategies import Trip, nasty_texts, policies, trips
+from netfw.testing.conformance.firewall.strategies import Trip, invalid_texts, policies, trips
 
 
 @frozen
@@ -56,12 +56,12 @@ class Opened:
     state: State
 
 
-class FirewallPropertyConformance(HostileSuite):
+class FirewallPropertyConformance(InjectionSuite):
     """Each example follows the one before it: connections of one meet the policy of the next."""
 
     examples: ClassVar[int] = 800 if os.environ.get(LONG) else 60
 
-    def by_chance(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+    def draw_cases(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
         """Have *check* hold for whatever is drawn; the short form draws the same every time."""
         settled = settings(
             max_examples=self.examples,
@@ -88,11 +88,13 @@ class FirewallPropertyConformance(HostileSuite):
                 raise first[0]
 
     @proves(FirewallDriver, 1, 2, 3, 4)
-    def test_every_packet_has_the_fate_that_the_law_says(self, driver: FirewallDriver) -> None:
-        stations = self.stations(4)
+    def test_every_packet_passes_or_not_as_the_reference_model(
+        self, driver: FirewallDriver
+    ) -> None:
+        ports = self.make_ports(4)
         able = driver.describe().capabilities
         states = policies(
-            stations,
+            ports,
             stateless=Capability.STATELESS_GROUPS in able,
             address_groups=Capability.ADDRESS_GROUPS in able,
         )
@@ -105,10 +107,10 @@ class FirewallPropertyConformance(HostileSuite):
             former[:] = [found for trip in journeys for found in self.check_trip(state, trip)]
 
         def met(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
-            journeys = st.lists(trips(stations, state), min_size=6, max_size=12)
+            journeys = st.lists(trips(ports, state), min_size=6, max_size=12)
             return st.tuples(st.just(state), journeys)
 
-        self.by_chance(states.flatmap(met), check)
+        self.draw_cases(states.flatmap(met), check)
 
     def check_trip(self, state: State, trip: Trip) -> list[Opened]:
         """The packet of a new connection, and its reply; the connection, if it came about."""
@@ -116,7 +118,7 @@ class FirewallPropertyConformance(HostileSuite):
         one, two = trip.sender, trip.receiver
         sent = evolve(trip.packet, source_port=2000 + number % 60000, identifier=number & 0xFFFF)
         allowed = passes(state, sent, one.key, two.key)
-        self.assert_fate(state, one, two, sent, allowed)
+        self.assert_delivery(state, one, two, sent, allowed)
         reply = answer(sent)
         if sent.protocol == TCP:
             reply = evolve(
@@ -125,7 +127,7 @@ class FirewallPropertyConformance(HostileSuite):
         if not allowed:
             return []
         answered = passes(state, reply, two.key, one.key, sent)
-        self.assert_fate(state, two, one, reply, answered)
+        self.assert_delivery(state, two, one, reply, answered)
         known = answered and sent.protocol != TCP and _is_tracked(state, one, two)
         return [Opened(one, two, sent, reply, state)] if known else []
 
@@ -137,11 +139,13 @@ class FirewallPropertyConformance(HostileSuite):
             anew = passes(state, old.reply, ends[0].key, ends[1].key)
             if lives or not anew:  # else it may be taken for the beginning of another one
                 try:
-                    self.assert_fate(state, *ends, old.reply, lives)
+                    self.assert_delivery(state, *ends, old.reply, lives)
                 except AssertionError as error:
-                    raise AssertionError(f"{error}\nand did with\n{_all_told(old.state)}") from None
+                    raise AssertionError(
+                        f"{error}\nand did with\n{_describe_all(old.state)}"
+                    ) from None
 
-    def assert_fate(
+    def assert_delivery(
         self,
         state: State,
         one: FirewallTestPort,
@@ -149,28 +153,28 @@ class FirewallPropertyConformance(HostileSuite):
         sent: Packet,
         allowed: bool,
     ) -> None:
-        hoped = allowed or not self.filtering
-        (arrived,) = self.ground.carry([Delivery(one, two, sent, hoped)])
-        should = "should pass" if hoped else "should not pass"
-        said = f"{sent} from {one} to {two} {should} with\n{_all_told(state)}"
-        assert arrived is hoped, said
+        expected = allowed or not self.filtering
+        (arrived,) = self.environment.carry([Delivery(one, two, sent, expected)])
+        should = "should pass" if expected else "should not pass"
+        frame = f"{sent} from {one} to {two} {should} with\n{_describe_all(state)}"
+        assert arrived is expected, frame
 
     @proves(FirewallDriver, 9)
-    def test_whatever_is_nasty_is_refused_by_name(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
-        speaker = self.may_speak(driver, one, outside)
-        id, good = speaker.group, speaker.good
+    def test_invalid_values_are_refused_by_name(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
+        sender = self.may_speak(driver, one, outside)
+        id, good = sender.group, sender.good
 
         def check(drawn: tuple[str, int]) -> None:
-            text, place = drawn
-            hostile = [
-                *hostile_ports(one, good, [text]),
-                *hostile_groups(id, [text]),
-                *hostile_members(id, [text]),
+            text, location = drawn
+            invalid = [
+                *invalid_ports(one, good, [text]),
+                *invalid_groups(id, [text]),
+                *invalid_members(id, [text]),
             ]
-            self.refuses(driver, iter([hostile[place % len(hostile)]]))
+            self.refuses(driver, iter([invalid[location % len(invalid)]]))
 
-        self.by_chance(st.tuples(nasty_texts(SENTINEL), st.integers(0, 99)), check)
+        self.draw_cases(st.tuples(invalid_texts(SENTINEL), st.integers(0, 99)), check)
         self.assert_passes(one, outside, one.udp(outside, 9))
         self.assert_blocked(outside, one, outside.udp(one, 9))
 
@@ -187,11 +191,11 @@ def _is_tracked(state: State, *ends: FirewallTestPort) -> bool:
     return kinds == {True}
 
 
-def _all_told(state: State) -> str:
-    return "\n".join(f"  {_told(key, value)}" for key, value in state.items())
+def _describe_all(state: State) -> str:
+    return "\n".join(f"  {_describe(key, value)}" for key, value in state.items())
 
 
-def _told(key: FirewallKey, value: FirewallValue) -> str:
+def _describe(key: FirewallKey, value: FirewallValue) -> str:
     """What is held, in as few words as it takes to see why."""
     match value:
         case FilteredPort(trusted=True):
@@ -200,13 +204,13 @@ def _told(key: FirewallKey, value: FirewallValue) -> str:
             groups = ", ".join(map(str, value.groups))
             return f"{key}: in {groups}; sends as {sorted(str(s.prefix) for s in value.sources)}"
         case Rules():
-            rules = "".join(f"\n    {_rule_told(rule)}" for rule in value.rules)
+            rules = "".join(f"\n    {_describe_rule(rule)}" for rule in value.rules)
             return f"{key}{'' if value.stateful else ' without state'}:{rules}"
         case Member():
             return f"{value.prefix} {value.mac or ''} is in {value.group}"
 
 
-def _rule_told(rule: SecurityGroupRule) -> str:
+def _describe_rule(rule: SecurityGroupRule) -> str:
     remote = rule.remote_prefix or rule.remote_group_id or rule.remote_address_group_id
     ends = f"{rule.port_min}:{rule.port_max}"
     return f"{rule.direction} {rule.ethertype} {rule.protocol} {ends} {remote or 'anybody'}"

@@ -17,7 +17,7 @@ from netfw.testing.conformance.firewall.packets import Arp, Packet, Sent
 
 Policy = Mapping[FirewallKey, FirewallValue]
 _CLIENT, _SERVER = {(68, 67), (546, 547)}, {(67, 68), (547, 546)}
-_SAID, _HEARD = {131, 132, 133, 135, 143}, {130, 131, 132, 134, 135, 136, 143}
+_SENT, _RECEIVED = {131, 132, 133, 135, 143}, {130, 131, 132, 134, 135, 136, 143}
 _ADVERTISED, _ROUTER = 136, 134
 
 
@@ -44,12 +44,12 @@ def _may_leave(policy: Policy, port: FilteredPort, sent: Sent, opened: Packet | 
     if dhcp in _SERVER or nd == _ROUTER or sent.vlan is not None:
         return False
     if int(sent.source) == 0:  # it has no address yet
-        return known and (dhcp in _CLIENT or nd in _SAID)
+        return known and (dhcp in _CLIENT or nd in _SENT)
     if not any(sent.source in prefix for prefix in own):
         return False
     if nd == _ADVERTISED:
         return any((sent.claims or IPv6Address(0)) in prefix for prefix in own)
-    return dhcp in _CLIENT or nd in _SAID or _allowed(policy, port, _OUT, sent, opened)
+    return dhcp in _CLIENT or nd in _SENT or _allowed(policy, port, _OUT, sent, opened)
 
 
 def _is_honest(arp: Arp, own: list[IpNetwork]) -> bool:
@@ -61,7 +61,7 @@ def _is_honest(arp: Arp, own: list[IpNetwork]) -> bool:
 def _may_enter(policy: Policy, port: FilteredPort, sent: Sent, opened: Packet | None) -> bool:
     if not isinstance(sent, Packet):
         return isinstance(sent, Arp)
-    always = _dhcp(sent) in _SERVER or _kind(sent) in _HEARD
+    always = _dhcp(sent) in _SERVER or _kind(sent) in _RECEIVED
     return always or _allowed(policy, port, _IN, sent, opened)
 
 

@@ -46,7 +46,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_what_no_rule_allows_does_not_pass(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id = a_group()
         self.apply(driver, {**port(one, id), **port(two, id), **nothing(id), **trusted(outside)})
         self.assert_blocked(one, two, *of_all_kinds(one, two))
@@ -55,14 +55,14 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_port_in_no_group_lets_nothing_through(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         self.apply(driver, {**port(one), **trusted(outside)})
         self.assert_blocked(outside, one, *of_all_kinds(outside, one))
         self.assert_blocked(one, outside, *of_all_kinds(one, outside))
 
     @proves(FirewallDriver, 1)
-    def test_a_group_that_nobody_put_allows_nothing(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_a_group_without_rules_yet_allows_nothing(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside)})
         self.assert_blocked(outside, one, *of_all_kinds(outside, one))
@@ -73,7 +73,7 @@ class FirewallRulesConformance(FirewallSuite):
     def test_what_has_no_family_that_rules_know_does_not_pass(self, driver: FirewallDriver) -> None:
         """Neither other frames than those of IP, nor IP that hides behind a tag."""
         self.require(driver, Capability.FILTERING)
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         allow = group(id, rule(id, OUT, TCP, (80, 80)), rule(id, IN, TCP, (80, 80)))
         self.apply(driver, {**port(one, id), **trusted(outside), **allow})
@@ -88,7 +88,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_rule_is_about_one_direction(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         incoming, outgoing = a_group(), a_group()
         state = {
             **port(one, incoming), **port(two, outgoing), **trusted(outside),
@@ -103,7 +103,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_both_ends_must_allow_it(self, driver: FirewallDriver) -> None:
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         wide, narrow = a_group(), a_group()
         some = group(narrow, rule(narrow, IN, TCP, (80, 90)), rule(narrow, OUT, UDP, (53, 53)))
         self.apply(driver, {**port(one, wide), **port(two, narrow), **everything(wide), **some})
@@ -114,7 +114,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_rule_is_about_one_family(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         for version, other in (FAMILIES, FAMILIES[::-1]):
             id = a_group()
             allow = group(id, rule(id, IN, version=version))
@@ -124,7 +124,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_protocols_by_number(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         for version in FAMILIES:
             icmp = ICMP if version == 4 else ICMPV6
             for protocol in (TCP, UDP, SCTP, icmp, _GRE, _UNASSIGNED):
@@ -138,7 +138,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_icmp_in_a_rule_for_ipv6_is_that_of_ipv6(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         allow = group(id, rule(id, IN, ICMP, version=6))
         self.apply(driver, {**port(one, id), **trusted(outside), **allow})
@@ -147,7 +147,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_port_ranges_include_their_ends_and_nothing_else(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         ranges = [(80, 80), (1000, 1999), (1, 7), (4095, 4097), (32767, 65535)]
         for protocol, version in ((TCP, 4), (UDP, 6), (SCTP, 4)):
             id = a_group()
@@ -161,8 +161,8 @@ class FirewallRulesConformance(FirewallSuite):
                 check(outside, one, *sent)
 
     @proves(FirewallDriver, 1)
-    def test_a_range_is_about_the_port_that_is_asked_for(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_a_range_matches_the_destination_port(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         allow = group(id, rule(id, IN, UDP, (80, 80)), rule(id, OUT, UDP, (80, 80)))
         self.apply(driver, {**port(one, id), **trusted(outside), **allow})
@@ -172,7 +172,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_icmp_by_type_and_code(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         asks = {4: (8, 13), 6: (128, 139)}
         for version, (echo, other) in asks.items():
             icmp = ICMP if version == 4 else ICMPV6
@@ -189,7 +189,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_prefixes(self, driver: FirewallDriver) -> None:
-        one, near, far = self.stations(3)
+        one, near, far = self.make_ports(3)
         for version in FAMILIES:
             id = a_group()
             there = f"{near.own(version)}/{32 if version == 4 else 128}"
@@ -202,7 +202,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_wide_prefix(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         for version, wide, wrong in (
             (4, "10.16.0.0/12", "10.32.0.0/12"),
             (6, "fd00::/8", "fe00::/8"),
@@ -227,27 +227,27 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1, 3)
     def test_remote_groups(self, driver: FirewallDriver) -> None:
-        one, friend, stranger = self.stations(3)
+        one, friend, outsider = self.make_ports(3)
         id, friends = a_group(), a_group()
         rules = [
             rule(id, way, protocol, ports, version=version, remote=friends)
             for version in FAMILIES
             for way, protocol, ports in ((IN, TCP, (80, 80)), (OUT, None, (None, None)))
         ]
-        state = {**port(one, id), **trusted(friend, stranger), **group(id, *rules)}
+        state = {**port(one, id), **trusted(friend, outsider), **group(id, *rules)}
         self.apply(driver, state)
         self.assert_blocked(friend, one, friend.tcp(one, 80))  # nobody is in it
         self.apply(driver, {**state, **members(friends, friend)})
         for version in FAMILIES:
             self.assert_passes(friend, one, friend.tcp(one, 80, version=version))
             self.assert_blocked(friend, one, friend.tcp(one, 81, version=version))
-            self.assert_blocked(stranger, one, stranger.tcp(one, 80, version=version))
+            self.assert_blocked(outsider, one, outsider.tcp(one, 80, version=version))
             self.assert_passes(one, friend, one.udp(friend, 5, version=version))
-            self.assert_blocked(one, stranger, one.udp(stranger, 5, version=version))
+            self.assert_blocked(one, outsider, one.udp(outsider, 5, version=version))
 
     @proves(FirewallDriver, 1)
     def test_a_group_may_refer_to_itself(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id = a_group()
         rules = [rule(id, way, version=v, remote=id) for way in (IN, OUT) for v in FAMILIES]
         state = {
@@ -262,7 +262,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_member_may_be_a_prefix_or_need_its_mac(self, driver: FirewallDriver) -> None:
-        one, friend, stranger = self.stations(3)
+        one, friend, outsider = self.make_ports(3)
         id, wide, masked = a_group(), a_group(), a_group()
         allow = group(
             id,
@@ -270,34 +270,42 @@ class FirewallRulesConformance(FirewallSuite):
             *(rule(id, way, UDP, (10, 10), remote=masked) for way in (IN, OUT)),
         )
         whom = {**member(wide, "10.16.0.0/12"), **member(masked, "0.0.0.0/0", friend)}
-        self.apply(driver, {**port(one, id), **trusted(friend, stranger), **allow, **whom})
-        for other in (friend, stranger):
+        self.apply(driver, {**port(one, id), **trusted(friend, outsider), **allow, **whom})
+        for other in (friend, outsider):
             self.assert_passes(other, one, other.udp(one, 9))
             self.assert_passes(one, other, one.udp(other, 9))
         self.assert_passes(friend, one, friend.udp(one, 10))
         self.assert_passes(one, friend, one.udp(friend, 10))
-        self.assert_blocked(stranger, one, stranger.udp(one, 10))
-        self.assert_blocked(one, stranger, one.udp(stranger, 10))
+        self.assert_blocked(outsider, one, outsider.udp(one, 10))
+        self.assert_blocked(one, outsider, one.udp(outsider, 10))
 
     @proves(FirewallDriver, 1)
     def test_remote_address_groups(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.ADDRESS_GROUPS)
-        one, friend, stranger = self.stations(3)
-        id, book = a_group(), an_address_group()
+        one, friend, outsider = self.make_ports(3)
+        id, groups_by_name = a_group(), an_address_group()
         allow = group(
-            id, *(rule(id, way, version=v, addresses=book) for way in (IN, OUT) for v in FAMILIES)
+            id,
+            *(
+                rule(id, way, version=v, addresses=groups_by_name)
+                for way in (IN, OUT)
+                for v in FAMILIES
+            ),
         )
-        state = {**port(one, id), **trusted(friend, stranger), **allow}
-        self.apply(driver, {**state, **listed(book, f"{friend.address}/32", f"{friend.address6}")})
+        state = {**port(one, id), **trusted(friend, outsider), **allow}
+        self.apply(
+            driver,
+            {**state, **listed(groups_by_name, f"{friend.address}/32", f"{friend.address6}")},
+        )
         for version in FAMILIES:
             self.assert_passes(friend, one, friend.udp(one, 9, version=version))
             self.assert_passes(one, friend, one.udp(friend, 9, version=version))
-            self.assert_blocked(stranger, one, stranger.udp(one, 9, version=version))
-            self.assert_blocked(one, stranger, one.udp(stranger, 9, version=version))
+            self.assert_blocked(outsider, one, outsider.udp(one, 9, version=version))
+            self.assert_blocked(one, outsider, one.udp(outsider, 9, version=version))
 
     @proves(FirewallDriver, 1)
     def test_rules_and_groups_add_up(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         first, second = a_group(), a_group()
         state = {
             **port(one, first, second), **trusted(outside),
@@ -312,26 +320,26 @@ class FirewallRulesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_groups_are_not_merged(self, driver: FirewallDriver) -> None:
         """Neither their rules, nor their members, nor whom they are about."""
-        one, two, friend, stranger = self.stations(4)
-        first, second, friends, strangers = (a_group() for _ in range(4))
+        one, two, friend, outsider = self.make_ports(4)
+        first, second, friends, outsiders = (a_group() for _ in range(4))
         state = {
-            **port(one, first), **port(two, second), **trusted(friend, stranger),
+            **port(one, first), **port(two, second), **trusted(friend, outsider),
             **group(first, rule(first, IN, TCP, (80, 80), remote=friends)),
-            **group(second, rule(second, IN, TCP, (90, 90), remote=strangers)),
-            **members(friends, friend), **members(strangers, stranger),
+            **group(second, rule(second, IN, TCP, (90, 90), remote=outsiders)),
+            **members(friends, friend), **members(outsiders, outsider),
         }  # fmt: skip
         self.apply(driver, state)
-        for sender, receiver, number in ((friend, one, 80), (stranger, two, 90)):
+        for sender, receiver, number in ((friend, one, 80), (outsider, two, 90)):
             self.assert_passes(sender, receiver, sender.tcp(receiver, number))
         for sender, receiver, number in (
-            (friend, one, 90), (stranger, one, 80), (stranger, one, 90),
-            (friend, two, 80), (friend, two, 90), (stranger, two, 80),
+            (friend, one, 90), (outsider, one, 80), (outsider, one, 90),
+            (friend, two, 80), (friend, two, 90), (outsider, two, 80),
         ):  # fmt: skip
             self.assert_blocked(sender, receiver, sender.tcp(receiver, number))
 
     @proves(FirewallDriver, 1)
     def test_replies_need_no_rule(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         incoming, outgoing = a_group(), a_group()
         state = {
             **port(one, incoming), **port(two, outgoing), **trusted(outside),
@@ -346,7 +354,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_errors_about_what_was_allowed_pass(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **everything(id, OUT)})
         for version in FAMILIES:
@@ -359,8 +367,8 @@ class FirewallRulesConformance(FirewallSuite):
             self.assert_passes(outside, one, error)
 
     @proves(FirewallDriver, 1)
-    def test_fragments_share_the_fate_of_the_whole(self, driver: FirewallDriver) -> None:
-        one, outside = self.stations(2)
+    def test_fragments_pass_or_not_as_the_whole(self, driver: FirewallDriver) -> None:
+        one, outside = self.make_ports(2)
         id = a_group()
         rules = [rule(id, way, UDP, (9, 9), version=v) for way in (IN, OUT) for v in FAMILIES]
         pinged = [rule(id, IN, ICMP, ECHO[4]), rule(id, IN, ICMPV6, ECHO[6], version=6)]
@@ -374,7 +382,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_multicast_and_broadcast_need_rules_as_well(self, driver: FirewallDriver) -> None:
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         id = a_group()
         rules = [rule(id, way, UDP, (5353, 5353), version=v) for way in (IN, OUT) for v in FAMILIES]
         state = {**port(one, id), **port(two, id), **trusted(outside), **group(id, *rules)}

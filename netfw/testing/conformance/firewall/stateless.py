@@ -38,7 +38,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_without_state_a_reply_needs_a_rule(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         asked = [rule(id, IN, UDP, (9, 9), version=version) for version in FAMILIES]
         replies = [rule(id, OUT, UDP, (20000, 65535), version=version) for version in FAMILIES]
@@ -57,7 +57,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_without_state_nothing_is_invalid(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **port(two, id), **everything(id, stateful=False)})
         for version in FAMILIES:
@@ -69,23 +69,23 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1, 3)
     def test_without_state_rules_mean_the_same(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, friend, stranger = self.stations(3)
+        one, friend, outsider = self.make_ports(3)
         id, friends = a_group(), a_group()
         rules = [rule(id, way, TCP, (80, 89), remote=friends) for way in (IN, OUT)]
-        state = {**port(one, id), **trusted(friend, stranger), **members(friends, friend)}
+        state = {**port(one, id), **trusted(friend, outsider), **members(friends, friend)}
         self.apply(driver, {**state, **group(id, *rules, stateful=False)})
         for a, b in ((friend, one), (one, friend)):
             self.assert_passes(a, b, a.tcp(b, 80), a.tcp(b, 89))
             self.assert_blocked(a, b, a.tcp(b, 90), a.udp(b, 80), a.tcp(b, 80, version=6))
-        self.assert_blocked(stranger, one, stranger.tcp(one, 80))
-        self.assert_blocked(one, stranger, one.tcp(stranger, 80))
+        self.assert_blocked(outsider, one, outsider.tcp(one, 80))
+        self.assert_blocked(one, outsider, one.tcp(outsider, 80))
 
     @proves(FirewallDriver, 2)
     def test_without_state_one_is_still_only_oneself(self, driver: FirewallDriver) -> None:
         """Rules that are asked before all others are not asked before who somebody is."""
         self.require(driver, Capability.STATELESS_GROUPS)
         self.require(driver, Capability.SPOOF_GUARD)
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **everything(id, stateful=False)})
         for own in (one.address6, one.link_local):
@@ -97,14 +97,14 @@ class FirewallStatelessConformance(FirewallSuite):
             self.assert_blocked(one, outside, one.udp(outside, 9, version=6, source=other))
         self.assert_passes(one, outside, one.arp(outside), one.udp(outside, 9))
         for other4 in (outside.address, IPv4Address("10.99.0.1")):
-            said = one.arp(outside, answer=True, target_mac=outside.mac, sender=other4)
-            self.assert_blocked(one, outside, said, one.udp(outside, 9, source=other4))
+            frame = one.arp(outside, answer=True, target_mac=outside.mac, sender=other4)
+            self.assert_blocked(one, outside, frame, one.udp(outside, 9, source=other4))
 
     @proves(FirewallDriver, 1)
     def test_a_port_may_be_in_groups_of_both_kinds(self, driver: FirewallDriver) -> None:
         """Whichever allows it; and what has state on one side has it whatever the other has."""
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, two, outside = self.stations(3)
+        one, two, outside = self.make_ports(3)
         stateful, stateless = a_group(), a_group()
         state = {
             **port(one, stateful, stateless), **port(two, stateless), **trusted(outside),
@@ -124,7 +124,7 @@ class FirewallStatelessConformance(FirewallSuite):
         self, driver: FirewallDriver
     ) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, two = self.stations(2)
+        one, two = self.make_ports(2)
         stateful, stateless = a_group(), a_group()
         state = {
             **port(one, stateful), **everything(stateful, OUT),
@@ -139,7 +139,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_state_that_comes_and_goes(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, outside = self.stations(2)
+        one, outside = self.make_ports(2)
         id = a_group()
         rules = [rule(id, IN, version=version) for version in FAMILIES]
         state = {**port(one, id), **trusted(outside)}
@@ -154,7 +154,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1, 3)
     def test_state_rules_and_members_change_together(self, driver: FirewallDriver) -> None:
         self.require(driver, Capability.STATELESS_GROUPS)
-        one, friend, other = self.stations(3)
+        one, friend, other = self.make_ports(3)
         id, friends = a_group(), a_group()
         around = {**port(one, id), **trusted(friend, other)}
         udp, tcp = (rule(id, IN, protocol, remote=friends) for protocol in (UDP, TCP))
@@ -174,7 +174,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 9)
     def test_what_the_driver_cannot_do_is_refused_by_name(self, driver: FirewallDriver) -> None:
         """Groups without state, and rules that refer to address groups."""
-        one, _ = self.stations(2)
+        one, _ = self.make_ports(2)
         id, able = a_group(), driver.describe().capabilities
         asked = {
             Capability.STATELESS_GROUPS: everything(id, stateful=False),

@@ -52,19 +52,19 @@ class Trip:
     packet: Packet
 
 
-def _prefixes(stations: Sequence[FirewallTestPort], version: int) -> SearchStrategy[str]:
+def _prefixes(test_ports: Sequence[FirewallTestPort], version: int) -> SearchStrategy[str]:
     """Prefixes that hold one, some, all or none of the stations."""
     lengths = (0, 8, 28, 31, 32) if version == 4 else (0, 16, 124, 127, 128)
-    stranger = "192.0.2.0/24" if version == 4 else "2001:db8::/32"
-    near = st.tuples(st.sampled_from(stations), st.sampled_from(lengths)).map(
+    outsider = "192.0.2.0/24" if version == 4 else "2001:db8::/32"
+    near = st.tuples(st.sampled_from(test_ports), st.sampled_from(lengths)).map(
         lambda drawn: str(alone(drawn[0].own(version)).supernet(new_prefix=drawn[1]))
     )
-    return near | st.just(stranger)
+    return near | st.just(outsider)
 
 
 @st.composite
 def _rules(
-    draw: st.DrawFn, group: SecurityGroupId, stations: Sequence[FirewallTestPort]
+    draw: st.DrawFn, group: SecurityGroupId, test_ports: Sequence[FirewallTestPort]
 ) -> SecurityGroupRule:
     version = draw(st.sampled_from(FAMILIES))
     icmp = _ICMP[version]
@@ -75,7 +75,7 @@ def _rules(
     elif protocol == icmp and draw(st.booleans()):
         low, high = draw(st.sampled_from(_TYPES[version])), draw(st.sampled_from([None, 0]))
     remotes: dict[str, SearchStrategy[Any]] = {
-        "remote_prefix": _prefixes(stations, version),
+        "remote_prefix": _prefixes(test_ports, version),
         "remote_group_id": st.sampled_from(GROUPS),
         "remote_address_group_id": st.just(BOOK),
     }
@@ -93,34 +93,38 @@ def _rules(
 
 
 @st.composite
-def _ports(draw: st.DrawFn, station: FirewallTestPort) -> State:
+def _ports(draw: st.DrawFn, test_port: FirewallTestPort) -> State:
     if draw(st.integers(0, 2)) == 0:
-        return trusted(station)
+        return trusted(test_port)
     groups = draw(st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3, unique=True))
     if PLAIN in groups and draw(st.booleans()):
         groups = [PLAIN]
     groups = [group for group in groups if group != PLAIN or groups == [PLAIN]]
     pairs: list[AllowedSource] = []
     if draw(st.booleans()):
-        pairs = [pair(station, str(_home(station, version))) for version in FAMILIES]
-    return port(station, *groups, pairs=pairs)
+        pairs = [pair(test_port, str(_home(test_port, version))) for version in FAMILIES]
+    return port(test_port, *groups, pairs=pairs)
 
 
 @st.composite
 def policies(
-    draw: st.DrawFn, stations: Sequence[FirewallTestPort], *, stateless: bool, address_groups: bool
+    draw: st.DrawFn,
+    test_ports: Sequence[FirewallTestPort],
+    *,
+    stateless: bool,
+    address_groups: bool,
 ) -> State:
-    """What a firewall may hold for *stations*: each is there."""
+    """What a firewall may hold for *test_ports*: each is there."""
     state: State = {}
-    for station in stations:
-        state |= draw(_ports(station))
+    for test_port in test_ports:
+        state |= draw(_ports(test_port))
     for group in draw(st.lists(st.sampled_from(GROUPS), min_size=2, unique=True)):
-        drawn = draw(st.lists(_rules(group, stations), min_size=1, max_size=5))
+        drawn = draw(st.lists(_rules(group, test_ports), min_size=1, max_size=5))
         rules = [r for r in drawn if address_groups or r.remote_address_group_id is None]
         stateful = not (stateless and group == PLAIN and draw(st.booleans()))
         state[GroupKey(group)] = Rules(frozenset(rules), stateful)
     for version in FAMILIES:
-        prefixes = st.lists(_prefixes(stations, version), max_size=3, unique=True)
+        prefixes = st.lists(_prefixes(test_ports, version), max_size=3, unique=True)
         for group in GROUPS:
             for prefix in draw(prefixes):
                 if not prefix.endswith("/0"):
@@ -131,16 +135,16 @@ def policies(
 
 
 @st.composite
-def trips(draw: st.DrawFn, stations: Sequence[FirewallTestPort], state: State) -> Trip:
+def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State) -> Trip:
     """A packet that would like to open a connection; most are aimed at the edge of some rule."""
-    sender, receiver = draw(st.permutations(list(stations)))[:2]
+    sender, receiver = draw(st.permutations(list(test_ports)))[:2]
     version = draw(st.sampled_from(FAMILIES))
     protocol = draw(st.sampled_from([TCP, UDP, _ICMP[version]]))
     number = draw(st.sampled_from(PORTS))
-    rules = [(one, rule) for one in stations for rule in _rules_of(one, state)]
+    rules = [(one, rule) for one in test_ports for rule in _rules_of(one, state)]
     if rules and draw(st.integers(0, 4)) > 0:
         one, rule = draw(st.sampled_from(rules))
-        others = [each for each in stations if each is not one]
+        others = [each for each in test_ports if each is not one]
         open_ones = [each for each in others if _is_open(each, state)]
         other = draw(st.sampled_from([*others, *open_ones, *open_ones, *open_ones]))
         incoming = rule.direction is Direction.INGRESS
@@ -155,13 +159,13 @@ def trips(draw: st.DrawFn, stations: Sequence[FirewallTestPort], state: State) -
     return Trip(sender, receiver, packet)
 
 
-def _is_open(station: FirewallTestPort, state: State) -> bool:
-    port = state.get(station.key)
+def _is_open(test_port: FirewallTestPort, state: State) -> bool:
+    port = state.get(test_port.key)
     return isinstance(port, FilteredPort) and port.trusted
 
 
-def _rules_of(station: FirewallTestPort, state: State) -> Iterator[SecurityGroupRule]:
-    port = state.get(station.key)
+def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGroupRule]:
+    port = state.get(test_port.key)
     for group in port.groups if isinstance(port, FilteredPort) else ():
         rules = state.get(GroupKey(group))
         if isinstance(rules, Rules):
@@ -174,13 +178,15 @@ def _edges(ports: PortRange) -> list[int]:
     return sorted((found | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
 
 
-def _home(station: FirewallTestPort, version: int) -> IpNetwork:
+def _home(test_port: FirewallTestPort, version: int) -> IpNetwork:
     """Addresses that a station may have as a pair, and nobody else."""
-    seat = station.seat.number
-    return ip_network(f"203.0.113.{16 * seat}/28" if version == 4 else f"2001:db8:1:{seat}::/64")
+    plug_point = test_port.plug_point.number
+    return ip_network(
+        f"203.0.113.{16 * plug_point}/28" if version == 4 else f"2001:db8:1:{plug_point}::/64"
+    )
 
 
-def nasty_texts(sentinel: str) -> SearchStrategy[str]:
+def invalid_texts(sentinel: str) -> SearchStrategy[str]:
     """Texts that a restore, a flow or a shell could take for its own; *sentinel* is in each."""
     pieces = st.sampled_from(
         ["\n", "\r", "\0", " ", "\t", '"', "'", "\\", ";", ",", "-", "/", "%", "#", "$(", "`",

@@ -1,7 +1,7 @@
 """The suite of `FirewallDriver`: subclass it, say how to look at your firewall, run pytest.
 
 The questions are asked with real packets.  Write a ``FirewallGround``, and yield it from the
-class's fixture ``shared_ground``.  A driver that does not filter is held to that.
+class's fixture ``shared_environment``.  A driver that does not filter is held to that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from netfw.drivers.host_driver import HostDriver
 from netfw.testing.conformance.firewall.anti_spoofing import FirewallSourcesConformance
 from netfw.testing.conformance.firewall.atomic_updates import FirewallUpdatesConformance
 from netfw.testing.conformance.firewall.connections import FirewallConnectionsConformance
-from netfw.testing.conformance.firewall.injection import FirewallHostileConformance
+from netfw.testing.conformance.firewall.injection import FirewallInjectionConformance
 from netfw.testing.conformance.firewall.rules import FirewallRulesConformance
 from netfw.testing.conformance.firewall.stateless import FirewallStatelessConformance
 
@@ -22,7 +22,7 @@ class FirewallDriverConformance(
     FirewallConnectionsConformance,
     FirewallSourcesConformance,
     FirewallUpdatesConformance,
-    FirewallHostileConformance,
+    FirewallInjectionConformance,
 ):
     """The promises of :class:`FirewallDriver`, and of all that it is."""
 

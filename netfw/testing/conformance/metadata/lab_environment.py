@@ -20,7 +20,7 @@ from netfw.model.address import IpAddress
 
 OWN = IPv4Address("10.9.8.2")
 """The other address of the proxy's namespace."""
-GUEST = {4: ip_address("10.9.8.5"), 6: ip_address("fe80::5")}
+CLIENT = {4: ip_address("10.9.8.5"), 6: ip_address("fe80::5")}
 _EVERYWHERE = IPv4Address("0.0.0.0")
 _PATIENCE = 15.0
 """How long to wait for the first word of an answer, in seconds."""
@@ -72,14 +72,14 @@ class ClientNetns:
         self.remove()
         self.make()
 
-    def connect(self, door: IpAddress, port: int) -> socket.socket:
+    def connect(self, address: IpAddress, port: int) -> socket.socket:
         """A connection of the guest's."""
-        return run_in(f"{self.name}-guest", _connect, door, port)
+        return run_in(f"{self.name}-guest", _connect, address, port)
 
-    def ask(self, door: IpAddress, port: int, request: bytes) -> bytes:
+    def ask(self, address: IpAddress, port: int, request: bytes) -> bytes:
         """What is answered to *request*, nothing when nobody listens."""
         try:
-            connection = self.connect(door, port)
+            connection = self.connect(address, port)
         except OSError:
             return b""
         with connection:
@@ -92,10 +92,10 @@ class ClientNetns:
         return [_listener(line.split()[3]) for line in lines]
 
 
-def _connect(door: IpAddress, port: int) -> socket.socket:
-    if isinstance(door, IPv6Address) and door.is_link_local:
-        return socket.create_connection((f"{door}%eth0", port), timeout=5)
-    return socket.create_connection((str(door), port), timeout=5)
+def _connect(address: IpAddress, port: int) -> socket.socket:
+    if isinstance(address, IPv6Address) and address.is_link_local:
+        return socket.create_connection((f"{address}%eth0", port), timeout=5)
+    return socket.create_connection((str(address), port), timeout=5)
 
 
 def _exchange(connection: socket.socket, request: bytes) -> bytes:
@@ -125,7 +125,7 @@ class MetadataLab:
     def __init__(self, device: str) -> None:
         self._device = device
         self._rooms: dict[str, ClientNetns] = {}
-        self._strangers: dict[str, socket.socket] = {}
+        self._foreign_listeners: dict[str, socket.socket] = {}
 
     def open(self, name: str) -> ClientNetns:
         if name not in self._rooms:
@@ -141,31 +141,31 @@ class MetadataLab:
     def settle(self, proxy: MetadataProxy) -> None:
         """Have a stranger listen where *proxy* wants to, willing to share with everybody."""
         address = str((proxy.addresses or (_EVERYWHERE,))[0])
-        self._strangers[proxy.netns] = run_in(proxy.netns, _listen, address, proxy.port)
+        self._foreign_listeners[proxy.netns] = run_in(proxy.netns, _listen, address, proxy.port)
 
     def is_settled(self, proxy: MetadataProxy) -> bool:
         """Whether whoever comes there comes to the stranger."""
-        stranger = self._strangers[proxy.netns]
-        door = listen_points(proxy)[0]
-        with self.open(proxy.netns).connect(door, proxy.port) as guest:
-            connection, source = stranger.accept()
+        foreign_listener = self._foreign_listeners[proxy.netns]
+        address = listen_points(proxy)[0]
+        with self.open(proxy.netns).connect(address, proxy.port) as client:
+            connection, source = foreign_listener.accept()
             connection.close()
-            return bool(source[1] == guest.getsockname()[1])
+            return bool(source[1] == client.getsockname()[1])
 
     def expel(self) -> None:
-        for stranger in self._strangers.values():
-            stranger.close()
-        self._strangers.clear()
+        for foreign_listener in self._foreign_listeners.values():
+            foreign_listener.close()
+        self._foreign_listeners.clear()
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    stranger = socket.socket()
-    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    stranger.bind((address, port))
-    stranger.listen()
-    stranger.settimeout(5)
-    return stranger
+    foreign_listener = socket.socket()
+    foreign_listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    foreign_listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    foreign_listener.bind((address, port))
+    foreign_listener.listen()
+    foreign_listener.settimeout(5)
+    return foreign_listener
 
 
 def listen_points(proxy: MetadataProxy) -> list[IpAddress]:

@@ -108,7 +108,7 @@ def _smuggled() -> Iterator[tuple[str, bytes]]:
 SPELT: Mapping[str, bytes] = dict(_spelt())
 SHAPED: Mapping[str, bytes] = dict(_shaped())
 SMUGGLED: Mapping[str, bytes] = dict(_smuggled())
-HOSTILE: Mapping[str, bytes] = {**SPELT, **SHAPED, **SMUGGLED}
+MALFORMED: Mapping[str, bytes] = {**SPELT, **SHAPED, **SMUGGLED}
 """Requests, by what is wrong with them.  A proxy passes on what it can, or refuses it."""
 
 

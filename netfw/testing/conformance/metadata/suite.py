@@ -50,7 +50,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     """How long a proxy that died may take to be back, in seconds."""
     HOOKS: ClassVar[tuple[str, ...]] = (
         "make_namespace",
-        "doors",
+        "listen_addresses",
         "source",
         "ask",
         "arrivals",
@@ -64,15 +64,15 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         """Make a namespace, with a guest at ``DEVICE``; one that is there already will do."""
         raise NotImplementedError("override `make_namespace`")
 
-    def doors(self, proxy: MetadataProxy) -> Collection[IpAddress]:
+    def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
         """All addresses at which the guest can reach *proxy*."""
-        raise NotImplementedError("override `doors`")
+        raise NotImplementedError("override `listen_addresses`")
 
-    def source(self, proxy: MetadataProxy, door: IpAddress) -> IpAddress:
+    def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
         """The address from which the guest comes to that door."""
         raise NotImplementedError("override `source`")
 
-    def ask(self, proxy: MetadataProxy, door: IpAddress, request: bytes) -> bytes:
+    def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
         """Send *request* as the guest; all that is answered until the proxy closes or is silent.
 
         Nothing when nobody listens.
@@ -142,58 +142,60 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         return things
 
     @proves(MetadataDriver, 1)
-    def test_a_request_reaches_the_agent_with_who_asks(self, driver: MetadataDriver) -> None:
+    def test_a_request_reaches_the_agent_with_its_source(self, driver: MetadataDriver) -> None:
         for key, proxy in self.put(driver, 2).items():
-            assert self.doors(proxy)
-            for door in self.doors(proxy):
-                answer = self.ask(proxy, door, HONEST)
-                assert b" 200 " in answer.partition(b"\r\n")[0], (proxy, door, answer)
+            assert self.listen_addresses(proxy)
+            for address in self.listen_addresses(proxy):
+                answer = self.ask(proxy, address, HONEST)
+                assert b" 200 " in answer.partition(b"\r\n")[0], (proxy, address, answer)
                 assert answer.endswith(b"metadata")
                 (arrival,) = self.arrivals()
                 assert arrival.line.startswith("GET /latest "), arrival
-                assert not list(header_mismatches(arrival, key, self.source(proxy, door)))
+                assert not list(header_mismatches(arrival, key, self.source(proxy, address)))
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_say_who_it_is(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_set_its_identity(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SPELT)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_say_who_it_is_by_odd_requests(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_set_its_identity_by_malformed_requests(
+        self, driver: MetadataDriver
+    ) -> None:
         self.try_all(driver, SHAPED)
 
     @proves(MetadataDriver, 1)
-    def test_a_guest_cannot_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
+    def test_a_client_cannot_hide_a_request_in_another(self, driver: MetadataDriver) -> None:
         self.try_all(driver, SMUGGLED)
 
     def try_all(self, driver: MetadataDriver, tricks: Mapping[str, bytes]) -> None:
         """Have the guest try each trick at each door, and see that honest requests still pass."""
         things = self.put(driver, 2)
         wrong = [
-            f"{trick}, at {door} of {key}: {lie}"
+            f"{trick}, at {address} of {key}: {lie}"
             for key, proxy in things.items()
-            for door in self.doors(proxy)
+            for address in self.listen_addresses(proxy)
             for trick, request in tricks.items()
-            for lie in self.lies(key, proxy, door, request)
+            for lie in self.lies(key, proxy, address, request)
         ]
         assert not wrong, "\n".join(wrong)
 
     def lies(
-        self, key: MetadataKey, proxy: MetadataProxy, door: IpAddress, request: bytes
+        self, key: MetadataKey, proxy: MetadataProxy, address: IpAddress, request: bytes
     ) -> Iterator[str]:
         """What the agent is made to believe by *request*, and by an honest one after it."""
-        self.ask(proxy, door, request)
-        answer = self.ask(proxy, door, HONEST)
+        self.ask(proxy, address, request)
+        answer = self.ask(proxy, address, HONEST)
         if not answer.endswith(b"metadata"):
             yield f"an honest request is answered {answer!r} afterwards"
         for arrival in self.arrivals():
-            yield from header_mismatches(arrival, key, self.source(proxy, door))
+            yield from header_mismatches(arrival, key, self.source(proxy, address))
 
     @proves(MetadataDriver, 1)
     def test_a_request_has_its_body(self, driver: MetadataDriver) -> None:
         ((_, proxy),) = self.put(driver, 1).items()
         head = b"POST /password HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 6"
-        door = next(iter(self.doors(proxy)))
-        assert self.ask(proxy, door, head + b"\r\n\r\nsecret").endswith(b"metadata")
+        address = next(iter(self.listen_addresses(proxy)))
+        assert self.ask(proxy, address, head + b"\r\n\r\nsecret").endswith(b"metadata")
         (arrival,) = self.arrivals()
         assert (arrival.line.split()[0], arrival.body) == ("POST", b"secret")
 
@@ -214,7 +216,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
 
     @proves(MetadataDriver, 3)
     @pytest.mark.parametrize("adopted", [False, True])
-    def test_one_that_dies_is_started_again_and_it_is_said(
+    def test_a_proxy_that_dies_is_restarted_and_reported(
         self, make_driver: Callable[[], MetadataDriver], adopted: bool
     ) -> None:
         driver = make_driver()
@@ -267,9 +269,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     def test_it_has_no_rights_beyond_its_options(self, driver: MetadataDriver) -> None:
         for key, proxy in self.put(driver, 2).items():
             assert not self.excess(key, proxy)
-            assert self.ask(proxy, next(iter(self.doors(proxy))), HONEST), "and it works"
+            assert self.ask(proxy, next(iter(self.listen_addresses(proxy))), HONEST), "and it works"
 
-    def test_of_two_that_want_one_place_one_has_it(self, driver: MetadataDriver) -> None:
+    def test_of_two_proxies_at_one_address_one_gets_it(self, driver: MetadataDriver) -> None:
         (one, first), (two, _) = self.examples(2).items()
         outcome = driver.converge(Update(put={one: first, two: first}))
         assert [type(error) for error in outcome.failed.values()] == [Conflict], outcome
@@ -277,7 +279,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self.assert_held(driver, outcome.done)
         self.assert_so(dict.fromkeys(outcome.done, first))
 
-    def test_a_place_changes_hands_in_one_update(self, driver: MetadataDriver) -> None:
+    def test_an_address_moves_from_proxy_to_proxy_in_one_update(
+        self, driver: MetadataDriver
+    ) -> None:
         (one, first), (two, second) = self.put(driver, 2).items()
         swapped = {one: second, two: first}
         self.assert_done(driver.converge(Update(put=swapped)))
@@ -286,7 +290,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self.assert_so({two: second})
         self.assert_held(driver, {two})
 
-    def test_different_proxies_can_be_asked_for_at_once(self, driver: MetadataDriver) -> None:
+    def test_different_proxies_can_be_converged_at_once(self, driver: MetadataDriver) -> None:
         things = self.examples(6)
         outcomes: list[Outcome[MetadataKey]] = []
         together = threading.Barrier(len(things))

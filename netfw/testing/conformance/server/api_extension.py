@@ -23,7 +23,7 @@ from attrs import field, frozen
 from netfw.drivers.api_extension import ApiExtension, ResourceDeclaration, Verb
 from netfw.drivers.attribute import Attribute, plain
 from netfw.errors import ConfigError, InvalidInput
-from netfw.server.api.policy.rules import compiled, declared_rules
+from netfw.server.api.policy.rules import compile_rules, declared_rules
 from netfw.server.api.resource_registry import ResourceRegistry, build
 from netfw.server.api.resources import RESOURCES
 from netfw.server.api.schema.validation import for_create
@@ -101,7 +101,7 @@ class ApiExtensionConformance(RequiresHooks):
         assert names >= {each.name for each in self.make_extension().resources()}
 
     @proves(ApiExtension, 2)
-    def test_who_declares_the_same_again_is_refused(self) -> None:
+    def test_a_second_declaration_of_the_same_is_refused(self) -> None:
         with pytest.raises(ConfigError) as refusal:
             self.catalog(self.make_extension())
         assert str(refusal.value)
@@ -122,7 +122,7 @@ class ApiExtensionConformance(RequiresHooks):
         names = [rule.name for rule in extension.policies()]
         assert len(names) == len(set(names)), f"a rule is there twice: {sorted(names)}"
         assert set(names) <= known, f"nothing asks for {', '.join(sorted(set(names) - known))}"
-        assert compiled(declared_rules(self.catalog().resources)) is not None
+        assert compile_rules(declared_rules(self.catalog().resources)) is not None
 
     @proves(ApiExtension, 4)
     def test_what_is_left_out_gets_what_could_have_been_given(self) -> None:
@@ -139,7 +139,7 @@ class ApiExtensionConformance(RequiresHooks):
                     pytest.fail(f"{resource.name}.{each.name}: the default cannot be: {exc}")
 
     @proves(ApiExtension, 4)
-    def test_requests_are_taken_or_refused_before_anybody_sees_them(self) -> None:
+    def test_requests_are_accepted_or_refused_by_the_schema(self) -> None:
         catalog = self.catalog()
         for request in self.requests():
             validator = for_create(catalog.resource(request.resource))

@@ -32,10 +32,10 @@ from netfw.model.wire import CODECS
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.fakes.attribute_store import MemoryAttributeStore
 
-NETWORK, SUBNET, PORT = scene.NETWORK, scene.SUBNET, scene.PORT
+NETWORK, SUBNET, PORT = samples.NETWORK, samples.SUBNET, samples.PORT
 """Resources for examples; the port has an address in the subnet, and both are of the network."""
 CONTRACTS = (ExtensionDriver,)
 EXTENDED = frozenset({Kind.NETWORK, Kind.SUBNET, Kind.PORT})
@@ -127,7 +127,7 @@ class ExtensionDriverConformance(RequiresHooks):
             assert names <= self.stored(driver, example.kind), example
 
     @proves(ExtensionDriver, 2)
-    def test_a_resource_is_shaped_by_what_was_asked_for_and_by_defaults(self) -> None:
+    def test_model_fields_follow_the_request_and_defaults(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
             shaped = driver.apply_fields(example.change(), example.asked)
@@ -196,7 +196,7 @@ class ExtensionDriverConformance(RequiresHooks):
             assert store.reads <= 1, f"{store.reads} readings for {len(refs)} resources"
 
     @proves(ExtensionDriver, 4)
-    def test_only_what_was_asked_about_is_shown_and_only_what_is_declared(self) -> None:
+    def test_only_requested_resources_and_declared_attributes_are_returned(self) -> None:
         driver = self.make_driver()
         for example, store, refs in self.lists(driver):
             some = tuple(each.id for each in refs[::2])

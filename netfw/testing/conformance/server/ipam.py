@@ -1,6 +1,6 @@
 """The suite of `IpamDriver`: subclass it, make your driver, run pytest.
 
-It runs on a store in memory; to run it on another one as well, override ``books``.  A driver that
+It runs on a store in memory; to run it on another one as well, override ``stores``.  A driver that
 keeps its books elsewhere (``Capability.EXTERNAL``) overrides ``taken``, so that the suite can look
 at them.
 """
@@ -24,7 +24,7 @@ from netfw.model.subnet import AllocationPool, Subnet
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
-from netfw.testing.conformance.server import ipam_samples as scene
+from netfw.testing.conformance.server import ipam_samples as samples
 from netfw.testing.fakes.allocations import MemoryAddresses
 
 MANY = 200
@@ -62,148 +62,148 @@ class IpamDriverConformance(RequiresHooks):
     effort = 0
 
     def make_driver(self) -> IpamDriver:
-        """A driver; all that are made until `books` is called again share their books."""
+        """A driver; all that are made until `stores` is called again share their books."""
         raise NotImplementedError("override `make_driver`")
 
-    def books(self) -> AddressStoreFactory:
+    def make_stores(self) -> AddressStoreFactory:
         """An empty store; whatever else the drivers to come keep addresses in is emptied, too."""
         return MemoryAddresses()
 
-    def taken(self, books: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
+    def taken(self, stores: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
         """What is taken in *subnet*, found out without the driver."""
-        return books.taken(subnet)
+        return stores.taken(subnet)
 
     def ready(self) -> tuple[IpamDriver, AddressStoreFactory]:
         """A driver, and the books with the subnets of the scene."""
-        books = self.books()
+        stores = self.make_stores()
         driver = self.make_driver()
-        for subnet in scene.SUBNETS:
-            self.change(driver, books, None, subnet)
-        return driver, books
+        for subnet in samples.SUBNETS:
+            self.change(driver, stores, None, subnet)
+        return driver, stores
 
     def change(
-        self, driver: IpamDriver, books: AddressStoreFactory, before: Subnet | None, after: Subnet
+        self, driver: IpamDriver, stores: AddressStoreFactory, before: Subnet | None, after: Subnet
     ) -> None:
         """What the server does when a subnet is made or changed."""
-        with books.transaction() as store:
+        with stores.transaction() as store:
             driver.validate_subnet(before, after, store)
-        books.define(after)
+        stores.define(after)
 
     def get(
-        self, driver: IpamDriver, books: AddressStoreFactory, request: AddressRequest
+        self, driver: IpamDriver, stores: AddressStoreFactory, request: AddressRequest
     ) -> FixedIp:
         """What the server does when a port needs an address; `effort` is what it took."""
         given: list[FixedIp] = []
 
         def work() -> None:
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 given.append(driver.allocate(request, store))
 
         self.effort = count_calls(work, EFFORT)
         return given[0]
 
-    def free(self, driver: IpamDriver, books: AddressStoreFactory, fixed: FixedIp) -> None:
+    def free(self, driver: IpamDriver, stores: AddressStoreFactory, fixed: FixedIp) -> None:
         """What the server does when a port is deleted."""
-        with books.transaction() as store:
+        with stores.transaction() as store:
             driver.release(fixed, store)
 
     @proves(IpamDriver, 1)
     def test_any_address_is_a_free_one_of_the_pools(self) -> None:
-        driver, books = self.ready()
-        for subnet in (scene.SMALL, scene.TWO_POOLS, scene.V6):
+        driver, stores = self.ready()
+        for subnet in (samples.SMALL, samples.TWO_POOLS, samples.V6):
             pools = {address for pool in subnet.allocation_pools for address in all_of(pool)}
             given = set()
             for _ in range(len(pools)):
-                fixed = self.get(driver, books, AnyAddress(subnets=(subnet,)))
+                fixed = self.get(driver, stores, AnyAddress(subnets=(subnet,)))
                 assert fixed.subnet_id == subnet.id
                 given.add(fixed.address)
             assert given == pools
-            assert self.taken(books, subnet) == pools
+            assert self.taken(stores, subnet) == pools
 
     @proves(IpamDriver, 1)
     def test_subnets_are_tried_in_order(self) -> None:
-        driver, books = self.ready()
-        request = AnyAddress(subnets=(scene.SMALL, scene.OTHER))
-        given = [self.get(driver, books, request) for _ in range(4)]
-        small, other = scene.SMALL.id, scene.OTHER.id
+        driver, stores = self.ready()
+        request = AnyAddress(subnets=(samples.SMALL, samples.OTHER))
+        given = [self.get(driver, stores, request) for _ in range(4)]
+        small, other = samples.SMALL.id, samples.OTHER.id
         assert [fixed.subnet_id for fixed in given] == [small, small, small, other]
-        assert given[-1].address in scene.OTHER.allocation_pools[0]
+        assert given[-1].address in samples.OTHER.allocation_pools[0]
 
     @proves(IpamDriver, 1)
     @proves_raise(IpamDriver, "allocate", Conflict)
-    def test_when_no_address_is_left_it_says_where(self) -> None:
-        driver, books = self.ready()
-        for subnet in (scene.SMALL, scene.V6):
+    def test_exhaustion_names_the_subnets(self) -> None:
+        driver, stores = self.ready()
+        for subnet in (samples.SMALL, samples.V6):
             for _ in range(3):
-                self.get(driver, books, AnyAddress(subnets=(subnet,)))
-            full = self.taken(books, subnet)
+                self.get(driver, stores, AnyAddress(subnets=(subnet,)))
+            full = self.taken(stores, subnet)
             with pytest.raises(Conflict) as refusal:
-                self.get(driver, books, AnyAddress(subnets=(subnet,)))
+                self.get(driver, stores, AnyAddress(subnets=(subnet,)))
             assert str(subnet.cidr) in str(refusal.value)
-            assert self.taken(books, subnet) == full
+            assert self.taken(stores, subnet) == full
 
     @proves(IpamDriver, 1)
-    def test_who_names_an_address_or_derives_it_gets_that_one(self) -> None:
-        for request, address in scene.POSSIBLE:
-            driver, books = self.ready()
-            fixed = self.get(driver, books, request)
+    def test_a_requested_or_derived_address_is_allocated(self) -> None:
+        for request, address in samples.POSSIBLE:
+            driver, stores = self.ready()
+            fixed = self.get(driver, stores, request)
             assert fixed == FixedIp(subnet_id=place(request).id, address=address)
-            assert self.taken(books, place(request)) == {as_address(address)}
+            assert self.taken(stores, place(request)) == {as_address(address)}
 
     @proves(IpamDriver, 1)
     @proves_raise(IpamDriver, "allocate", Conflict)
-    def test_an_address_that_is_taken_is_a_conflict(self) -> None:
-        driver, books = self.ready()
-        for request, address in scene.POSSIBLE:
-            self.get(driver, books, request)
-            before = self.taken(books, place(request))
+    def test_an_allocated_address_is_a_conflict(self) -> None:
+        driver, stores = self.ready()
+        for request, address in samples.POSSIBLE:
+            self.get(driver, stores, request)
+            before = self.taken(stores, place(request))
             with pytest.raises(Conflict) as refusal:
-                self.get(driver, books, request)
+                self.get(driver, stores, request)
             assert str(as_address(address)) in str(refusal.value)
-            assert self.taken(books, place(request)) == before
+            assert self.taken(stores, place(request)) == before
 
     @proves(IpamDriver, 1)
-    def test_an_address_that_somebody_chose_is_not_given_to_others(self) -> None:
-        driver, books = self.ready()
-        chosen = self.get(driver, books, scene.this(scene.SMALL, "192.0.2.2"))
-        given = {self.get(driver, books, AnyAddress(subnets=(scene.SMALL,))) for _ in range(2)}
+    def test_a_requested_address_is_not_allocated_to_others(self) -> None:
+        driver, stores = self.ready()
+        chosen = self.get(driver, stores, samples.this(samples.SMALL, "192.0.2.2"))
+        given = {self.get(driver, stores, AnyAddress(subnets=(samples.SMALL,))) for _ in range(2)}
         assert chosen not in given
         assert len(given) == 2
 
     @proves_raise(IpamDriver, "allocate", InvalidInput)
     def test_what_no_host_can_have_is_refused(self) -> None:
-        driver, books = self.ready()
-        for what, request in scene.IMPOSSIBLE.items():
+        driver, stores = self.ready()
+        for what, request in samples.IMPOSSIBLE.items():
             with pytest.raises(InvalidInput) as refusal:
-                pytest.fail(f"{what}: {self.get(driver, books, request)} is given")
+                pytest.fail(f"{what}: {self.get(driver, stores, request)} is given")
             assert all(refusal.value.problems.values()), f"{what}: it does not say what is wrong"
-            assert not self.taken(books, place(request)), f"{what}: it is taken all the same"
+            assert not self.taken(stores, place(request)), f"{what}: it is taken all the same"
 
     @proves(IpamDriver, 1)
     def test_two_transactions_get_different_addresses(self) -> None:
-        driver, books = self.ready()
-        other, request = self.make_driver(), AnyAddress(subnets=(scene.OTHER,))
+        driver, stores = self.ready()
+        other, request = self.make_driver(), AnyAddress(subnets=(samples.OTHER,))
         got: list[FixedIp] = []
-        with books.transaction() as one_store:
+        with stores.transaction() as one_store:
             got.append(driver.allocate(request, one_store))
-            with suppress(Conflict), books.transaction() as other_store:
+            with suppress(Conflict), stores.transaction() as other_store:
                 got.append(other.allocate(request, other_store))
         assert len(set(got)) == len(got)
-        assert self.taken(books, scene.OTHER) == {fixed.address for fixed in got}
+        assert self.taken(stores, samples.OTHER) == {fixed.address for fixed in got}
 
     @proves(IpamDriver, 1)
     def test_of_two_transactions_one_gets_the_address_that_both_want(self) -> None:
-        driver, books = self.ready()
-        other, request = self.make_driver(), scene.this(scene.OTHER, "198.51.100.12")
-        with books.transaction() as one_store:
+        driver, stores = self.ready()
+        other, request = self.make_driver(), samples.this(samples.OTHER, "198.51.100.12")
+        with stores.transaction() as one_store:
             driver.allocate(request, one_store)
-            with pytest.raises(Conflict), books.transaction() as other_store:
+            with pytest.raises(Conflict), stores.transaction() as other_store:
                 other.allocate(request, other_store)
-        assert self.taken(books, scene.OTHER) == {as_address("198.51.100.12")}
+        assert self.taken(stores, samples.OTHER) == {as_address("198.51.100.12")}
 
     @proves(IpamDriver, 1)
     def test_many_at_once_get_different_addresses(self) -> None:
-        driver, books = self.ready()
+        driver, stores = self.ready()
         drivers = [driver, *(self.make_driver() for _ in range(3))]
         got: list[FixedIp] = []
 
@@ -212,7 +212,7 @@ class IpamDriverConformance(RequiresHooks):
             for _ in range(ATTEMPTS):
                 if wanted:
                     with suppress(Conflict):
-                        got.append(self.get(own, books, AnyAddress(subnets=(scene.OTHER,))))
+                        got.append(self.get(own, stores, AnyAddress(subnets=(samples.OTHER,))))
                         wanted -= 1
 
         threads = [threading.Thread(target=work, args=(each,)) for each in drivers]
@@ -225,19 +225,19 @@ class IpamDriverConformance(RequiresHooks):
     @proves(IpamDriver, 1)
     def test_what_a_failed_request_took_is_free(self) -> None:
         """Nothing is remembered but by the store, or by the books that the server is told of."""
-        driver, books = self.ready()
-        request = scene.this(scene.SMALL, "192.0.2.3")
+        driver, stores = self.ready()
+        request = samples.this(samples.SMALL, "192.0.2.3")
         for _ in range(2):
-            with pytest.raises(Failed), books.transaction() as store:
+            with pytest.raises(Failed), stores.transaction() as store:
                 self.fail(driver, request, store)
-        assert not self.taken(books, scene.SMALL)
-        given = {self.get(driver, books, AnyAddress(subnets=(scene.SMALL,))) for _ in range(3)}
+        assert not self.taken(stores, samples.SMALL)
+        given = {self.get(driver, stores, AnyAddress(subnets=(samples.SMALL,))) for _ in range(3)}
         assert len(given) == 3
 
     def fail(self, driver: IpamDriver, request: AddressRequest, store: AddressStore) -> None:
         """A request that takes addresses, and fails after that."""
         took = [driver.allocate(request, store)]
-        took.append(driver.allocate(AnyAddress(subnets=(scene.SMALL,)), store))
+        took.append(driver.allocate(AnyAddress(subnets=(samples.SMALL,)), store))
         if Capability.EXTERNAL in driver.describe().capabilities:
             for fixed in took:
                 driver.release(fixed, store)
@@ -245,96 +245,96 @@ class IpamDriverConformance(RequiresHooks):
 
     @proves(IpamDriver, 2)
     def test_a_large_subnet_costs_no_more(self) -> None:
-        driver, books = self.ready()
+        driver, stores = self.ready()
         efforts: dict[str, int] = {}
-        for subnet in (scene.SMALL, scene.HUGE, scene.HUGE_V6):
+        for subnet in (samples.SMALL, samples.HUGE, samples.HUGE_V6):
             for _ in range(2):  # the first time, somebody may have to learn how to ask
-                self.get(driver, books, AnyAddress(subnets=(subnet,)))
+                self.get(driver, stores, AnyAddress(subnets=(subnet,)))
             efforts[str(subnet.cidr)] = self.effort
         assert max(efforts.values()) < min(efforts.values()) + MANY / 2, efforts
 
     @proves(IpamDriver, 2)
     def test_a_full_subnet_costs_no_more(self) -> None:
-        driver, books = self.ready()
+        driver, stores = self.ready()
         efforts: list[int] = []
         for _ in range(MANY):
-            self.get(driver, books, AnyAddress(subnets=(scene.HUGE,)))
+            self.get(driver, stores, AnyAddress(subnets=(samples.HUGE,)))
             efforts.append(self.effort)
         assert efforts[-1] < efforts[1] + MANY / 2, f"from {efforts[1]} calls to {efforts[-1]}"
 
     @proves(IpamDriver, 3)
-    def test_a_released_address_can_be_had_again(self) -> None:
-        driver, books = self.ready()
-        for request, _ in scene.POSSIBLE:
-            before = self.taken(books, place(request))
-            fixed = self.get(driver, books, request)
-            self.free(driver, books, fixed)
-            assert self.taken(books, place(request)) == before
-            assert self.get(driver, books, request) == fixed
+    def test_a_released_address_can_be_allocated_again(self) -> None:
+        driver, stores = self.ready()
+        for request, _ in samples.POSSIBLE:
+            before = self.taken(stores, place(request))
+            fixed = self.get(driver, stores, request)
+            self.free(driver, stores, fixed)
+            assert self.taken(stores, place(request)) == before
+            assert self.get(driver, stores, request) == fixed
 
     @proves(IpamDriver, 3)
     def test_releasing_what_is_free_succeeds_and_frees_nothing_else(self) -> None:
-        driver, books = self.ready()
-        kept = self.get(driver, books, scene.this(scene.SMALL, "192.0.2.3"))
-        fixed = self.get(driver, books, scene.this(scene.SMALL, "192.0.2.4"))
+        driver, stores = self.ready()
+        kept = self.get(driver, stores, samples.this(samples.SMALL, "192.0.2.3"))
+        fixed = self.get(driver, stores, samples.this(samples.SMALL, "192.0.2.4"))
         for _ in range(3):
-            self.free(driver, books, fixed)
-        assert self.taken(books, scene.SMALL) == {kept.address}
+            self.free(driver, stores, fixed)
+        assert self.taken(stores, samples.SMALL) == {kept.address}
 
     @proves(IpamDriver, 4)
     @proves_raise(IpamDriver, "validate_subnet", RequestError)
-    def test_a_subnet_that_nobody_can_serve_is_refused(self) -> None:
-        books = self.books()
+    def test_a_subnet_that_cannot_be_served_is_refused(self) -> None:
+        stores = self.make_stores()
         driver = self.make_driver()
-        for what, subnet in scene.UNFIT.items():
+        for what, subnet in samples.UNFIT.items():
             with pytest.raises(RequestError):
-                self.expect_refusal(driver, books, what, subnet)
+                self.expect_refusal(driver, stores, what, subnet)
 
     def expect_refusal(
-        self, driver: IpamDriver, books: AddressStoreFactory, what: str, subnet: Subnet
+        self, driver: IpamDriver, stores: AddressStoreFactory, what: str, subnet: Subnet
     ) -> None:
-        self.change(driver, books, None, subnet)
+        self.change(driver, stores, None, subnet)
         pytest.fail(f"{what} is accepted: {subnet}")
 
     @proves(IpamDriver, 4)
     def test_a_change_that_leaves_an_address_without_a_subnet_is_refused(self) -> None:
-        driver, books = self.ready()
-        fixed = self.get(driver, books, scene.this(scene.OTHER, "198.51.100.12"))
-        moved = evolve(scene.OTHER, cidr="198.51.100.128/25", allocation_pools=(), gateway=None)
+        driver, stores = self.ready()
+        fixed = self.get(driver, stores, samples.this(samples.OTHER, "198.51.100.12"))
+        moved = evolve(samples.OTHER, cidr="198.51.100.128/25", allocation_pools=(), gateway=None)
         with pytest.raises(RequestError):
-            self.change(driver, books, scene.OTHER, moved)
-        assert self.taken(books, scene.OTHER) == {fixed.address}
+            self.change(driver, stores, samples.OTHER, moved)
+        assert self.taken(stores, samples.OTHER) == {fixed.address}
 
     @proves(IpamDriver, 4)
     def test_pools_can_change_under_addresses_that_are_taken(self) -> None:
-        driver, books = self.ready()
-        request = AnyAddress(subnets=(scene.SMALL,))
-        kept = [self.get(driver, books, request) for _ in range(3)]
+        driver, stores = self.ready()
+        request = AnyAddress(subnets=(samples.SMALL,))
+        kept = [self.get(driver, stores, request) for _ in range(3)]
         pool = AllocationPool(start="192.0.2.4", end="192.0.2.6")
-        moved = evolve(scene.SMALL, allocation_pools=(pool,), gateway=None)
-        self.change(driver, books, scene.SMALL, moved)
+        moved = evolve(samples.SMALL, allocation_pools=(pool,), gateway=None)
+        self.change(driver, stores, samples.SMALL, moved)
         again = AnyAddress(subnets=(moved,))
-        given = {str(self.get(driver, books, again).address) for _ in range(2)}
+        given = {str(self.get(driver, stores, again).address) for _ in range(2)}
         assert given == {"192.0.2.5", "192.0.2.6"}
         with pytest.raises(Conflict):
-            self.get(driver, books, again)
+            self.get(driver, stores, again)
         for fixed in kept:
-            self.free(driver, books, fixed)
-        assert str(self.get(driver, books, again).address) == "192.0.2.4"
+            self.free(driver, stores, fixed)
+        assert str(self.get(driver, stores, again).address) == "192.0.2.4"
 
     @proves(IpamDriver, 5)
     def test_a_subnet_that_is_dropped_is_forgotten_and_no_other(self) -> None:
-        driver, books = self.ready()
-        self.get(driver, books, scene.this(scene.SMALL, "192.0.2.3"))
-        kept = self.get(driver, books, scene.this(scene.OTHER, "198.51.100.12"))
+        driver, stores = self.ready()
+        self.get(driver, stores, samples.this(samples.SMALL, "192.0.2.3"))
+        kept = self.get(driver, stores, samples.this(samples.OTHER, "198.51.100.12"))
         for _ in range(2):
-            with books.transaction() as store:
-                driver.drop_subnet(scene.SMALL.id, store)
-            books.drop(scene.SMALL.id)
-        assert not self.taken(books, scene.SMALL)
-        assert self.taken(books, scene.OTHER) == {kept.address}
-        self.change(driver, books, None, scene.SMALL)
-        given = {self.get(driver, books, AnyAddress(subnets=(scene.SMALL,))) for _ in range(3)}
+            with stores.transaction() as store:
+                driver.drop_subnet(samples.SMALL.id, store)
+            stores.drop(samples.SMALL.id)
+        assert not self.taken(stores, samples.SMALL)
+        assert self.taken(stores, samples.OTHER) == {kept.address}
+        self.change(driver, stores, None, samples.SMALL)
+        given = {self.get(driver, stores, AnyAddress(subnets=(samples.SMALL,))) for _ in range(3)}
         assert len(given) == 3
 
 

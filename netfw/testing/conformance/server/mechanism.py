@@ -37,7 +37,7 @@ from netfw.model.json_document import JsonDocument
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 
 EFFORT = 50_000
 """Calls of functions that one answer within a transaction may take."""
@@ -53,7 +53,7 @@ class MechanismEnvironment:
 
     make: Callable[[], MechanismDriver]
     """Makes drivers for it, each as in a server process of its own."""
-    picture: Callable[[], Hashable] = field(default=_empty)
+    dump_state: Callable[[], Hashable] = field(default=_empty)
     """All that the backend has, found out without the driver; left out where there is none."""
     outage: Callable[[], AbstractContextManager[None]] | None = None
     """Within it the backend does not answer."""
@@ -82,38 +82,38 @@ class MechanismDriverConformance(RequiresHooks):
 
     def changes(self) -> Iterator[Change]:
         """A network, a subnet and a port come, change and go."""
-        for first, second, third in scene.HISTORIES:
-            yield scene.change(None, first)
-            yield scene.change(first, second)
-            yield scene.change(second, third)
-        for *_, last in reversed(scene.HISTORIES):
-            yield scene.change(last, None)
+        for first, second, third in samples.HISTORIES:
+            yield samples.change(None, first)
+            yield samples.change(first, second)
+            yield samples.change(second, third)
+        for *_, last in reversed(samples.HISTORIES):
+            yield samples.change(last, None)
 
     def requests(self) -> Iterator[BindingRequest]:
         """All sorts of wishes to bind a port, also such as nobody can fulfil."""
-        dead = evolve(scene.AGENT, alive=False)
-        other = evolve(scene.AGENT, agent_type="DHCP agent", configurations=JsonDocument())
+        dead = evolve(samples.AGENT, alive=False)
+        other = evolve(samples.AGENT, agent_type="DHCP agent", configurations=JsonDocument())
         own = self.bindable()
         if own is not None:
             yield own
             yield evolve(own, agents=())
             yield evolve(own, segments=())
             yield evolve(own, agents=tuple(evolve(each, alive=False) for each in own.agents))
-        for agents in ((), (dead,), (other,), (scene.AGENT,), (dead, other, scene.AGENT)):
-            for segments in ((), scene.SEGMENTS, scene.EVERY_TYPE):
-                yield scene.request(scene.PORT, *agents, segments=segments)
+        for agents in ((), (dead,), (other,), (samples.AGENT,), (dead, other, samples.AGENT)):
+            for segments in ((), samples.SEGMENTS, samples.EVERY_TYPE):
+                yield samples.request(samples.PORT, *agents, segments=segments)
         for vnic in VnicType:
-            port = evolve(scene.PORT, binding=evolve(scene.PORT.binding, vnic_type=vnic))
-            yield scene.request(port, scene.AGENT, segments=scene.EVERY_TYPE)
+            port = evolve(samples.PORT, binding=evolve(samples.PORT.binding, vnic_type=vnic))
+            yield samples.request(port, samples.AGENT, segments=samples.EVERY_TYPE)
 
     @proves(MechanismDriver, 1)
     def test_checking_changes_nothing_and_can_be_repeated(self) -> None:
         with self.setting() as at:
-            driver, before = at.make(), at.picture()
+            driver, before = at.make(), at.dump_state()
             for change in self.changes():
                 for _ in range(2):
                     count_calls(partial(driver.validate, change), EFFORT)
-            assert at.picture() == before
+            assert at.dump_state() == before
 
     @proves(MechanismDriver, 1)
     @proves_raise(MechanismDriver, "validate", RequestError)
@@ -122,12 +122,12 @@ class MechanismDriverConformance(RequiresHooks):
         if change is None:
             pytest.skip("the driver accepts every change")
         with self.setting() as at:
-            driver, before = at.make(), at.picture()
+            driver, before = at.make(), at.dump_state()
             for _ in range(2):
                 with pytest.raises(RequestError) as refusal:
                     driver.validate(change)
                 assert str(refusal.value)
-            assert at.picture() == before
+            assert at.dump_state() == before
 
     @proves(MechanismDriver, 1)
     def test_checking_works_while_the_backend_does_not_answer(self) -> None:
@@ -140,10 +140,10 @@ class MechanismDriverConformance(RequiresHooks):
     @proves(MechanismDriver, 2)
     def test_binding_is_pure(self) -> None:
         with self.setting() as at:
-            one, other, before = at.make(), at.make(), at.picture()
+            one, other, before = at.make(), at.make(), at.dump_state()
             for request in (*self.requests(), *self.requests()):
                 assert one.bind(request) == one.bind(request) == other.bind(request), request
-            assert at.picture() == before
+            assert at.dump_state() == before
 
     @proves(MechanismDriver, 2)
     def test_a_binding_is_to_a_segment_that_was_offered(self) -> None:
@@ -166,26 +166,26 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 3)
     def test_revisions_that_were_left_out_do_not_matter(self) -> None:
-        for count in range(len(scene.HISTORIES)):
-            others, (first, _, third) = scene.HISTORIES[:count], scene.HISTORIES[count]
+        for count in range(len(samples.HISTORIES)):
+            others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
             with self.setting() as at, self.setting() as straight:
                 driver = self.prepared(at, others)
-                driver.deliver(scene.change(None, first))
-                driver.deliver(scene.change(first, third))
-                self.prepared(straight, others).deliver(scene.change(None, third))
-                assert at.picture() == straight.picture(), third
+                driver.deliver(samples.change(None, first))
+                driver.deliver(samples.change(first, third))
+                self.prepared(straight, others).deliver(samples.change(None, third))
+                assert at.dump_state() == straight.dump_state(), third
 
     @proves(MechanismDriver, 3)
-    def test_a_delivery_of_which_nobody_knows_that_it_happened_does_not_matter(self) -> None:
+    def test_an_unrecorded_delivery_is_repeated_without_harm(self) -> None:
         """The process died before it could write down that it had delivered."""
-        for count in range(len(scene.HISTORIES)):
-            others, (first, _, third) = scene.HISTORIES[:count], scene.HISTORIES[count]
+        for count in range(len(samples.HISTORIES)):
+            others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
             with self.setting() as at, self.setting() as straight:
                 driver = self.prepared(at, others)
-                driver.deliver(scene.change(None, first))
-                driver.deliver(scene.change(None, third))
-                self.prepared(straight, others).deliver(scene.change(None, third))
-                assert at.picture() == straight.picture(), third
+                driver.deliver(samples.change(None, first))
+                driver.deliver(samples.change(None, third))
+                self.prepared(straight, others).deliver(samples.change(None, third))
+                assert at.dump_state() == straight.dump_state(), third
 
     @proves(MechanismDriver, 4)
     def test_delivering_twice_is_delivering_once(self) -> None:
@@ -195,25 +195,25 @@ class MechanismDriverConformance(RequiresHooks):
                 other.deliver(change)
                 for _ in range(2):
                     driver.deliver(change)
-                    assert at.picture() == once.picture(), change
+                    assert at.dump_state() == once.dump_state(), change
 
     @proves(MechanismDriver, 4)
     def test_what_is_gone_leaves_nothing_and_can_go_again(self) -> None:
         with self.setting() as at:
-            driver, before = at.make(), at.picture()
-            for first, *_ in scene.HISTORIES:
-                driver.deliver(scene.change(None, first))
+            driver, before = at.make(), at.dump_state()
+            for first, *_ in samples.HISTORIES:
+                driver.deliver(samples.change(None, first))
             for _ in range(2):
-                for first, *_ in reversed(scene.HISTORIES):
-                    driver.deliver(scene.change(first, None))
-                assert at.picture() == before
-            for first, *_ in scene.HISTORIES:
-                at.make().deliver(scene.change(first, None))
-            assert at.picture() == before
+                for first, *_ in reversed(samples.HISTORIES):
+                    driver.deliver(samples.change(first, None))
+                assert at.dump_state() == before
+            for first, *_ in samples.HISTORIES:
+                at.make().deliver(samples.change(first, None))
+            assert at.dump_state() == before
 
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", BackendUnavailable)
-    def test_a_backend_that_does_not_answer_is_said_and_served_later(self) -> None:
+    def test_an_unreachable_backend_is_reported_and_served_later(self) -> None:
         with self.setting() as at, self.setting() as straight:
             driver, other = at.make(), straight.make()
             for change in self.changes():
@@ -221,20 +221,20 @@ class MechanismDriverConformance(RequiresHooks):
                     driver.deliver(change)
                 driver.deliver(change)
                 other.deliver(change)
-                assert at.picture() == straight.picture(), change
+                assert at.dump_state() == straight.dump_state(), change
 
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", NetfwError)
-    def test_what_the_backend_refuses_for_good_is_said(self) -> None:
+    def test_a_permanent_refusal_of_the_backend_is_reported(self) -> None:
         change = self.undeliverable()
         if change is None:
             pytest.skip("the backend takes every change")
         with self.setting() as at:
-            driver, before = at.make(), at.picture()
+            driver, before = at.make(), at.dump_state()
             with pytest.raises(NetfwError) as refusal:
                 driver.deliver(change)
             assert not refusal.value.retryable
-            assert at.picture() == before
+            assert at.dump_state() == before
 
     @proves(MechanismDriver, 5)
     def test_any_process_can_go_on(self) -> None:
@@ -243,23 +243,23 @@ class MechanismDriverConformance(RequiresHooks):
             for change in self.changes():
                 at.make().deliver(change)
                 alone.deliver(change)
-                assert at.picture() == straight.picture(), change
+                assert at.dump_state() == straight.dump_state(), change
 
     @proves(MechanismDriver, 6)
-    def test_who_carries_something_to_a_backend_is_one_that_delivers(self) -> None:
+    def test_a_driver_with_a_backend_declares_that_it_delivers(self) -> None:
         with self.setting() as at:
-            driver, before = at.make(), at.picture()
-            for first, *_ in scene.HISTORIES:
-                driver.deliver(scene.change(None, first))
-            assert driver.delivers or at.picture() == before
+            driver, before = at.make(), at.dump_state()
+            for first, *_ in samples.HISTORIES:
+                driver.deliver(samples.change(None, first))
+            assert driver.delivers or at.dump_state() == before
 
     def prepared(
-        self, at: MechanismEnvironment, histories: tuple[tuple[scene.Told, ...], ...]
+        self, at: MechanismEnvironment, histories: tuple[tuple[samples.RecordedChange, ...], ...]
     ) -> MechanismDriver:
         """A driver that has delivered the newest of each history."""
         driver = at.make()
         for *_, last in histories:
-            driver.deliver(scene.change(None, last))
+            driver.deliver(samples.change(None, last))
         return driver
 
     def outage(self, at: MechanismEnvironment) -> AbstractContextManager[None]:

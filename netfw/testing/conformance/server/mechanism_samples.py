@@ -18,7 +18,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import AllocationPool, Subnet
 
-Told = Network | Subnet | Port
+RecordedChange = Network | Subnet | Port
 """What drivers are told of."""
 HOST = "host-1"
 
@@ -82,12 +82,12 @@ def request(port: Port = PORT, *agents: Agent, segments: tuple[Segment, ...]) ->
     return BindingRequest(port=port, host=HOST, network=NETWORK, segments=segments, agents=agents)
 
 
-def change(before: Told | None, after: Told | None) -> Change:
+def change(before: RecordedChange | None, after: RecordedChange | None) -> Change:
     """What happens to a resource of the network."""
     return Change(before=before, after=after, network=NETWORK, segments=SEGMENTS)
 
 
-def history(resource: Told) -> tuple[Told, Told, Told]:
+def history(resource: RecordedChange) -> tuple[RecordedChange, RecordedChange, RecordedChange]:
     """A resource, and what it is after one change and after another."""
     second = evolve(resource, description="second", revision=2)
     third = evolve(second, description="third", revision=3)

@@ -32,7 +32,7 @@ from netfw.errors import BackendUnavailable, NetfwError
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 
 EFFORT = 20_000
 """Calls of functions that one answer within a transaction may take."""
@@ -44,7 +44,7 @@ class NotifierEnvironment:
 
     make: Callable[[], Notifier]
     """Makes notifiers that tell it, with a time-out of `patience` or less."""
-    heard: Callable[[], Sequence[UUID]]
+    received: Callable[[], Sequence[UUID]]
     """The resources it heard of, each as often as it did, in order."""
     outage: Callable[[], AbstractContextManager[None]]
     """Within it, the party does not answer."""
@@ -56,69 +56,71 @@ class NotifierEnvironment:
 class NotifierConformance(RequiresHooks):
     """One test and more per promise of :class:`Notifier` that a notifier can keep or break."""
 
-    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "concerning")
+    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "relevant_changes")
 
     def setting(self) -> AbstractContextManager[NotifierEnvironment]:
         """A party of its own, for one history."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
-    def concerning(self) -> Sequence[Change]:
+    def relevant_changes(self) -> Sequence[Change]:
         """Changes of different resources that concern the party, two or more."""
-        raise NotImplementedError("override `concerning`")
+        raise NotImplementedError("override `relevant_changes`")
 
     def all_changes(self) -> list[Change]:
         """Those that concern the party, and others that may."""
-        told = [scene.change(None, first) for first, *_ in scene.HISTORIES]
-        gone = [scene.change(last, None) for *_, last in scene.HISTORIES]
-        return [*self.concerning(), *told, *gone]
+        told = [samples.change(None, first) for first, *_ in samples.HISTORIES]
+        gone = [samples.change(last, None) for *_, last in samples.HISTORIES]
+        return [*self.relevant_changes(), *told, *gone]
 
     @proves(Notifier, 1)
-    def test_what_concerns_the_party_is_said_quickly_and_without_it(self) -> None:
+    def test_relevance_is_decided_quickly_and_without_the_receiver(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             wanted = [notifier.concerns(change) for change in self.all_changes()]
-            assert all(wanted[: len(self.concerning())])
+            assert all(wanted[: len(self.relevant_changes())])
             with at.outage():
                 for change, said in zip(self.all_changes(), wanted, strict=True):
                     assert notifier.concerns(change) is said, change
                     count_calls(partial(notifier.concerns, change), EFFORT)
-            assert list(at.heard()) == []
+            assert list(at.received()) == []
 
     @proves(Notifier, 2)
     def test_a_batch_arrives_as_a_whole_and_in_order(self) -> None:
         with self.setting() as at:
-            at.make().notify(self.concerning())
-            assert _first_of_each(at.heard()) == [each.ref.id for each in self.concerning()]
+            at.make().notify(self.relevant_changes())
+            assert _first_of_each(at.received()) == [
+                each.ref.id for each in self.relevant_changes()
+            ]
 
     @proves(Notifier, 3)
-    def test_what_is_told_twice_is_the_same_twice(self) -> None:
+    def test_a_repeated_notification_is_the_same(self) -> None:
         with self.setting() as at:
-            at.make().notify(self.concerning())
-            once = list(at.heard())
-            at.make().notify(self.concerning())
-            assert list(at.heard()) == once * 2
+            at.make().notify(self.relevant_changes())
+            once = list(at.received())
+            at.make().notify(self.relevant_changes())
+            assert list(at.received()) == once * 2
 
     @proves(Notifier, 4, 5)
     @proves_raise(Notifier, "notify", BackendUnavailable)
-    def test_a_party_that_does_not_answer_is_said_in_time_and_told_later(self) -> None:
+    def test_an_unreachable_receiver_is_reported_in_time_and_notified_later(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             with at.outage():
                 began = time.monotonic()
                 with pytest.raises(BackendUnavailable):
-                    notifier.notify(self.concerning())
+                    notifier.notify(self.relevant_changes())
                 assert time.monotonic() - began < at.patience * 2
-            notifier.notify(self.concerning())
-            expected = {each.ref.id for each in self.concerning()}
-            assert set(at.heard()) == expected
+            notifier.notify(self.relevant_changes())
+            expected = {each.ref.id for each in self.relevant_changes()}
+            assert set(at.received()) == expected
 
     @proves(Notifier, 4)
     @proves_raise(Notifier, "notify", NetfwError)
-    def test_what_the_party_refuses_for_good_is_said(self) -> None:
+    def test_a_permanent_refusal_of_the_receiver_is_reported(self) -> None:
         with self.setting() as at:
             notifier = at.make()
             with at.refusal(), pytest.raises(NetfwError) as refusal:
-                notifier.notify(self.concerning())
+                notifier.notify(self.relevant_changes())
             assert not refusal.value.retryable
 
 

@@ -1,6 +1,6 @@
 """The suite of `TypeDriver`: subclass it, say what your driver is configured for, run pytest.
 
-It runs on a store in memory; to run it on another one as well, override ``books``.
+It runs on a store in memory; to run it on another one as well, override ``stores``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TypeDriverConformance(RequiresHooks):
         """Physical networks, or ``None``, and the MTU that is right there."""
         raise NotImplementedError("override `mtus`: reckon them by hand")
 
-    def books(self, driver: TypeDriver) -> AllocationStoreFactory:
+    def make_stores(self, driver: TypeDriver) -> AllocationStoreFactory:
         """An empty store that knows the driver's ranges."""
         return MemoryAllocations(driver.ranges())
 
@@ -101,125 +101,125 @@ class TypeDriverConformance(RequiresHooks):
             driver.validate(request)
 
     @proves(TypeDriver, 2)
-    def test_what_was_asked_for_is_what_is_taken(self) -> None:
+    def test_the_requested_segment_is_the_one_allocated(self) -> None:
         driver = self.make_driver()
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         for request in self.requests():
-            before = books.taken()
-            with books.transaction() as store:
+            before = stores.taken()
+            with stores.transaction() as store:
                 assert driver.reserve(request, store) == request
-            assert len(books.taken() - before) == self.cost(driver)
+            assert len(stores.taken() - before) == self.cost(driver)
 
     @proves(TypeDriver, 2)
     def test_what_is_missing_is_completed(self) -> None:
         driver = self.make_driver()
         self.require_ranges(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         for request in self.incomplete(driver):
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 got = driver.reserve(request, store)
             assert got.segmentation_id is not None, f"{request} is still incomplete"
             assert got.physical_network == request.physical_network or not request.physical_network
-            assert numbered(got) in books.taken(), f"{got} is not taken"
+            assert numbered(got) in stores.taken(), f"{got} is not taken"
 
     @proves(TypeDriver, 2)
     @proves_raise(TypeDriver, "reserve", Conflict)
     def test_what_is_taken_is_a_conflict(self) -> None:
         driver = self.make_driver()
         self.require_difference(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         one, other = self.requests()
-        with books.transaction() as store:
+        with stores.transaction() as store:
             driver.reserve(one, store)
-        taken = books.taken()
-        with pytest.raises(Conflict), books.transaction() as store:
+        taken = stores.taken()
+        with pytest.raises(Conflict), stores.transaction() as store:
             driver.reserve(one, store)
-        assert books.taken() == taken
-        with books.transaction() as store:
+        assert stores.taken() == taken
+        with stores.transaction() as store:
             assert driver.reserve(other, store) == other
 
     @proves(TypeDriver, 3)
     def test_all_of_the_ranges_is_given_once_and_then_nothing(self) -> None:
         driver = self.make_driver()
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         offered = offered_by(driver)
         assert len(offered) <= FEW, "the suite cannot count so far: give its driver small ranges"
         if driver.network_type() is NetworkType.LOCAL:
             pytest.skip("there is always another local segment")
-        given = list(self.exhaust(driver, books, len(offered) + 1))
+        given = list(self.exhaust(driver, stores, len(offered) + 1))
         assert sorted(map(str, given)) == sorted(map(str, offered))
-        assert books.taken() == offered
+        assert stores.taken() == offered
 
     @proves(TypeDriver, 3)
     def test_an_incomplete_request_is_a_conflict_when_nothing_is_left(self) -> None:
         driver = self.make_driver()
         self.require_ranges(driver)
-        books = self.books(driver)
-        list(self.exhaust(driver, books, FEW))
+        stores = self.make_stores(driver)
+        list(self.exhaust(driver, stores, FEW))
         for request in self.incomplete(driver):
-            with pytest.raises(Conflict), books.transaction() as store:
+            with pytest.raises(Conflict), stores.transaction() as store:
                 driver.reserve(request, store)
 
     @proves(TypeDriver, 4)
-    def test_what_is_released_can_be_had_again(self) -> None:
+    def test_a_released_segment_can_be_reserved_again(self) -> None:
         driver = self.make_driver()
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         one, other = self.requests()
-        with books.transaction() as store:
+        with stores.transaction() as store:
             driver.reserve(one, store)
         if driver.network_type() is not NetworkType.LOCAL:
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 driver.reserve(other, store)
-        both = books.taken()
-        with books.transaction() as store:
+        both = stores.taken()
+        with stores.transaction() as store:
             driver.release(one, store)
-        assert len(both - books.taken()) == self.cost(driver)
-        with books.transaction() as store:
+        assert len(both - stores.taken()) == self.cost(driver)
+        with stores.transaction() as store:
             assert driver.reserve(one, store) == one
-        assert books.taken() == both
+        assert stores.taken() == both
 
     @proves(TypeDriver, 4)
     def test_releasing_what_is_free_is_harmless(self) -> None:
         driver = self.make_driver()
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         one, other = self.requests()
-        with books.transaction() as store:
+        with stores.transaction() as store:
             driver.reserve(other, store)
-        kept = books.taken()
+        kept = stores.taken()
         if driver.network_type() is not NetworkType.LOCAL:
             for _ in range(2):
-                with books.transaction() as store:
+                with stores.transaction() as store:
                     driver.release(one, store)
-        assert books.taken() == kept
+        assert stores.taken() == kept
         for request in self.incomplete(driver):
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 driver.release(request, store)
-        assert books.taken() == kept
+        assert stores.taken() == kept
 
     @proves(TypeDriver, 4)
     def test_all_that_is_released_is_given_again(self) -> None:
         driver = self.make_driver()
         self.require_ranges(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         for _ in range(2):
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 got = [driver.allocate(store) for _ in range(2)]
             assert None not in got
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 for segment in got:
                     assert segment is not None
                     driver.release(segment, store)
-            assert not books.taken()
+            assert not stores.taken()
 
     @proves(TypeDriver, 5)
     def test_two_transactions_get_different_segments(self) -> None:
         driver, other = self.make_driver(), self.make_driver()
         self.require_ranges(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         got: list[Provider | None] = []
-        with books.transaction() as one_store:
+        with stores.transaction() as one_store:
             got.append(driver.allocate(one_store))
-            with suppress(Conflict), books.transaction() as other_store:
+            with suppress(Conflict), stores.transaction() as other_store:
                 got.append(other.allocate(other_store))
         assert None not in got
         assert len(set(got)) == len(got)
@@ -228,42 +228,42 @@ class TypeDriverConformance(RequiresHooks):
     def test_of_two_transactions_one_gets_what_both_want(self) -> None:
         driver, other = self.make_driver(), self.make_driver()
         self.require_difference(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         request, _ = self.requests()
-        with books.transaction() as one_store:
+        with stores.transaction() as one_store:
             driver.reserve(request, one_store)
-            with pytest.raises(Conflict), books.transaction() as other_store:
+            with pytest.raises(Conflict), stores.transaction() as other_store:
                 other.reserve(request, other_store)
-        assert len(books.taken()) == 1
+        assert len(stores.taken()) == 1
 
     @proves(TypeDriver, 5)
     def test_what_a_failed_request_took_is_free(self) -> None:
         """Nothing is remembered but by the store: it alone knows what became of a request."""
         driver = self.make_driver()
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         request, _ = self.requests()
         for _ in range(2):
-            with pytest.raises(Failed), books.transaction() as store:
+            with pytest.raises(Failed), stores.transaction() as store:
                 fail(driver, request, store)
-        assert not books.taken()
-        with books.transaction() as store:
+        assert not stores.taken()
+        with stores.transaction() as store:
             assert driver.reserve(request, store) == request
         if driver.ranges():
-            list(self.exhaust(driver, books, FEW))
-            assert books.taken() >= offered_by(driver)
+            list(self.exhaust(driver, stores, FEW))
+            assert stores.taken() >= offered_by(driver)
 
     @proves(TypeDriver, 5)
     def test_many_at_once_get_different_segments(self) -> None:
         driver = self.make_driver()
         self.require_ranges(driver)
-        books = self.books(driver)
+        stores = self.make_stores(driver)
         got: list[Provider] = []
         errors: list[NetfwError] = []
 
         def work() -> None:
             while not errors:
                 try:
-                    with books.transaction() as store:
+                    with stores.transaction() as store:
                         segment = driver.allocate(store)
                 except Conflict:
                     continue
@@ -306,11 +306,11 @@ class TypeDriverConformance(RequiresHooks):
         return 0 if driver.network_type() is NetworkType.LOCAL else 1
 
     def exhaust(
-        self, driver: TypeDriver, books: AllocationStoreFactory, limit: int
+        self, driver: TypeDriver, stores: AllocationStoreFactory, limit: int
     ) -> Iterator[Any]:
         """Allocate until there is nothing, or more than there can be."""
         for _ in range(limit):
-            with books.transaction() as store:
+            with stores.transaction() as store:
                 segment = driver.allocate(store)
             if segment is None:
                 return

@@ -45,7 +45,7 @@ class SourceEnvironment:
     """A source, fresh and empty, and the world behind it."""
 
     source: StateSource
-    world: SourceBackend
+    backend: SourceBackend
     cut: Callable[[], None] | None = None
     """Puts the source out of reach; ``None``: it never is."""
 

@@ -227,10 +227,10 @@ class Restore:
 Step = Commit | Read | Forget | Restore
 
 _numbers = st.integers(0, len(universe()) - 1)
-_worlds = st.lists(_numbers, min_size=10, max_size=40)
+_backends = st.lists(_numbers, min_size=10, max_size=40)
 _commits = st.builds(Commit, st.lists(_numbers, max_size=4), st.lists(_numbers, max_size=3))
 _reads = st.builds(Read, st.integers(0, 1), st.integers(1, 6))
-_accidents = st.builds(Forget) | st.builds(Restore, _worlds)
+_accidents = st.builds(Forget) | st.builds(Restore, _backends)
 _steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accidents)
 
 _CONCERNED = tuple(service for service in Service if service is not Service.METADATA)
@@ -239,8 +239,8 @@ interests: st.SearchStrategy[Subscription] = st.builds(
     Subscription, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
 )
 histories: st.SearchStrategy[list[Step]] = st.builds(
-    lambda world, rest: [Commit(world, []), *rest],
-    _worlds,
+    lambda backend, rest: [Commit(backend, []), *rest],
+    _backends,
     st.lists(_steps, min_size=4, max_size=30),
 )
 """A populated world, and what happens in it."""

@@ -14,7 +14,7 @@ from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref
 from netfw.state.dependencies import Item
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
 from netfw.testing.conformance.state_source.histories import (
     Commit,
@@ -43,8 +43,8 @@ def cursor_of(at: SourceEnvironment, interest: Subscription) -> Cursor:
 
 def stored(at: SourceEnvironment, port: Port) -> Port:
     """Commit *port* and return it as the world keeps it."""
-    at.world.commit((port,))
-    for item in at.world.items():
+    at.backend.commit((port,))
+    for item in at.backend.items():
         if isinstance(item, Port) and item.id == port.id:
             return item
     raise AssertionError(f"the world did not keep {ref(port)}")
@@ -59,7 +59,7 @@ class HintedReader:
 
     def __init__(self, at: SourceEnvironment, since: Cursor, wanted: Resource) -> None:
         self._at, self._since, self._wanted = at, since, wanted
-        self._told = threading.Event()
+        self._received = threading.Event()
         self._lock = threading.Lock()
         self._readers: list[threading.Thread] = []
         self._done = False
@@ -73,23 +73,23 @@ class HintedReader:
             self._readers.append(reader)
         reader.join(0.2)
 
-    def was_told(self) -> bool:
+    def has_received(self) -> bool:
         """Whether a hint came after which it was there; it may be late, and others before it."""
-        told = self._told.wait(DEADLINE)
+        received = self._received.wait(DEADLINE)
         with self._lock:
             self._done = True
         for reader in self._readers:
             reader.join()
-        return told
+        return received
 
     def _read(self) -> None:
-        if ref(self._wanted) in refs(self._at.source.changes(scene.L2_HERE, self._since).put):
-            self._told.set()
+        if ref(self._wanted) in refs(self._at.source.changes(samples.L2_HERE, self._since).put):
+            self._received.set()
 
 
 def ports(at: SourceEnvironment) -> set[Ref]:
     """All ports there are."""
-    return {ref(item) for item in at.world.items() if isinstance(item, Port)}
+    return {ref(item) for item in at.backend.items() if isinstance(item, Port)}
 
 
 def up(port: Port, host: str) -> StatusReport:
@@ -109,14 +109,14 @@ def take(step: Step, at: SourceEnvironment, followers: tuple[Follower, ...]) -> 
         case Commit(put, remove):
             wanted = items(put)
             gone = {key(universe()[number]) for number in remove}
-            at.world.commit(wanted, tuple(gone - {key(item) for item in wanted}))
+            at.backend.commit(wanted, tuple(gone - {key(item) for item in wanted}))
         case Read(who, times):
             for _ in range(times):
                 followers[who].step()
         case Forget():
-            at.world.forget_history()
+            at.backend.forget_history()
         case Restore(numbers):
-            at.world.restore(items(numbers))
+            at.backend.restore(items(numbers))
 
 
 def items(numbers: Iterable[int]) -> tuple[Item, ...]:
@@ -127,10 +127,10 @@ def items(numbers: Iterable[int]) -> tuple[Item, ...]:
 def write(at: SourceEnvironment, number: int) -> None:
     """Change much, in one of several threads."""
     for turn in range(30):
-        host = (scene.HERE, scene.THERE)[turn % 2]
-        groups = (scene.WEB, scene.DB)[turn % 3 % 2]
-        at.world.commit((scene.port(20 + number, host, scene.NET, groups),))
+        host = (samples.HERE, samples.THERE)[turn % 2]
+        groups = (samples.WEB, samples.DB)[turn % 3 % 2]
+        at.backend.commit((samples.port(20 + number, host, samples.NET, groups),))
         if turn % 5 == number:
-            at.world.commit((), (ref(scene.FROM_DB),))
+            at.backend.commit((), (ref(samples.FROM_DB),))
         else:
-            at.world.commit((evolve(scene.FROM_DB, description=f"{number} {turn}"),))
+            at.backend.commit((evolve(samples.FROM_DB, description=f"{number} {turn}"),))

@@ -100,10 +100,10 @@ def port(number: int, host: str, network: Network = NET, *groups: SecurityGroup)
 
 WEB_HERE = port(1, HERE, NET, WEB)
 DB_THERE = port(2, THERE, OTHER_NET, DB)
-STRANGER = port(3, THERE, OTHER_NET)
+OTHER_HOST_PORT = port(3, THERE, OTHER_NET)
 NEIGHBOUR = port(4, THERE, NET)
 ROUTER = Router(id=RouterId(_id(60)), name="router")
-LEG = evolve(
+ROUTER_PORT = evolve(
     port(5, HERE), device_owner=DeviceOwner.ROUTER_INTERFACE.value, device_id=str(ROUTER.id)
 )
 FLOATING = FloatingIp(
@@ -126,7 +126,7 @@ ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))
 
 BACKGROUND: tuple[Resource, ...] = (
     QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,
-    DB_THERE, STRANGER, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
+    DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
 )  # fmt: skip
 """Everything but what concerns ``HERE``; an agent there is told of the tunnel's end alone."""
 WITH_WEB_HERE: tuple[Resource, ...] = (

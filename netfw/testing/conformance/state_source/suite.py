@@ -31,7 +31,7 @@ from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.state.dependencies import reachable
 from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
 from netfw.testing.conformance.state_source.histories import Step, histories, interests
 from netfw.testing.conformance.state_source.recording import (
@@ -75,53 +75,60 @@ class StateSourceConformance:
         return {key for key in refs(resources) if key.kind not in self.absent}
 
     @proves(StateSource, 1)
-    def test_a_snapshot_is_everything_that_concerns_the_interest_and_nothing_else(self) -> None:
+    def test_a_snapshot_is_exactly_what_the_subscription_covers(self) -> None:
         expected = {
-            scene.L2_HERE: self.refs((*scene.WITH_WEB_HERE, scene.AGENT_THERE)),
-            scene.POPULATED_HERE: self.refs(
-                (*scene.WITH_WEB_HERE, scene.AGENT_THERE, scene.NEIGHBOUR)
+            samples.L2_HERE: self.refs((*samples.WITH_WEB_HERE, samples.AGENT_THERE)),
+            samples.POPULATED_HERE: self.refs(
+                (*samples.WITH_WEB_HERE, samples.AGENT_THERE, samples.NEIGHBOUR)
             ),
-            scene.DHCP_HERE: refs((scene.NET, scene.SUBNET, scene.SEGMENT))
-            | refs((scene.WEB_HERE, scene.NEIGHBOUR)),
+            samples.DHCP_HERE: refs((samples.NET, samples.SUBNET, samples.SEGMENT))
+            | refs((samples.WEB_HERE, samples.NEIGHBOUR)),
         }
         with self.setting(3) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE, scene.DHCP_ASSIGNMENT))
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE, samples.DHCP_ASSIGNMENT))
             for interest, concerned in expected.items():
                 pages = list(at.source.snapshot(interest))
                 delivered = [ref(resource) for page in pages for resource in page.put]
                 assert sorted(map(str, delivered)) == sorted(map(str, concerned)), interest
                 assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
-            assert [page.put for page in at.source.snapshot(scene.L3_HERE)] == [()]
+            assert [page.put for page in at.source.snapshot(samples.L3_HERE)] == [()]
 
     @proves(StateSource, 1)
-    def test_a_router_brings_its_legs_networks_and_floating_ips(self) -> None:
+    def test_a_router_brings_its_interfaces_networks_and_floating_ips(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((*scene.BACKGROUND, scene.LEG, scene.ROUTER_ASSIGNMENT))
-            assert Follower(at.source, scene.L3_HERE).catch_up().keys() == self.refs(
-                (scene.ROUTER, scene.LEG, scene.NET, scene.QOS, scene.SUBNET, scene.SEGMENT)
-            ) | refs((scene.FLOATING, scene.NEIGHBOUR))
+            at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
+            assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
+                (
+                    samples.ROUTER,
+                    samples.ROUTER_PORT,
+                    samples.NET,
+                    samples.QOS,
+                    samples.SUBNET,
+                    samples.SEGMENT,
+                )
+            ) | refs((samples.FLOATING, samples.NEIGHBOUR))
 
     @proves(StateSource, 2)
     def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
-        late = scene.port(9, scene.HERE, scene.OTHER_NET)
+        late = samples.port(9, samples.HERE, samples.OTHER_NET)
         with self.setting(2) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            follower = Follower(at.source, scene.L2_HERE)
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            follower = Follower(at.source, samples.L2_HERE)
             follower.step()  # begins
             follower.step()  # reads one page of several
-            at.world.commit((late, evolve(scene.NET, name="renamed")))
-            at.world.commit((), (ref(scene.FROM_DB),))
-            assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
+            at.backend.commit((late, evolve(samples.NET, name="renamed")))
+            at.backend.commit((), (ref(samples.FROM_DB),))
+            assert follower.catch_up() == reachable(at.backend.items(), samples.L2_HERE)
 
     @proves(StateSource, 2)
     def test_the_cursor_of_a_snapshot_is_older_than_its_first_page(self) -> None:
         with self.setting(2) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            pages = at.source.snapshot(scene.L2_HERE)
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            pages = at.source.snapshot(samples.L2_HERE)
             first = next(pages)
-            at.world.commit((evolve(scene.NET, name="renamed"),))
+            at.backend.commit((evolve(samples.NET, name="renamed"),))
             assert {page.cursor for page in pages} == {first.cursor}
-            assert ref(scene.NET) in refs(at.source.changes(scene.L2_HERE, first.cursor).put)
+            assert ref(samples.NET) in refs(at.source.changes(samples.L2_HERE, first.cursor).put)
 
     @proves(StateSource, 2)
     def test_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
@@ -133,7 +140,7 @@ class StateSourceConformance:
                 for step in history:
                     take(step, at, followers)
                 for follower in followers:
-                    expected = reachable(at.world.items(), follower.interest)
+                    expected = reachable(at.backend.items(), follower.interest)
                     assert follower.catch_up() == expected
 
         holds()
@@ -141,11 +148,11 @@ class StateSourceConformance:
     @proves(StateSource, 2)
     def test_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
         with self.setting(2) as at:
-            at.world.commit(scene.BACKGROUND)
+            at.backend.commit(samples.BACKGROUND)
             writers = [threading.Thread(target=write, args=(at, n)) for n in range(3)]
             followers = [
                 Follower(at.source, interest)
-                for interest in (scene.L2_HERE, scene.POPULATED_HERE, scene.L2_THERE)
+                for interest in (samples.L2_HERE, samples.POPULATED_HERE, samples.L2_THERE)
             ]
             for writer in writers:
                 writer.start()
@@ -155,17 +162,17 @@ class StateSourceConformance:
             for writer in writers:
                 writer.join()
             for follower in followers:
-                assert follower.catch_up() == reachable(at.world.items(), follower.interest)
+                assert follower.catch_up() == reachable(at.backend.items(), follower.interest)
 
     @proves(StateSource, 3)
     def test_a_commit_that_was_slow_is_not_skipped(self) -> None:
-        slow, quick = scene.port(8, scene.HERE), scene.port(9, scene.HERE)
+        slow, quick = samples.port(8, samples.HERE), samples.port(9, samples.HERE)
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            follower = Follower(at.source, scene.L2_HERE)
+            at.backend.commit(samples.BACKGROUND)
+            follower = Follower(at.source, samples.L2_HERE)
             follower.catch_up()
-            finish = at.world.begin((slow,))
-            at.world.commit((quick,))
+            finish = at.backend.begin((slow,))
+            at.backend.commit((quick,))
             assert ref(quick) in follower.catch_up()
             finish()
             assert ref(slow) in follower.catch_up()
@@ -173,158 +180,158 @@ class StateSourceConformance:
     @proves(StateSource, 4)
     def test_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((scene.WEB_HERE,))
-            delta = at.source.changes(scene.L2_HERE, cursor)
-            assert refs(delta.put) == self.refs(scene.WITH_WEB_HERE)
+            at.backend.commit(samples.BACKGROUND)
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((samples.WEB_HERE,))
+            delta = at.source.changes(samples.L2_HERE, cursor)
+            assert refs(delta.put) == self.refs(samples.WITH_WEB_HERE)
             assert not delta.drop
 
     @proves(StateSource, 4)
     def test_a_new_reference_brings_what_it_leads_to(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            at.world.commit((), (ref(scene.FROM_DB),))
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((scene.FROM_DB,))
-            delta = at.source.changes(scene.L2_HERE, cursor)
-            assert refs(delta.put) == refs((scene.FROM_DB, scene.DB_THERE))
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            at.backend.commit((), (ref(samples.FROM_DB),))
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((samples.FROM_DB,))
+            delta = at.source.changes(samples.L2_HERE, cursor)
+            assert refs(delta.put) == refs((samples.FROM_DB, samples.DB_THERE))
 
     @proves(StateSource, 5)
     def test_what_is_no_longer_reachable_is_dropped(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((evolve(scene.WEB_HERE, binding=scene.STRANGER.binding),))
-            delta = at.source.changes(scene.L2_HERE, cursor)
-            assert delta.drop == self.refs(scene.WITH_WEB_HERE)
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((evolve(samples.WEB_HERE, binding=samples.OTHER_HOST_PORT.binding),))
+            delta = at.source.changes(samples.L2_HERE, cursor)
+            assert delta.drop == self.refs(samples.WITH_WEB_HERE)
             assert not delta.put
 
     @proves(StateSource, 5)
     def test_members_go_with_the_rule_that_referred_to_them(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((*scene.BACKGROUND, scene.WEB_HERE))
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((), (ref(scene.FROM_DB),))
-            delta = at.source.changes(scene.L2_HERE, cursor)
-            assert delta.drop == refs((scene.FROM_DB, scene.DB_THERE))
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((), (ref(samples.FROM_DB),))
+            delta = at.source.changes(samples.L2_HERE, cursor)
+            assert delta.drop == refs((samples.FROM_DB, samples.DB_THERE))
 
     @proves(StateSource, 6)
     def test_nothing_changes_while_nothing_happens(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((scene.WEB_HERE,))
-            once = at.source.changes(scene.L2_HERE, cursor)
-            twice = at.source.changes(scene.L2_HERE, cursor)
+            at.backend.commit(samples.BACKGROUND)
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((samples.WEB_HERE,))
+            once = at.source.changes(samples.L2_HERE, cursor)
+            twice = at.source.changes(samples.L2_HERE, cursor)
             assert refs(once.put) <= refs(twice.put)
-            rest = at.source.changes(scene.L2_HERE, twice.cursor)
+            rest = at.source.changes(samples.L2_HERE, twice.cursor)
             assert (rest.put, rest.drop, rest.more) == ((), frozenset(), False)
 
     @proves(StateSource, 7)
     def test_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
         with self.setting(1) as at:
-            cursor = cursor_of(at, scene.L2_HERE)
+            cursor = cursor_of(at, samples.L2_HERE)
             for number in range(1, 6):
-                at.world.commit((scene.port(number, scene.HERE),))
-            answers = [at.source.changes(scene.L2_HERE, cursor)]
+                at.backend.commit((samples.port(number, samples.HERE),))
+            answers = [at.source.changes(samples.L2_HERE, cursor)]
             while answers[-1].more and len(answers) < 100:
-                answers.append(at.source.changes(scene.L2_HERE, answers[-1].cursor))
+                answers.append(at.source.changes(samples.L2_HERE, answers[-1].cursor))
             assert not answers[-1].more
             delivered = {key for answer in answers for key in refs(answer.put)}
-            assert delivered == refs(scene.port(number, scene.HERE) for number in range(1, 6))
+            assert delivered == refs(samples.port(number, samples.HERE) for number in range(1, 6))
 
     @proves(StateSource, 8)
     @proves_raise(StateSource, "changes", CursorLost)
     def test_a_forgotten_cursor_is_lost(self) -> None:
         with self.setting(WIDE) as at:
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.commit((scene.WEB_HERE,))
-            at.world.forget_history()
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.commit((samples.WEB_HERE,))
+            at.backend.forget_history()
             with pytest.raises(CursorLost):
-                at.source.changes(scene.L2_HERE, cursor)
+                at.source.changes(samples.L2_HERE, cursor)
 
     @proves(StateSource, 8)
     def test_a_cursor_from_before_a_restore_is_lost(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((scene.WEB_HERE,))
-            cursor = cursor_of(at, scene.L2_HERE)
-            at.world.restore(scene.BACKGROUND)
+            at.backend.commit((samples.WEB_HERE,))
+            cursor = cursor_of(at, samples.L2_HERE)
+            at.backend.restore(samples.BACKGROUND)
             with pytest.raises(CursorLost):
-                at.source.changes(scene.L2_HERE, cursor)
+                at.source.changes(samples.L2_HERE, cursor)
 
     @proves(StateSource, 8)
     def test_a_cursor_from_the_future_is_lost(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit((scene.WEB_HERE,))
-            cursor = cursor_of(at, scene.L2_HERE)
+            at.backend.commit((samples.WEB_HERE,))
+            cursor = cursor_of(at, samples.L2_HERE)
             with pytest.raises(CursorLost):
-                at.source.changes(scene.L2_HERE, Cursor(cursor.epoch, cursor.seq + 1000))
+                at.source.changes(samples.L2_HERE, Cursor(cursor.epoch, cursor.seq + 1000))
 
     @proves(StateSource, 9)
     def test_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            cursor = cursor_of(at, scene.L2_HERE)
-            agent = HintedReader(at, cursor, scene.WEB_HERE)
-            stop = at.source.watch(scene.L2_HERE, agent.hint)
-            at.world.commit((scene.WEB_HERE,))
-            assert agent.was_told(), "no hint came after which it was there"
+            at.backend.commit(samples.BACKGROUND)
+            cursor = cursor_of(at, samples.L2_HERE)
+            agent = HintedReader(at, cursor, samples.WEB_HERE)
+            stop = at.source.watch(samples.L2_HERE, agent.hint)
+            at.backend.commit((samples.WEB_HERE,))
+            assert agent.has_received(), "no hint came after which it was there"
             stop()
             stop()
 
     @proves(StateSource, 9)
     def test_no_hint_comes_after_a_watch_was_stopped(self) -> None:
         with self.setting(WIDE) as at:
-            cursor = cursor_of(at, scene.L2_HERE)
-            stopped, other = list[None](), HintedReader(at, cursor, scene.WEB_HERE)
-            stop = at.source.watch(scene.L2_HERE, lambda: stopped.append(None))
-            at.source.watch(scene.L2_HERE, other.hint)
+            cursor = cursor_of(at, samples.L2_HERE)
+            stopped, other = list[None](), HintedReader(at, cursor, samples.WEB_HERE)
+            stop = at.source.watch(samples.L2_HERE, lambda: stopped.append(None))
+            at.source.watch(samples.L2_HERE, other.hint)
             stop()
             stopped.clear()
-            at.world.commit((scene.WEB_HERE,))
-            assert other.was_told(), "the watch that was not stopped got no hint"
+            at.backend.commit((samples.WEB_HERE,))
+            assert other.has_received(), "the watch that was not stopped got no hint"
             assert not stopped
 
     @proves(StateSource, 10)
     def test_a_report_counts(self) -> None:
         with self.setting(WIDE) as at:
-            port = stored(at, scene.WEB_HERE)
-            at.source.report([up(port, scene.HERE)])
-            at.source.report([up(port, scene.HERE)])
-            assert at.world.status(ref(port), Service.L2) is Status.ACTIVE
+            port = stored(at, samples.WEB_HERE)
+            at.source.report([up(port, samples.HERE)])
+            at.source.report([up(port, samples.HERE)])
+            assert at.backend.status(ref(port), Service.L2) is Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_of_an_older_revision_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
-            old = stored(at, scene.WEB_HERE)
-            stored(at, evolve(scene.WEB_HERE, admin_up=False, revision=old.revision + 1))
-            at.source.report([up(old, scene.HERE)])
-            assert at.world.status(ref(old), Service.L2) is not Status.ACTIVE
+            old = stored(at, samples.WEB_HERE)
+            stored(at, evolve(samples.WEB_HERE, admin_up=False, revision=old.revision + 1))
+            at.source.report([up(old, samples.HERE)])
+            assert at.backend.status(ref(old), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_of_another_host_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            port = stored(at, scene.WEB_HERE)
-            at.source.report([up(port, scene.THERE)])
-            assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
+            at.backend.commit(samples.BACKGROUND)
+            port = stored(at, samples.WEB_HERE)
+            at.source.report([up(port, samples.THERE)])
+            assert at.backend.status(ref(port), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 10)
     def test_a_report_on_what_is_gone_is_ignored(self) -> None:
         with self.setting(WIDE) as at:
-            port = stored(at, scene.WEB_HERE)
-            at.world.commit((), (ref(port),))
-            at.source.report([up(port, scene.HERE)])
-            assert at.world.status(ref(port), Service.L2) is not Status.ACTIVE
+            port = stored(at, samples.WEB_HERE)
+            at.backend.commit((), (ref(port),))
+            at.source.report([up(port, samples.HERE)])
+            assert at.backend.status(ref(port), Service.L2) is not Status.ACTIVE
 
     @proves(StateSource, 11)
     def test_asking_twice_makes_one_thing(self) -> None:
         request = EnsureDhcpPort(
-            network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
+            network=samples.NET.id, host=samples.HERE, subnets=frozenset({samples.SUBNET.id})
         )
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
+            at.backend.commit(samples.BACKGROUND)
             before = ports(at)
             try:
                 first = at.source.request(request)
@@ -332,8 +339,8 @@ class StateSourceConformance:
                 pytest.skip("this source makes no ports")
             assert at.source.request(request) == first
             assert ports(at) - before == {ref(first)}
-            assert first.binding.host == scene.HERE
-            assert [fixed.subnet_id for fixed in first.fixed_ips] == [scene.SUBNET.id]
+            assert first.binding.host == samples.HERE
+            assert [fixed.subnet_id for fixed in first.fixed_ips] == [samples.SUBNET.id]
 
     @proves_raise(StateSource, "request", NotSupported)
     def test_a_request_of_a_kind_it_does_not_know_is_refused(self) -> None:
@@ -343,7 +350,7 @@ class StateSourceConformance:
     @proves_raise(StateSource, "request", RequestError)
     def test_a_request_that_cannot_be_is_refused(self) -> None:
         request = EnsureDhcpPort(
-            network=scene.NET.id, host=scene.HERE, subnets=frozenset({scene.SUBNET.id})
+            network=samples.NET.id, host=samples.HERE, subnets=frozenset({samples.SUBNET.id})
         )
         with self.setting(WIDE) as at, pytest.raises(RequestError):
             at.source.request(request)  # there is no such network
@@ -352,17 +359,17 @@ class StateSourceConformance:
     @proves_raise(StateSource, "changes", BackendUnavailable)
     @proves_raise(StateSource, "report", BackendUnavailable)
     @proves_raise(StateSource, "request", BackendUnavailable)
-    def test_a_source_out_of_reach_says_so(self) -> None:
+    def test_an_unreachable_source_raises(self) -> None:
         with self.setting(WIDE) as at:
             if at.cut is None:
                 pytest.skip("this source is never out of reach")
-            port = stored(at, scene.WEB_HERE)
-            cursor = cursor_of(at, scene.L2_HERE)
+            port = stored(at, samples.WEB_HERE)
+            cursor = cursor_of(at, samples.L2_HERE)
             at.cut()
             for attempt in (
-                lambda: list(at.source.snapshot(scene.L2_HERE)),
-                lambda: at.source.changes(scene.L2_HERE, cursor),
-                lambda: at.source.report([up(port, scene.HERE)]),
+                lambda: list(at.source.snapshot(samples.L2_HERE)),
+                lambda: at.source.changes(samples.L2_HERE, cursor),
+                lambda: at.source.report([up(port, samples.HERE)]),
                 lambda: at.source.request(UnknownRequest()),
             ):
                 with pytest.raises(BackendUnavailable):
@@ -371,12 +378,12 @@ class StateSourceConformance:
     @proves(StateSource, 12)
     def test_agents_do_not_disturb_each_other(self) -> None:
         with self.setting(WIDE) as at:
-            at.world.commit(scene.BACKGROUND)
-            cursor, theirs = cursor_of(at, scene.L2_HERE), cursor_of(at, scene.L2_THERE)
-            at.world.commit((scene.WEB_HERE, evolve(scene.NET, name="renamed")))
-            first = at.source.changes(scene.L2_HERE, cursor)
-            other = at.source.changes(scene.L2_THERE, theirs)
-            list(at.source.snapshot(scene.L2_HERE))
-            again = at.source.changes(scene.L2_HERE, cursor)
+            at.backend.commit(samples.BACKGROUND)
+            cursor, theirs = cursor_of(at, samples.L2_HERE), cursor_of(at, samples.L2_THERE)
+            at.backend.commit((samples.WEB_HERE, evolve(samples.NET, name="renamed")))
+            first = at.source.changes(samples.L2_HERE, cursor)
+            other = at.source.changes(samples.L2_THERE, theirs)
+            list(at.source.snapshot(samples.L2_HERE))
+            again = at.source.changes(samples.L2_HERE, cursor)
             assert refs(again.put) == refs(first.put)
-            assert refs(other.put) == refs((scene.NET,))
+            assert refs(other.put) == refs((samples.NET,))

@@ -25,22 +25,22 @@ class SwitchAdmissionConformance(SwitchSuite):
     """Promises 1 and 2: dead, on hold, live."""
 
     @proves(SwitchDriver, 1)
-    def test_a_dead_port_neither_speaks_nor_hears(self, driver: SwitchDriver) -> None:
+    def test_a_dead_port_neither_sends_nor_receives(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, dead = self.stations(net, 3)
+        one, two, dead = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
         self.wire(driver, dead, admission=DEAD)
-        with self.world.gossip(one, two, dead) as gossip:
-            self.assert_exchange(gossip, among(one, two))
+        with self.environment.probe_traffic(one, two, dead) as probe:
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 1)
-    def test_a_port_that_nobody_wired_neither_speaks_nor_hears(self, driver: SwitchDriver) -> None:
+    def test_an_unwired_port_neither_sends_nor_receives(self, driver: SwitchDriver) -> None:
         net = a_network()
-        early, one, two = self.stations(net, 3)
+        early, one, two = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
-        with self.world.gossip(early, one, two) as gossip:
-            self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
+        with self.environment.probe_traffic(early, one, two) as probe:
+            self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
 
     @proves(SwitchDriver, 1)
     def test_a_port_that_was_plugged_while_others_live_is_silent(
@@ -48,82 +48,84 @@ class SwitchAdmissionConformance(SwitchSuite):
     ) -> None:
         events = self.events(driver)
         net = a_network()
-        one, two = self.stations(net, 2)
+        one, two = self.make_ports(net, 2)
         self.wire(driver, net, one, two)
-        (late,) = self.stations(net, 1)
-        with self.world.gossip(late, one, two) as gossip:
+        (late,) = self.make_ports(net, 1)
+        with self.environment.probe_traffic(late, one, two) as probe:
             events.await_keys(late.key)
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
             self.wire(driver, one)
-            self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
+            self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
 
     @proves(SwitchDriver, 1)
     def test_a_port_that_dies_falls_silent_and_can_live_again(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, three = self.stations(net, 3)
+        one, two, three = self.make_ports(net, 3)
         self.wire(driver, net, one, two, three)
-        with self.world.gossip(one, two, three) as gossip:
+        with self.environment.probe_traffic(one, two, three) as probe:
             for admission in (LIVE, DEAD, LIVE, DEAD):
                 self.wire(driver, three, admission=admission)
                 hearing = among(one, two, three) if admission is LIVE else among(one, two)
-                self.assert_exchange(gossip, hearing)
-            assert gossip.lost(*among(one, two)) == 0
+                self.assert_exchange(probe, hearing)
+            assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 1)
     def test_a_dropped_port_falls_silent_though_it_is_plugged(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, gone = self.stations(net, 3)
+        one, two, gone = self.make_ports(net, 3)
         self.wire(driver, net, one, two, gone)
-        with self.world.gossip(one, two, gone) as gossip:
+        with self.environment.probe_traffic(one, two, gone) as probe:
             self.bring(driver, Update(drop=frozenset({gone.key})))
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
             assert driver.present() == {net.key, one.key, two.key}
-            assert gone.port in driver.devices()
+            assert gone.id in driver.devices()
 
     @proves(SwitchDriver, 1)
     def test_no_tag_leads_out_of_a_port_that_does_not_live(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, dead, unwired = self.stations(net, 4)
+        one, two, dead, unwired = self.make_ports(net, 4)
         self.wire(driver, net, one, two)
         self.wire(driver, dead, admission=DEAD)
-        with self.world.gossip(one, two, dead, unwired) as gossip:
-            for speaker in (dead, unwired):
-                gossip.forge(speaker, vlans=EVERY_TAG)
-            self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
+        with self.environment.probe_traffic(one, two, dead, unwired) as probe:
+            for sender in (dead, unwired):
+                probe.forge(sender, vlans=EVERY_TAG)
+            self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
 
     @proves(SwitchDriver, 1)
     def test_a_dead_port_draws_no_traffic_to_itself(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, thief = self.stations(net, 3)
+        one, two, thief = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
         self.wire(driver, thief, admission=DEAD)
-        with self.world.gossip(one, two, thief) as gossip:
+        with self.environment.probe_traffic(one, two, thief) as probe:
             for _ in range(10):
-                gossip.forge(thief, source=one.mac)
-                self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
-            assert gossip.lost(*among(one, two)) == 0
+                probe.forge(thief, source=one.mac)
+                self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
+            assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 1)
-    def test_a_filtered_port_neither_speaks_nor_hears_without_a_firewall(
+    def test_a_filtered_port_neither_sends_nor_receives_without_a_firewall(
         self, driver: SwitchDriver
     ) -> None:
         self.require(driver, Capability.IN_SWITCH)
         net = a_network()
-        one, two, *filtered = self.stations(net, 4)
+        one, two, *filtered = self.make_ports(net, 4)
         self.wire(driver, net, one, two)
-        everybody = (one, two, *filtered)
-        with self.world.gossip(*everybody) as gossip:
+        all_pairs = (one, two, *filtered)
+        with self.environment.probe_traffic(*all_pairs) as probe:
             for closed in (True, False, True):
                 for each in filtered:
                     wiring = evolve(each.wiring(), filtered=closed)
                     self.bring(driver, Update(put={each.key: wiring}))
-                self.assert_exchange(gossip, among(*((one, two) if closed else everybody)))
-                for speaker, hearer in ((filtered[0], one), (one, filtered[0]), filtered):
-                    self.assert_claim(speaker, speaker.mac, speaker.address, hearer, not closed)
-            assert gossip.lost(*among(one, two)) == 0
+                self.assert_exchange(probe, among(*((one, two) if closed else all_pairs)))
+                for sender, receiver in ((filtered[0], one), (one, filtered[0]), filtered):
+                    self.assert_announcement(
+                        sender, sender.mac, sender.address, receiver, not closed
+                    )
+            assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 2)
     def test_a_port_on_hold_stays_filtered_or_not(
@@ -131,28 +133,28 @@ class SwitchAdmissionConformance(SwitchSuite):
     ) -> None:
         self.require(driver, Capability.IN_SWITCH)
         net = a_network()
-        one, closed, open = self.stations(net, 3)
+        one, closed, open = self.make_ports(net, 3)
         self.wire(driver, net, one, open)
         self.bring(driver, Update(put={closed.key: evolve(closed.wiring(), filtered=True)}))
         held = wanted(net, one, closed, open, admission=HOLD)
         held[open.key] = evolve(open.wiring(HOLD), filtered=True)
-        with self.world.gossip(one, closed, open) as gossip:
+        with self.environment.probe_traffic(one, closed, open) as probe:
             self.bring(driver, Update(put=held, complete=True))
-            self.assert_exchange(gossip, among(one, open))
+            self.assert_exchange(probe, among(one, open))
             successor = make_driver()
             self.bring(successor, Update(put=held, complete=True))
-            self.assert_exchange(gossip, among(one, open))
+            self.assert_exchange(probe, among(one, open))
             self.bring(successor, Update(put=wanted(one, closed)))
-            self.assert_exchange(gossip, among(one, closed, open))
-            assert gossip.lost(*among(one, open)) == 0
+            self.assert_exchange(probe, among(one, closed, open))
+            assert probe.lost(*among(one, open)) == 0
             self.bring(successor, Update(put={open.key: evolve(open.wiring(), filtered=True)}))
-            self.assert_exchange(gossip, among(one, closed))
+            self.assert_exchange(probe, among(one, closed))
 
     @proves(HostDriver, 1)
     def test_a_guarded_port_sends_as_itself_alone(self, driver: SwitchDriver) -> None:
         net = a_network()
-        guarded, hearer = self.stations(net, 2)
-        self.wire(driver, net, hearer)
+        guarded, receiver = self.make_ports(net, 2)
+        self.wire(driver, net, receiver)
         guard = frozenset(AllowedSource(guarded.mac, ip_network(a)) for a in guarded.addresses)
         for sources in (guard, None, guard):
             wiring = evolve(guarded.wiring(), guard=sources)
@@ -161,72 +163,72 @@ class SwitchAdmissionConformance(SwitchSuite):
             for own, foreign in zip(
                 sorted(guarded.addresses, key=str), sorted(stranger.addresses, key=str), strict=True
             ):
-                self.assert_claim(guarded, guarded.mac, own, hearer, True)
+                self.assert_announcement(guarded, guarded.mac, own, receiver, True)
                 unguarded = sources is None
-                self.assert_claim(guarded, guarded.mac, foreign, hearer, unguarded)
-                self.assert_claim(guarded, stranger.mac, own, hearer, unguarded)
+                self.assert_announcement(guarded, guarded.mac, foreign, receiver, unguarded)
+                self.assert_announcement(guarded, stranger.mac, own, receiver, unguarded)
 
     @proves(SwitchDriver, 2)
     def test_a_new_port_on_hold_is_silent_until_it_is_let_live(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two, new = self.stations(net, 3)
+        one, two, new = self.make_ports(net, 3)
         self.wire(driver, net, one, two)
-        with self.world.gossip(one, two, new) as gossip:
+        with self.environment.probe_traffic(one, two, new) as probe:
             self.wire(driver, new, admission=HOLD)
-            self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
+            self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
             self.wire(driver, new)
-            self.assert_exchange(gossip, among(one, two, new))
+            self.assert_exchange(probe, among(one, two, new))
 
     @proves(SwitchDriver, 2)
     def test_a_dead_port_on_hold_stays_dead(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, dead = self.stations(net, 2)
+        one, dead = self.make_ports(net, 2)
         self.wire(driver, net, one, dead)
-        with self.world.gossip(one, dead) as gossip:
+        with self.environment.probe_traffic(one, dead) as probe:
             for admission in (DEAD, HOLD, HOLD):
                 self.wire(driver, dead, admission=admission)
-                self.assert_exchange(gossip)
+                self.assert_exchange(probe)
 
     @proves(SwitchDriver, 2)
     def test_a_live_port_on_hold_loses_nothing(self, driver: SwitchDriver) -> None:
         net = a_network()
-        one, two = self.stations(net, 2)
+        one, two = self.make_ports(net, 2)
         self.wire(driver, net, one, two)
-        with self.world.gossip(one, two) as gossip:
+        with self.environment.probe_traffic(one, two) as probe:
             for admission in (HOLD, LIVE, HOLD, HOLD, LIVE):
                 self.wire(driver, net, one, two, admission=admission)
                 fewer = evolve(one.wiring(admission), addresses=frozenset({one.address}))
                 self.bring(driver, Update(put={one.key: fewer}))
-                self.assert_exchange(gossip, among(one, two))
-            assert gossip.lost(*among(one, two)) == 0
+                self.assert_exchange(probe, among(one, two))
+            assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 2, 5)
     def test_a_new_driver_holds_what_lives_and_what_is_dead(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         net = a_network()
-        one, two, dead = self.stations(net, 3)
+        one, two, dead = self.make_ports(net, 3)
         self.wire(driver, net, one, two, dead)
         self.wire(driver, dead, admission=DEAD)
-        with self.world.gossip(one, two, dead) as gossip:
+        with self.environment.probe_traffic(one, two, dead) as probe:
             successor = make_driver()
             things = wanted(net, one, two, dead, admission=HOLD)
             self.bring(successor, Update(put=things, complete=True))
-            self.assert_exchange(gossip, among(one, two))
-            assert gossip.overheard == among(one, two)
+            self.assert_exchange(probe, among(one, two))
+            assert probe.ever_received == among(one, two)
             self.wire(successor, one, two, dead)
-            self.assert_exchange(gossip, among(one, two, dead))
-            assert gossip.lost(*among(one, two)) == 0
+            self.assert_exchange(probe, among(one, two, dead))
+            assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 2)
     def test_letting_live_takes_one_step(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.PLAN)
         assert isinstance(driver, Reconciler)
         net = a_network()
-        stations = self.stations(net, 3)
-        self.wire(driver, net, *stations, admission=HOLD)
-        update = Update(put=wanted(*stations))
+        ports = self.make_ports(net, 3)
+        self.wire(driver, net, *ports, admission=HOLD)
+        update = Update(put=wanted(*ports))
         plan = driver.plan(update, driver.observe(update))
         assert len(plan.stages) == 1, f"{plan}"
         self.bring(driver, update)

@@ -21,7 +21,7 @@ from netfw.plan import Outcome, Update
 from netfw.testing.conformance.switch.environment import (
     Net,
     Pair,
-    Picture,
+    StateDump,
     SwitchEnvironment,
     SwitchTestPort,
     TrafficProbe,
@@ -67,59 +67,61 @@ class Events:
 
 
 class SwitchSuite:
-    """Fixtures and words of the tests.
+    """Fixtures and assertions of the tests.
 
-    The hook is `world`: what it yields is used by all tests of the class, and each of them has to
-    leave it as it was.
+    The hook is `shared_environment`: all tests of the class use what it yields, and each of them
+    has to leave it as it was.
     """
 
     patience: ClassVar[float] = 10.0
     """Seconds to wait for what must come."""
     numbers: ClassVar[Iterator[int]] = itertools.count(2000)
     """No two tests have stations alike: a switch may remember those of another test."""
-    world: SwitchEnvironment
+    environment: SwitchEnvironment
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_world(cls) -> Iterator[SwitchEnvironment]:
+    def shared_environment(cls) -> Iterator[SwitchEnvironment]:
         """The two hosts; nothing is plugged there, and no driver was there."""
-        raise NotImplementedError("override the `shared_world` fixture with one that yields yours")
+        raise NotImplementedError(
+            "override the `shared_environment` fixture with one that yields yours"
+        )
 
     @pytest.fixture(scope="class")
     @classmethod
-    def blank(cls, shared_world: SwitchEnvironment) -> Mapping[int, Picture]:
+    def blank(cls, shared_environment: SwitchEnvironment) -> Mapping[int, StateDump]:
         """The switches as a driver sets them up when nothing is wanted."""
-        return {host: emptied(shared_world, host) for host in (0, 1)}
+        return {host: emptied(shared_environment, host) for host in (0, 1)}
 
     @pytest.fixture
     def make_driver(
-        self, shared_world: SwitchEnvironment, blank: Mapping[int, Picture]
+        self, shared_environment: SwitchEnvironment, blank: Mapping[int, StateDump]
     ) -> Iterator[MakeDriver]:
-        with self.drivers(shared_world, blank) as make:
+        with self.drivers(shared_environment, blank) as make:
             yield make
 
     @contextmanager
     def drivers(
-        self, world: SwitchEnvironment, blank: Mapping[int, Picture]
+        self, environment: SwitchEnvironment, blank: Mapping[int, StateDump]
     ) -> Iterator[MakeDriver]:
         """What makes drivers; in the end nothing is left of what they made."""
-        self.world = world
+        self.environment = environment
         made: list[SwitchDriver] = []
         working: dict[int, SwitchDriver] = {}
 
         def make(host: int = 0) -> SwitchDriver:
             if host in working:  # one at a time works on a switch
-                world.killed(working[host])
-            made.append(world.make_driver(host))
+                environment.killed(working[host])
+            made.append(environment.make_driver(host))
             working[host] = made[-1]
             return made[-1]
 
         yield make
         for driver in made:
             driver.close()
-        world.clear()
+        environment.clear()
         for host in working:
-            _check_clean(world, host, blank[host])
+            _check_clean(environment, host, blank[host])
 
     @pytest.fixture
     def driver(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
@@ -139,11 +141,11 @@ class SwitchSuite:
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
-    def stations(self, net: Net, count: int, host: int = 0) -> tuple[SwitchTestPort, ...]:
+    def make_ports(self, net: Net, count: int, host: int = 0) -> tuple[SwitchTestPort, ...]:
         """New ones, plugged."""
         numbers = [next(self.numbers) for _ in range(count)]
         made = tuple(SwitchTestPort(number=number, net=net, host=host) for number in numbers)
-        self.world.plug(*made)
+        self.environment.plug(*made)
         return made
 
     def bring(
@@ -163,13 +165,13 @@ class SwitchSuite:
         self.require(driver, Capability.WATCH)
         return Events(driver, self.patience)
 
-    def await_devices(self, driver: SwitchDriver, *stations: SwitchTestPort) -> None:
+    def await_devices(self, driver: SwitchDriver, *ports: SwitchTestPort) -> None:
         """Wait until the driver has seen that these are plugged, and nothing else."""
-        ports = {station.port for station in stations}
+        ids = {port.id for port in ports}
         until = time.monotonic() + self.patience
-        while driver.devices().keys() != ports and time.monotonic() < until:
+        while driver.devices().keys() != ids and time.monotonic() < until:
             time.sleep(0.01)
-        assert driver.devices().keys() == ports
+        assert driver.devices().keys() == ids
 
     def wire(
         self,
@@ -180,54 +182,54 @@ class SwitchSuite:
         """Put *things*, and have them so."""
         self.bring(driver, Update(put=wanted(*things, admission=admission)))
 
-    def assert_exchange(self, gossip: TrafficProbe, expected: Iterable[Pair] = ()) -> None:
+    def assert_exchange(self, probe: TrafficProbe, expected: Iterable[Pair] = ()) -> None:
         """Who is *expected* to hear whom does, and nobody else anything."""
-        hoped = frozenset(expected)
-        self.world.settle()
-        heard = gossip.exchange(hoped)
-        assert heard == hoped, _told(hoped - heard, heard - hoped)
+        pairs = frozenset(expected)
+        self.environment.settle()
+        received = probe.exchange(pairs)
+        assert received == pairs, _describe(pairs - received, received - pairs)
 
-    def assert_claim(
+    def assert_announcement(
         self,
-        speaker: SwitchTestPort,
+        sender: SwitchTestPort,
         mac: Mac,
         address: IpAddress,
-        hearer: SwitchTestPort,
-        heard: bool,
+        receiver: SwitchTestPort,
+        received: bool,
     ) -> None:
-        """What *speaker* announces is heard, or is not."""
-        self.world.settle()
-        found = self.world.claims(speaker, mac, address, hearer, hoped=heard)
+        """What *sender* announces is heard, or is not."""
+        self.environment.settle()
+        found = self.environment.announces(sender, mac, address, receiver, expected=received)
         told = "is heard, but should not be" if found else "is not heard"
-        assert found == heard, f"that {mac} has {address} {told} by {hearer}"
+        assert found == received, f"that {mac} has {address} {told} by {receiver}"
 
-    def assert_answer(self, asker: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
+    def assert_answer(self, sender: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
         """Who asks for *address* is told that *answer* has it; ``None``: is told nothing."""
-        self.world.settle()
-        assert self.world.ask(asker, address, hoped=answer is not None) == answer
+        self.environment.settle()
+        assert self.environment.resolve(sender, address, expected=answer is not None) == answer
 
 
-def _told(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
+def _describe(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
     words = [f"{one} is not heard by {two}" for one, two in missing]
     return "; ".join(words + [f"{one} is heard by {two}, but should not be" for one, two in leaked])
 
 
-def _check_clean(world: SwitchEnvironment, host: int, blank: Picture) -> None:
+def _check_clean(environment: SwitchEnvironment, host: int, blank: StateDump) -> None:
     """What a test left behind is its own failure, and not that of the next."""
     try:
-        left = emptied(world, host).keys() ^ blank.keys()
+        left = emptied(environment, host).keys() ^ blank.keys()
         assert not left, f"left on host {host}: {sorted(left)}"
     except BaseException:
-        world.scrub(host)
-        emptied(world, host)
+        environment.scrub(host)
+        emptied(environment, host)
         raise
 
 
-def emptied(world: SwitchEnvironment, host: int) -> Picture:
+def emptied(environment: SwitchEnvironment, host: int) -> StateDump:
     """What is there when a driver has removed all that drivers made."""
-    driver = world.make_driver(host)
+    driver = environment.make_driver(host)
     outcome = driver.gc([])
     assert outcome.ok, outcome
     assert driver.present() == frozenset()
     driver.close()
-    return world.picture(host)
+    return environment.dump_state(host)

@@ -26,7 +26,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import (
-    NOBODY_THERE,
+    UNUSED_ADDRESSES,
     Net,
     SwitchTestPort,
     a_network,
@@ -44,7 +44,7 @@ class SwitchTunnelsConformance(SwitchSuite):
 
     def peers(self, kind: NetworkType, mesh: bool) -> tuple[State, State]:
         """The tunnels that each of the two hosts has to the other."""
-        near, far = (self.world.endpoint(kind, host) for host in (0, 1))
+        near, far = (self.environment.endpoint(kind, host) for host in (0, 1))
         return {far: Tunnel("host2", mesh)}, {near: Tunnel("host1", mesh)}
 
     def populated(
@@ -53,17 +53,17 @@ class SwitchTunnelsConformance(SwitchSuite):
         """The entries by which each host knows the other's station."""
         return self.entries(far, kind), self.entries(near, kind)
 
-    def entries(self, station: SwitchTestPort, kind: NetworkType) -> State:
-        endpoint = self.world.endpoint(kind, station.host)
+    def entries(self, port: SwitchTestPort, kind: NetworkType) -> State:
+        endpoint = self.environment.endpoint(kind, port.host)
         return {
-            FloodKey(station.net.id, endpoint): Flood(),
-            ForwardingKey(station.net.id, station.mac): Forwarding(endpoint, station.addresses),
+            FloodKey(port.net.id, endpoint): Flood(),
+            ForwardingKey(port.net.id, port.mac): Forwarding(endpoint, port.addresses),
         }
 
     def across(self, kind: NetworkType, number: int) -> tuple[Net, SwitchTestPort, SwitchTestPort]:
         """A network with a plugged station on each host."""
         net = a_network(kind, number)
-        (near,), (far,) = self.stations(net, 1), self.stations(net, 1, host=1)
+        (near,), (far,) = self.make_ports(net, 1), self.make_ports(net, 1, host=1)
         return net, near, far
 
     @proves(SwitchDriver, 3)
@@ -78,11 +78,11 @@ class SwitchTunnelsConformance(SwitchSuite):
         self.bring(driver, Update(put={**wanted(red, blue, red_near, blue_near), **here}))
         self.bring(far, Update(put={**wanted(red, blue, red_far, blue_far), **there}))
         hearing = among(red_near, red_far) | among(blue_near, blue_far)
-        with self.world.gossip(red_near, red_far, blue_near, blue_far) as gossip:
-            gossip.until(hearing)
+        with self.environment.probe_traffic(red_near, red_far, blue_near, blue_far) as probe:
+            probe.until(hearing)
             self.bring(driver, Update(drop=frozenset(here)))
-            self.assert_exchange(gossip)
-            assert gossip.overheard == hearing
+            self.assert_exchange(probe)
+            assert probe.ever_received == hearing
 
     @proves(SwitchDriver, 3)
     @pytest.mark.parametrize("kind", TUNNELS)
@@ -96,16 +96,16 @@ class SwitchTunnelsConformance(SwitchSuite):
         self.bring(driver, Update(put={**wanted(red, blue, red_near, blue_near), **here}))
         self.bring(far, Update(put={**wanted(red, blue, red_far, blue_far), **there}))
         near_entries, far_entries = self.populated(red_near, red_far, kind)
-        with self.world.gossip(red_near, red_far, blue_near, blue_far) as gossip:
-            self.assert_exchange(gossip)
+        with self.environment.probe_traffic(red_near, red_far, blue_near, blue_far) as probe:
+            self.assert_exchange(probe)
             self.bring(driver, Update(put=near_entries))
             self.bring(far, Update(put=far_entries))
             assert driver.present() >= near_entries.keys()
-            gossip.until(among(red_near, red_far))
+            probe.until(among(red_near, red_far))
             self.bring(driver, Update(drop=frozenset(near_entries)))
             self.bring(far, Update(drop=frozenset(far_entries)))
-            self.assert_exchange(gossip)
-            assert gossip.overheard == among(red_near, red_far)
+            self.assert_exchange(probe)
+            assert probe.ever_received == among(red_near, red_far)
 
     @proves(SwitchDriver, 3)
     @pytest.mark.parametrize("version", [4, 6])
@@ -115,23 +115,23 @@ class SwitchTunnelsConformance(SwitchSuite):
         self.require(driver, Capability.POPULATION)
         kind = NetworkType.VXLAN
         red, blue = a_network(kind, 7), a_network(kind, 8)
-        (asker,), (stranger,) = self.stations(red, 1), self.stations(blue, 1)
+        (sender,), (stranger,) = self.make_ports(red, 1), self.make_ports(blue, 1)
         away = SwitchTestPort(number=700, net=red, host=1)
         address = away.address if version == 4 else away.address6
-        own = self.world.endpoint(kind, 0).address
-        nowhere = Endpoint(kind, next(a for a in NOBODY_THERE if a.version == own.version))
+        own = self.environment.endpoint(kind, 0).address
+        nowhere = Endpoint(kind, next(a for a in UNUSED_ADDRESSES if a.version == own.version))
         put: State = {
-            **wanted(red, blue, asker, stranger),
+            **wanted(red, blue, sender, stranger),
             nowhere: Tunnel("nowhere"),
             ForwardingKey(red.id, away.mac): Forwarding(nowhere, away.addresses),
         }
         self.bring(driver, Update(put=put))
-        self.assert_answer(asker, address, away.mac)
+        self.assert_answer(sender, address, away.mac)
         self.assert_answer(stranger, address, None)
         unknown = ip_address("10.7.9.9" if version == 4 else "fd00:7::999")
-        self.assert_answer(asker, unknown, None)
+        self.assert_answer(sender, unknown, None)
         self.bring(driver, Update(drop=frozenset({ForwardingKey(red.id, away.mac)})))
-        self.assert_answer(asker, address, None)
+        self.assert_answer(sender, address, None)
 
     @proves(SwitchDriver, 3, 4)
     def test_an_entry_waits_for_its_network_and_its_tunnel(self, driver: SwitchDriver) -> None:
@@ -149,7 +149,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         assert driver.present() == {net.key, *tunnel, *entries}
 
     @proves(SwitchDriver, 4)
-    def test_what_was_learnt_goes_with_network_and_tunnel(
+    def test_learned_flows_are_removed_with_network_and_tunnel(
         self, driver: SwitchDriver, far: SwitchDriver
     ) -> None:
         self.require(driver, Capability.POPULATION)
@@ -158,15 +158,15 @@ class SwitchTunnelsConformance(SwitchSuite):
         here, there = self.peers(kind, mesh=True)
         self.bring(driver, Update(put={**wanted(net, near), **here}))
         self.bring(far, Update(put={**wanted(net, away), **there}))
-        with self.world.gossip(near, away) as gossip:
-            gossip.until(among(near, away))
+        with self.environment.probe_traffic(near, away) as probe:
+            probe.until(among(near, away))
         self.bring(driver, Update(drop=frozenset({net.key, near.key, *here})))
         here, _ = self.peers(kind, mesh=False)
         self.bring(driver, Update(put={**wanted(net, near), **here}))
-        with self.world.gossip(near, away) as gossip:
-            self.world.settle()
-            heard = gossip.exchange([(away, near)])
-            assert (near, away) not in heard
+        with self.environment.probe_traffic(near, away) as probe:
+            self.environment.settle()
+            received = probe.exchange([(away, near)])
+            assert (near, away) not in received
 
     @proves(SwitchDriver, 5)
     def test_tunnels_lose_nothing_when_everything_is_converged_again(
@@ -179,22 +179,22 @@ class SwitchTunnelsConformance(SwitchSuite):
         things = {**wanted(net, near), **here}
         self.bring(driver, Update(put=things))
         self.bring(far, Update(put={**wanted(net, away), **there}))
-        with self.world.gossip(near, away) as gossip:
-            gossip.until(among(near, away))
-        with self.world.gossip(near, away) as gossip:
+        with self.environment.probe_traffic(near, away) as probe:
+            probe.until(among(near, away))
+        with self.environment.probe_traffic(near, away) as probe:
             for _ in range(2):
                 successor = make_driver()
                 self.bring(successor, Update(put=things, complete=True))
-            other = Endpoint(kind, next(a for a in NOBODY_THERE if a.version == self.version))
+            other = Endpoint(kind, next(a for a in UNUSED_ADDRESSES if a.version == self.version))
             self.bring(successor, Update(put={other: Tunnel("nowhere", mesh=True)}))
             self.bring(successor, Update(drop=frozenset({other})))
-            self.assert_exchange(gossip, among(near, away))
-            assert gossip.lost(*among(near, away)) == 0
+            self.assert_exchange(probe, among(near, away))
+            assert probe.lost(*among(near, away)) == 0
 
     @property
     def version(self) -> int:
         """Of the underlay's addresses."""
-        return self.world.endpoint(NetworkType.VXLAN, 0).address.version
+        return self.environment.endpoint(NetworkType.VXLAN, 0).address.version
 
 
 class SwitchProviderConformance(SwitchSuite):
@@ -204,38 +204,38 @@ class SwitchProviderConformance(SwitchSuite):
     def test_physical_networks_join_the_hosts_and_not_the_networks(
         self, driver: SwitchDriver, far: SwitchDriver
     ) -> None:
-        physical = self.world.physical[0]
+        physical = self.environment.physical[0]
         nets = [
             a_network(NetworkType.FLAT, None, physical),
             a_network(NetworkType.VLAN, 100, physical),
             a_network(NetworkType.VLAN, 200, physical),
             a_network(),
         ]
-        near = [self.stations(net, 1)[0] for net in nets]
-        away = [self.stations(net, 1, host=1)[0] for net in nets]
+        near = [self.make_ports(net, 1)[0] for net in nets]
+        away = [self.make_ports(net, 1, host=1)[0] for net in nets]
         self.wire(driver, *nets, *near)
         # In another order: local numbers of the two hosts have nothing to do with each other.
         self.wire(far, *reversed(nets))
         self.wire(far, *away)
         pairs = [among(one, two) for one, two in zip(near, away, strict=True)]
         hearing = pairs[0] | pairs[1] | pairs[2]
-        with self.world.gossip(*near, *away) as gossip:
-            gossip.until(hearing)
-            self.assert_exchange(gossip, hearing)
+        with self.environment.probe_traffic(*near, *away) as probe:
+            probe.until(hearing)
+            self.assert_exchange(probe, hearing)
             self.bring(far, Update(drop=frozenset({away[1].key, nets[1].key})))
-            self.assert_exchange(gossip, pairs[0] | pairs[2])
-            assert gossip.lost(*pairs[2]) == 0
+            self.assert_exchange(probe, pairs[0] | pairs[2])
+            assert probe.lost(*pairs[2]) == 0
 
     @proves(SwitchDriver, 3)
     def test_two_networks_swap_their_numbers(self, driver: SwitchDriver, far: SwitchDriver) -> None:
-        physical = self.world.physical[0]
+        physical = self.environment.physical[0]
         red, blue = (a_network(NetworkType.VLAN, n, physical) for n in (100, 200))
-        near = self.stations(red, 1) + self.stations(blue, 1)
-        away = self.stations(red, 1, host=1) + self.stations(blue, 1, host=1)
+        near = self.make_ports(red, 1) + self.make_ports(blue, 1)
+        away = self.make_ports(red, 1, host=1) + self.make_ports(blue, 1, host=1)
         self.wire(driver, red, blue, *near)
         self.wire(far, red, blue, *away)
-        with self.world.gossip(*near, *away) as gossip:
-            gossip.until(among(near[0], away[0]) | among(near[1], away[1]))
+        with self.environment.probe_traffic(*near, *away) as probe:
+            probe.until(among(near[0], away[0]) | among(near[1], away[1]))
             swapped: State = {
                 net.key: LocalNetwork(
                     segments=(a_segment(net.id, NetworkType.VLAN, number, physical),), mtu=1400
@@ -244,15 +244,15 @@ class SwitchProviderConformance(SwitchSuite):
             }
             outcome = driver.converge(Update(put=swapped))
             assert outcome.ok, outcome
-            self.assert_exchange(gossip, among(near[0], away[1]) | among(near[1], away[0]))
-            assert near[0] not in {two for one, two in gossip.overheard if one is near[1]}
+            self.assert_exchange(probe, among(near[0], away[1]) | among(near[1], away[0]))
+            assert near[0] not in {two for one, two in probe.ever_received if one is near[1]}
 
     @proves(HostDriver, 1)
     def test_facts_are_what_was_configured(self, driver: SwitchDriver) -> None:
         facts = driver.host_facts()
-        assert facts.physical_networks == frozenset(self.world.physical)
+        assert facts.physical_networks == frozenset(self.environment.physical)
         if Capability.TUNNELS in driver.describe().capabilities:
-            assert facts.endpoints == {self.world.endpoint(kind, 0) for kind in TUNNELS}
+            assert facts.endpoints == {self.environment.endpoint(kind, 0) for kind in TUNNELS}
         assert facts == driver.host_facts()
 
     @proves_raise(SwitchDriver, "host_facts", ConfigError)
@@ -261,4 +261,4 @@ class SwitchProviderConformance(SwitchSuite):
     ) -> None:
         driver.host_facts()
         with pytest.raises(ConfigError):
-            self.world.misconfigured().host_facts()
+            self.environment.misconfigured().host_facts()

@@ -75,11 +75,11 @@ class SwitchTestPort:
     host: int = 0
     twin: int | None = None
     """Another number that its addresses come from: those of a station of another network."""
-    port: PortId = field(factory=_port)
+    id: PortId = field(factory=_port)
 
     @property
     def key(self) -> PortKey:
-        return PortKey(self.port)
+        return PortKey(self.id)
 
     @property
     def _seed(self) -> int:
@@ -118,9 +118,9 @@ Pair = tuple[SwitchTestPort, SwitchTestPort]
 """Who speaks and who hears it."""
 
 
-def among(*stations: SwitchTestPort) -> frozenset[Pair]:
+def among(*ports: SwitchTestPort) -> frozenset[Pair]:
     """Each of them hears each other."""
-    return frozenset((one, two) for one in stations for two in stations if one is not two)
+    return frozenset((one, two) for one in ports for two in ports if one is not two)
 
 
 def wanted(
@@ -147,11 +147,11 @@ class Stamp:
         return self.version == other.version and overlap
 
 
-Picture = Mapping[str, Stamp]
+StateDump = Mapping[str, Stamp]
 """Everything that a switch consists of, as text."""
 
 
-def replaced(before: Picture, after: Picture) -> frozenset[str]:
+def replaced(before: StateDump, after: StateDump) -> frozenset[str]:
     """What came, went, or is no longer the very same."""
     both = before.keys() & after.keys()
     touched = {thing for thing in both if not before[thing].may_be(after[thing])}
@@ -178,12 +178,12 @@ class TrafficProbe(ABC):
 
     @property
     @abstractmethod
-    def overheard(self) -> frozenset[Pair]:
+    def ever_received(self) -> frozenset[Pair]:
         """Everybody who heard anything of anybody, since the beginning."""
 
     @abstractmethod
     def forge(
-        self, speaker: SwitchTestPort, *, vlans: Iterable[int] = (), source: Mac | None = None
+        self, sender: SwitchTestPort, *, vlans: Iterable[int] = (), source: Mac | None = None
     ) -> None:
         """Say something to everybody, once with each tag of *vlans*, or from another address."""
 
@@ -222,22 +222,22 @@ class SwitchEnvironment(ABC):
         """A driver for host 0 whose configuration contradicts the machine."""
 
     @abstractmethod
-    def plug(self, *stations: SwitchTestPort) -> None:
+    def plug(self, *ports: SwitchTestPort) -> None:
         """Plug each into the switch of its host, as a hypervisor would, and let it speak."""
 
     @abstractmethod
-    def plug_mute(self, *stations: SwitchTestPort) -> None:
+    def plug_mute(self, *ports: SwitchTestPort) -> None:
         """Plug ports that nobody will speak from or listen at: as cheaply as can be."""
 
     @abstractmethod
-    def plug_unfinished(self, station: SwitchTestPort) -> Callable[[], None]:
+    def plug_unfinished(self, port: SwitchTestPort) -> Callable[[], None]:
         """Plug it so that the switch cannot number it.
 
         The function returned ends that, and is back when the station can speak.
         """
 
     @abstractmethod
-    def unplug(self, *stations: SwitchTestPort) -> None:
+    def unplug(self, *ports: SwitchTestPort) -> None:
         """Take them out; what is not plugged is not."""
 
     @abstractmethod
@@ -253,33 +253,33 @@ class SwitchEnvironment(ABC):
         """Wait until the switches forward as they were told: some look at a cache first."""
 
     @abstractmethod
-    def gossip(self, *stations: SwitchTestPort) -> AbstractContextManager[TrafficProbe]:
+    def probe_traffic(self, *ports: SwitchTestPort) -> AbstractContextManager[TrafficProbe]:
         """Have these plugged stations speak."""
 
     @abstractmethod
-    def ask(self, station: SwitchTestPort, address: IpAddress, *, hoped: bool) -> Mac | None:
+    def resolve(self, port: SwitchTestPort, address: IpAddress, *, expected: bool) -> Mac | None:
         """Whose address is that?  ARP or neighbour discovery; ``None``: nobody answers.
 
-        An answer that is *hoped* for is waited for.
+        An answer that is *expected* for is waited for.
         """
 
     @abstractmethod
-    def claims(
+    def announces(
         self,
-        station: SwitchTestPort,
+        port: SwitchTestPort,
         mac: Mac,
         address: IpAddress,
-        hearer: SwitchTestPort,
+        receiver: SwitchTestPort,
         *,
-        hoped: bool,
+        expected: bool,
     ) -> bool:
-        """Have *station* announce from this MAC that the address is its own; is it heard?
+        """Have *port* announce from this MAC that the address is its own; is it heard?
 
-        What is *hoped* for is waited for.
+        What is *expected* for is waited for.
         """
 
     @abstractmethod
-    def picture(self, host: int = 0) -> Picture:
+    def dump_state(self, host: int = 0) -> StateDump:
         """Everything that the switch consists of, but for what it has learnt by itself."""
 
     @abstractmethod
@@ -303,9 +303,9 @@ class SwitchEnvironment(ABC):
         """Where tunnels of this kind reach the host."""
 
     @abstractmethod
-    def impossible_claim(self) -> GrantRequest:
+    def unsupported_request(self) -> GrantRequest:
         """A claim for something that this kind of switch does not have."""
 
 
-NOBODY_THERE = ip_address("198.18.0.200"), ip_address("fd00:6c61:6200::200")
+UNUSED_ADDRESSES = ip_address("198.18.0.200"), ip_address("fd00:6c61:6200::200")
 """Underlay addresses that no host has."""

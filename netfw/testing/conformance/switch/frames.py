@@ -28,18 +28,18 @@ def frame(to: bytes, source: bytes, payload: bytes, vlan: int | None = None) -> 
     return (to + source + tag + struct.pack("!H", _EXPERIMENTAL) + payload).ljust(60, b"\0")
 
 
-def saying(token: bytes, speaker: int, number: int, kind: int, round_: int) -> bytes:
+def saying(token: bytes, sender: int, number: int, kind: int, round_: int) -> bytes:
     """What a station says: who it is, and the how-manieth thing this is."""
-    return token + _SAYING.pack(speaker, number, kind, round_)
+    return token + _SAYING.pack(sender, number, kind, round_)
 
 
-def heard(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
+def received(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
     """What was said in *packet*, however it is wrapped; ``None``: not by one of ours."""
     at = packet.find(token)
     if at < 0 or len(packet) < at + len(token) + _SAYING.size:
         return None
-    speaker, number, kind, round_ = _SAYING.unpack_from(packet, at + len(token))
-    return speaker, number, kind, round_
+    sender, number, kind, round_ = _SAYING.unpack_from(packet, at + len(token))
+    return sender, number, kind, round_
 
 
 def question(mac: Mac, own: IpAddress, wanted: IpAddress) -> bytes:

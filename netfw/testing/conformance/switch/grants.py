@@ -26,12 +26,12 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite
 from netfw.testing.conformance.switch.environment import SwitchTestPort, a_network, among, wanted
 
-EARS = GrantRequest(
+FIRST = GrantRequest(
     owner="ears",
     tables=(TableRequest(name="hear", hook=PipelineHook.FROM_PORT), TableRequest(name="more")),
     registers=(RegisterRequest("ear", 4),),
 )
-EYES = GrantRequest(
+SECOND = GrantRequest(
     owner="eyes",
     tables=(TableRequest(name="see", hook=PipelineHook.FROM_PORT), TableRequest(name="look")),
     registers=(RegisterRequest("eye", 12), RegisterRequest("lid", 1)),
@@ -49,68 +49,66 @@ class SwitchGrantsConformance(SwitchSuite):
     @proves(SwitchDriver, 8)
     def test_grants_do_not_overlap(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.FLOWS)
-        ears, eyes = driver.grant(EARS), driver.grant(EYES)
-        numbers = [table.number for grant in (ears, eyes) for table in grant.tables.values()]
+        first, second = driver.grant(FIRST), driver.grant(SECOND)
+        numbers = [table.number for grant in (first, second) for table in grant.tables.values()]
         assert len(set(numbers)) == 4
-        every = [*bits(ears), *bits(eyes)]
+        every = [*bits(first), *bits(second)]
         assert len(every) == len(set(every)) == 17
-        mask = ears.cookie_mask & eyes.cookie_mask
-        assert ears.cookie & mask != eyes.cookie & mask
-        assert ears.prefix != eyes.prefix
+        mask = first.cookie_mask & second.cookie_mask
+        assert first.cookie & mask != second.cookie & mask
+        assert first.prefix != second.prefix
 
     @proves(SwitchDriver, 8)
     def test_grants_are_the_same_again(self, driver: SwitchDriver, make_driver: MakeDriver) -> None:
         self.require(driver, Capability.FLOWS)
-        before = [driver.grant(claim) for claim in (EARS, EYES)]
-        assert [driver.grant(claim) for claim in (EARS, EYES)] == before
-        assert [driver.grant(claim) for claim in (EYES, EARS)] == before[::-1]
+        before = [driver.grant(request) for request in (FIRST, SECOND)]
+        assert [driver.grant(request) for request in (FIRST, SECOND)] == before
+        assert [driver.grant(request) for request in (SECOND, FIRST)] == before[::-1]
         successor = make_driver()
-        assert [successor.grant(claim) for claim in (EARS, EYES)] == before
+        assert [successor.grant(request) for request in (FIRST, SECOND)] == before
 
     @proves(SwitchDriver, 8)
     def test_granting_touches_nothing(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.FLOWS)
-        before = self.world.picture().keys()
-        driver.grant(EARS)
-        assert self.world.picture().keys() == before
+        before = self.environment.dump_state().keys()
+        driver.grant(FIRST)
+        assert self.environment.dump_state().keys() == before
 
     @proves_raise(SwitchDriver, "grant", NotSupported)
-    def test_a_claim_for_what_there_is_not_is_refused(self, driver: SwitchDriver) -> None:
+    def test_an_unsupported_grant_request_is_refused(self, driver: SwitchDriver) -> None:
         with pytest.raises(NotSupported):
-            driver.grant(self.world.impossible_claim())
+            driver.grant(self.environment.unsupported_request())
 
     @proves_raise(SwitchDriver, "grant", ConfigError)
-    def test_when_nothing_is_left_it_is_said_who_has_it(self, driver: SwitchDriver) -> None:
+    def test_exhaustion_names_the_owners_of_grants(self, driver: SwitchDriver) -> None:
         self.require(driver, Capability.FLOWS)
         tables = tuple(TableRequest(name=f"t{n}") for n in range(4))
 
-        def claim_all() -> None:
+        def request_all() -> None:
             for number in range(300):
                 driver.grant(GrantRequest(owner=f"greedy{number}", tables=tables))
 
         with pytest.raises(ConfigError, match="greedy0"):
-            claim_all()
+            request_all()
 
     def granted(self, driver: SwitchDriver) -> tuple[Grant, tuple[SwitchTestPort, SwitchTestPort]]:
         """A driver with two extensions that say nothing yet, and two live ports."""
         self.require(driver, Capability.FLOWS)
-        grant = driver.grant(EARS)
-        driver.grant(EYES)
+        grant = driver.grant(FIRST)
+        driver.grant(SECOND)
         net = a_network()
-        one, two = self.stations(net, 2)
+        one, two = self.make_ports(net, 2)
         self.wire(driver, net, one, two)
         return grant, (one, two)
 
-    def added(self, station: SwitchTestPort, *flows: of.Flow, owner: str = "ears") -> Wiring:
-        return evolve(
-            station.wiring(), contributions=(SwitchContribution(owner=owner, flows=flows),)
-        )
+    def added(self, port: SwitchTestPort, *flows: of.Flow, owner: str = "ears") -> Wiring:
+        return evolve(port.wiring(), contributions=(SwitchContribution(owner=owner, flows=flows),))
 
     def flow(
-        self, driver: SwitchDriver, grant: Grant, station: SwitchTestPort, *actions: of.Action
+        self, driver: SwitchDriver, grant: Grant, port: SwitchTestPort, *actions: of.Action
     ) -> of.Flow:
-        """What becomes of packets that *station* sends."""
-        number = driver.devices()[station.port].ofport
+        """What becomes of packets that *port* sends."""
+        number = driver.devices()[port.id].ofport
         assert number is not None
         return of.Flow(
             table=grant.tables["hear"].number,
@@ -123,24 +121,24 @@ class SwitchGrantsConformance(SwitchSuite):
     @proves(SwitchDriver, 8)
     def test_what_an_extension_is_silent_about_goes_on(self, driver: SwitchDriver) -> None:
         _, (one, two) = self.granted(driver)
-        with self.world.gossip(one, two) as gossip:
-            self.assert_exchange(gossip, among(one, two))
+        with self.environment.probe_traffic(one, two) as probe:
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 8)
     def test_an_addition_is_in_force_and_gone_with_its_port(self, driver: SwitchDriver) -> None:
         grant, (one, two) = self.granted(driver)
         drop = self.flow(driver, grant, one)
-        before = self.world.picture().keys()
-        with self.world.gossip(one, two) as gossip:
+        before = self.environment.dump_state().keys()
+        with self.environment.probe_traffic(one, two) as probe:
             self.bring(driver, Update(put={one.key: self.added(one, drop)}))
-            self.assert_exchange(gossip, {(two, one)})
+            self.assert_exchange(probe, {(two, one)})
             self.wire(driver, one)
-            self.assert_exchange(gossip, among(one, two))
-            assert self.world.picture().keys() ^ before == frozenset()
+            self.assert_exchange(probe, among(one, two))
+            assert self.environment.dump_state().keys() ^ before == frozenset()
             self.bring(driver, Update(put={one.key: self.added(one, drop)}))
             self.bring(driver, Update(drop=frozenset({one.key})))
             self.wire(driver, one)
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 8)
     def test_an_addition_can_use_what_it_was_granted(self, driver: SwitchDriver) -> None:
@@ -156,23 +154,23 @@ class SwitchGrantsConformance(SwitchSuite):
             match=first.match & mark.is_(5),
             actions=(of.Resubmit(table=hear.then),),
         )
-        with self.world.gossip(one, two) as gossip:
+        with self.environment.probe_traffic(one, two) as probe:
             self.bring(driver, Update(put={one.key: self.added(one, first)}))
-            self.assert_exchange(gossip, {(two, one)})
+            self.assert_exchange(probe, {(two, one)})
             self.bring(driver, Update(put={one.key: self.added(one, first, then)}))
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 8)
     def test_an_addition_outside_its_grant_is_refused_for_its_port_alone(
         self, driver: SwitchDriver
     ) -> None:
         grant, (one, two) = self.granted(driver)
-        other = driver.grant(EYES)
+        other = driver.grant(SECOND)
         fine = self.flow(driver, grant, one)
         eye = other.registers["eye"]
         assert eye.register is not None
         bit = of.RegisterField(eye.register, eye.first, eye.first, "not its own")
-        before = self.world.picture()
+        before = self.environment.dump_state()
         trespasses = {
             "a table of the switch": self.added(one, evolve(fine, table=0)),
             "a table of another": self.added(one, evolve(fine, table=other.tables["see"].number)),
@@ -181,14 +179,14 @@ class SwitchGrantsConformance(SwitchSuite):
             "nobody's": self.added(one, fine, owner="nobody"),
             "one of two": self.added(one, fine, evolve(fine, table=0, priority=11)),
         }
-        with self.world.gossip(one, two) as gossip:
+        with self.environment.probe_traffic(one, two) as probe:
             for name, wiring in trespasses.items():
                 outcome = driver.converge(Update(put={one.key: wiring, **wanted(two)}))
                 assert isinstance(outcome.failed.get(one.key), NetfwError), name
                 assert outcome.failed.keys() == {one.key}, name
                 assert outcome.done == {two.key}, name
-                assert self.world.picture().keys() ^ before.keys() == frozenset(), name
-                self.assert_exchange(gossip, among(one, two))
+                assert self.environment.dump_state().keys() ^ before.keys() == frozenset(), name
+                self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 8)
     def test_an_addition_that_belongs_to_no_port(
@@ -197,15 +195,15 @@ class SwitchGrantsConformance(SwitchSuite):
         grant, (one, two) = self.granted(driver)
         key: SwitchKey = ExtensionKey("ears")
         everything = evolve(self.flow(driver, grant, one), match=of.ANYTHING)
-        with self.world.gossip(one, two) as gossip:
+        with self.environment.probe_traffic(one, two) as probe:
             addition = SwitchContribution(owner="ears", flows=(everything,))
             self.bring(driver, Update(put={key: addition}))
-            self.assert_exchange(gossip)
+            self.assert_exchange(probe)
             assert key in driver.present()
             successor = make_driver()
-            for claim in (EARS, EYES):
-                successor.grant(claim)
+            for request in (FIRST, SECOND):
+                successor.grant(request)
             assert key in successor.present()
             self.bring(successor, Update(drop=frozenset({key})))
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
             assert key not in successor.present()

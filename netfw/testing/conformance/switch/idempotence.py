@@ -24,7 +24,7 @@ from netfw.testing.conformance.switch.environment import (
     wanted,
 )
 
-CROWD = 50
+MANY_PORTS = 50
 
 
 class SwitchConstancyConformance(SwitchSuite):
@@ -32,82 +32,82 @@ class SwitchConstancyConformance(SwitchSuite):
 
     def couples(self) -> tuple[list[Net], list[SwitchTestPort]]:
         """Two networks with two plugged stations each."""
-        nets = [a_network(), a_network(NetworkType.VLAN, 55, self.world.physical[0])]
-        return nets, [station for net in nets for station in self.stations(net, 2)]
+        nets = [a_network(), a_network(NetworkType.VLAN, 55, self.environment.physical[0])]
+        return nets, [port for net in nets for port in self.make_ports(net, 2)]
 
     @proves(SwitchDriver, 5)
     def test_converging_again_touches_nothing(self, driver: SwitchDriver) -> None:
-        nets, stations = self.couples()
-        things = wanted(*nets, *stations)
+        nets, ports = self.couples()
+        things = wanted(*nets, *ports)
         self.bring(driver, Update(put=things, complete=True))
-        hearing = among(*stations[:2]) | among(*stations[2:])
-        with self.world.gossip(*stations) as gossip:
-            self.assert_exchange(gossip, hearing)
-            before = self.world.picture()
+        hearing = among(*ports[:2]) | among(*ports[2:])
+        with self.environment.probe_traffic(*ports) as probe:
+            self.assert_exchange(probe, hearing)
+            before = self.environment.dump_state()
             for complete in (True, False, True):
                 assert driver.converge(Update(put=things, complete=complete)).ok
-            self.assert_exchange(gossip, hearing)
-            assert replaced(before, self.world.picture()) == frozenset()
-            assert gossip.lost(*hearing) == 0
+            self.assert_exchange(probe, hearing)
+            assert replaced(before, self.environment.dump_state()) == frozenset()
+            assert probe.lost(*hearing) == 0
 
     @proves(SwitchDriver, 5)
     @pytest.mark.parametrize("ended", ["closed", "killed"])
     def test_a_new_driver_touches_nothing(
         self, driver: SwitchDriver, make_driver: MakeDriver, ended: str
     ) -> None:
-        nets, stations = self.couples()
-        things = wanted(*nets, *stations)
+        nets, ports = self.couples()
+        things = wanted(*nets, *ports)
         self.bring(driver, Update(put=things, complete=True))
-        numbers = [self.world.local_number(net) for net in nets]
+        numbers = [self.environment.local_number(net) for net in nets]
         assert None not in numbers
-        hearing = among(*stations[:2]) | among(*stations[2:])
-        with self.world.gossip(*stations) as gossip:
-            self.assert_exchange(gossip, hearing)
-            before = self.world.picture()
+        hearing = among(*ports[:2]) | among(*ports[2:])
+        with self.environment.probe_traffic(*ports) as probe:
+            self.assert_exchange(probe, hearing)
+            before = self.environment.dump_state()
             if ended == "closed":
                 driver.close()
             successor = make_driver()
             backwards = dict(reversed(things.items()))
             assert successor.present() == things.keys()
             self.bring(successor, Update(put=backwards, complete=True))
-            self.assert_exchange(gossip, hearing)
-            assert replaced(before, self.world.picture()) == frozenset()
-            assert gossip.lost(*hearing) == 0
-        assert [self.world.local_number(net) for net in nets] == numbers
+            self.assert_exchange(probe, hearing)
+            assert replaced(before, self.environment.dump_state()) == frozenset()
+            assert probe.lost(*hearing) == 0
+        assert [self.environment.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 5)
-    def test_others_come_and_go_in_crowds_without_a_loss(self, driver: SwitchDriver) -> None:
-        nets, stations = self.couples()
-        self.wire(driver, *nets, *stations)
-        crowd = [SwitchTestPort(number=1000 + n, net=nets[n % 2]) for n in range(CROWD)]
-        hearing = among(*stations[:2]) | among(*stations[2:])
-        with self.world.gossip(*stations) as gossip:
-            self.world.plug_mute(*crowd)
-            self.wire(driver, *crowd)
-            assert driver.present() >= {member.key for member in crowd}
-            self.bring(driver, Update(drop=frozenset(member.key for member in crowd)))
-            self.assert_exchange(gossip, hearing)
-            assert gossip.lost(*hearing) == 0
+    def test_many_ports_come_and_go_without_loss_for_others(self, driver: SwitchDriver) -> None:
+        nets, ports = self.couples()
+        self.wire(driver, *nets, *ports)
+        many = [SwitchTestPort(number=1000 + n, net=nets[n % 2]) for n in range(MANY_PORTS)]
+        hearing = among(*ports[:2]) | among(*ports[2:])
+        with self.environment.probe_traffic(*ports) as probe:
+            self.environment.plug_mute(*many)
+            self.wire(driver, *many)
+            assert driver.present() >= {member.key for member in many}
+            self.bring(driver, Update(drop=frozenset(member.key for member in many)))
+            self.assert_exchange(probe, hearing)
+            assert probe.lost(*hearing) == 0
 
     @proves(SwitchDriver, 5)
     def test_dying_at_any_stage_loses_nothing_of_the_others(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         self.require(driver, Capability.PLAN)
-        nets, stations = self.couples()
-        things = wanted(*nets, *stations)
-        fresh = a_network(NetworkType.VLAN, 56, self.world.physical[0])
-        comers = self.stations(fresh, 2)
+        nets, ports = self.couples()
+        things = wanted(*nets, *ports)
+        fresh = a_network(NetworkType.VLAN, 56, self.environment.physical[0])
+        comers = self.make_ports(fresh, 2)
         more = {**things, **wanted(fresh, *comers)}
         self.bring(driver, Update(put=things))
-        hearing = among(*stations[:2]) | among(*stations[2:])
-        with self.world.gossip(*stations, *comers) as gossip:
+        hearing = among(*ports[:2]) | among(*ports[2:])
+        with self.environment.probe_traffic(*ports, *comers) as probe:
             for target, then in ((more, among(*comers)), (things, frozenset())):
                 start = things if target is more else more
                 self._die_everywhere(make_driver, start, target)
-                self.assert_exchange(gossip, hearing | then)
-            assert gossip.overheard == hearing | among(*comers)
-            assert gossip.lost(*hearing) == 0
+                self.assert_exchange(probe, hearing | then)
+            assert probe.ever_received == hearing | among(*comers)
+            assert probe.lost(*hearing) == 0
 
     def _die_everywhere(
         self,
@@ -118,14 +118,14 @@ class SwitchConstancyConformance(SwitchSuite):
         """From *start*, die after each stage on the way to *target*; the next driver ends it."""
         stage, died = 0, True
         while died:
-            victim = make_driver()
-            self.bring(victim, Update(put=start, complete=True))
-            assert isinstance(victim, Reconciler), "it declares the capability 'plan'"
-            died = dies_at(victim, Update(put=target, complete=True), stage)
+            killed = make_driver()
+            self.bring(killed, Update(put=start, complete=True))
+            assert isinstance(killed, Reconciler), "it declares the capability 'plan'"
+            died = dies_at(killed, Update(put=target, complete=True), stage)
             successor = make_driver()
             self.bring(successor, Update(put=target, complete=True))
             assert successor.present() == target.keys()
-            victim.close()
+            killed.close()
             successor.close()
             stage += 1
         assert stage > 1, "there was something to do"
@@ -134,7 +134,7 @@ class SwitchConstancyConformance(SwitchSuite):
     def test_a_port_waits_for_its_device(self, driver: SwitchDriver) -> None:
         events = self.events(driver)
         net = a_network()
-        (one,) = self.stations(net, 1)
+        (one,) = self.make_ports(net, 1)
         late = SwitchTestPort(number=next(self.numbers), net=net)
         self.wire(driver, net, one)
         outcome = driver.converge(Update(put=wanted(net, one, late)))
@@ -142,75 +142,75 @@ class SwitchConstancyConformance(SwitchSuite):
         assert outcome.done == {net.key, one.key}
         assert late.key not in driver.present()
         events.forget()
-        self.world.plug(late)
+        self.environment.plug(late)
         events.await_keys(late.key)
         self.wire(driver, late)
-        with self.world.gossip(one, late) as gossip:
-            self.assert_exchange(gossip, among(one, late))
+        with self.environment.probe_traffic(one, late) as probe:
+            self.assert_exchange(probe, among(one, late))
 
     @proves(SwitchDriver, 6)
     def test_a_port_without_a_number_waits(self, driver: SwitchDriver) -> None:
         events = self.events(driver)
         net = a_network()
-        (one,) = self.stations(net, 1)
+        (one,) = self.make_ports(net, 1)
         late = SwitchTestPort(number=next(self.numbers), net=net)
         self.wire(driver, net, one)
-        finish = self.world.plug_unfinished(late)
+        finish = self.environment.plug_unfinished(late)
         outcome = driver.converge(Update(put=wanted(one, late)))
         assert outcome.waiting.keys() == {late.key}
         assert outcome.done == {one.key}
         self.await_devices(driver, one, late)
-        assert driver.devices()[late.port].ofport is None
+        assert driver.devices()[late.id].ofport is None
         events.forget()
         finish()
         events.await_keys(late.key)
         self.wire(driver, late)
-        with self.world.gossip(one, late) as gossip:
-            self.assert_exchange(gossip, among(one, late))
+        with self.environment.probe_traffic(one, late) as probe:
+            self.assert_exchange(probe, among(one, late))
 
     @proves(SwitchDriver, 6)
     def test_a_device_that_goes_or_moves_is_announced(self, driver: SwitchDriver) -> None:
         events = self.events(driver)
         net = a_network()
-        one, two = self.stations(net, 2)
+        one, two = self.make_ports(net, 2)
         self.wire(driver, net, one, two)
         for _ in range(2):
             events.forget()
-            self.world.unplug(two)
+            self.environment.unplug(two)
             events.await_keys(two.key)
             outcome = driver.converge(Update(put=wanted(one, two)))
             assert outcome.waiting.keys() == {two.key}
             assert outcome.done == {one.key}
-            assert two.port not in driver.devices()
+            assert two.id not in driver.devices()
             events.forget()
-            self.world.plug(two)
+            self.environment.plug(two)
             events.await_keys(two.key)
             self.wire(driver, two)
-            with self.world.gossip(one, two) as gossip:
-                self.assert_exchange(gossip, among(one, two))
+            with self.environment.probe_traffic(one, two) as probe:
+                self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 6)
-    def test_what_somebody_changed_is_announced_and_put_right(self, driver: SwitchDriver) -> None:
+    def test_foreign_changes_are_reported_and_repaired(self, driver: SwitchDriver) -> None:
         events = self.events(driver)
-        nets, stations = self.couples()
-        things = wanted(*nets, *stations)
+        nets, ports = self.couples()
+        things = wanted(*nets, *ports)
         self.bring(driver, Update(put=things))
-        before = self.world.picture().keys()
-        for name, spoil in self.world.drifts().items():
+        before = self.environment.dump_state().keys()
+        for name, spoil in self.environment.drifts().items():
             events.forget()
-            spoil(stations[0])
-            assert self.world.picture().keys() != before, name
-            events.await_keys(stations[0].key)
+            spoil(ports[0])
+            assert self.environment.dump_state().keys() != before, name
+            events.await_keys(ports[0].key)
             self.bring(driver, Update(put=things))
-            left = self.world.picture().keys() ^ before
+            left = self.environment.dump_state().keys() ^ before
             assert not left, f"{name}: {sorted(left)}"
-        with self.world.gossip(*stations) as gossip:
-            self.assert_exchange(gossip, among(*stations[:2]) | among(*stations[2:]))
+        with self.environment.probe_traffic(*ports) as probe:
+            self.assert_exchange(probe, among(*ports[:2]) | among(*ports[2:]))
 
     @proves(SwitchDriver, 6)
     def test_devices_are_those_that_are_plugged(self, driver: SwitchDriver) -> None:
         net = a_network()
-        wired, unwired = self.stations(net, 2)
+        wired, unwired = self.make_ports(net, 2)
         self.wire(driver, net, wired)
         self.await_devices(driver, wired, unwired)
         devices = driver.devices()
@@ -218,7 +218,7 @@ class SwitchConstancyConformance(SwitchSuite):
         numbers = {device.ofport for device in devices.values()}
         assert len(numbers) == len(devices)
         assert None not in numbers
-        self.world.unplug(unwired)
+        self.environment.unplug(unwired)
         self.await_devices(driver, wired)
 
     @proves(SwitchDriver, 7)
@@ -226,40 +226,42 @@ class SwitchConstancyConformance(SwitchSuite):
         self, driver: SwitchDriver
     ) -> None:
         events = self.events(driver)
-        nets, stations = self.couples()
-        (dead,) = self.stations(nets[0], 1)
-        things = {**wanted(*nets, *stations), **wanted(dead, admission=Admission.DEAD)}
+        nets, ports = self.couples()
+        (dead,) = self.make_ports(nets[0], 1)
+        things = {**wanted(*nets, *ports), **wanted(dead, admission=Admission.DEAD)}
         self.bring(driver, Update(put=things, complete=True))
-        numbers = [self.world.local_number(net) for net in nets]
-        hearing = among(*stations[:2]) | among(*stations[2:])
+        numbers = [self.environment.local_number(net) for net in nets]
+        hearing = among(*ports[:2]) | among(*ports[2:])
         for _ in range(2):
             events.forget()
-            self.world.lose_state()
+            self.environment.lose_state()
             events.await_loss()
-            with self.world.gossip(*stations, dead) as gossip:
+            with self.environment.probe_traffic(*ports, dead) as probe:
                 self.bring(driver, Update(put=things, complete=True))
-                self.assert_exchange(gossip, hearing)
-                assert gossip.overheard <= hearing
+                self.assert_exchange(probe, hearing)
+                assert probe.ever_received <= hearing
             assert driver.present() == things.keys()
-            assert [self.world.local_number(net) for net in nets] == numbers
+            assert [self.environment.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 7)
     def test_a_switch_that_lost_its_state_lets_nothing_mix(self, driver: SwitchDriver) -> None:
         """Until somebody rebuilds it, it may pass nothing, but never too much."""
-        nets, stations = self.couples()
-        self.wire(driver, *nets, *stations)
-        self.wire(driver, stations[1], admission=Admission.DEAD)
-        self.world.lose_state()
-        with self.world.gossip(*stations) as gossip:
-            gossip.exchange()
-            assert gossip.overheard <= among(*stations[2:])
+        nets, ports = self.couples()
+        self.wire(driver, *nets, *ports)
+        self.wire(driver, ports[1], admission=Admission.DEAD)
+        self.environment.lose_state()
+        with self.environment.probe_traffic(*ports) as probe:
+            probe.exchange()
+            assert probe.ever_received <= among(*ports[2:])
 
     @proves_raise(SwitchDriver, "devices", BackendUnavailable)
     @proves_raise(SwitchDriver, "host_facts", BackendUnavailable)
-    def test_devices_and_facts_say_that_nobody_answers(self, driver: SwitchDriver) -> None:
+    def test_devices_and_host_facts_raise_when_the_switch_is_unreachable(
+        self, driver: SwitchDriver
+    ) -> None:
         driver.devices()
         driver.host_facts()
-        with self.world.outage():
+        with self.environment.outage():
             with pytest.raises(BackendUnavailable):
                 driver.devices()
             with pytest.raises(BackendUnavailable):
@@ -268,15 +270,15 @@ class SwitchConstancyConformance(SwitchSuite):
         driver.host_facts()
 
     def test_a_changed_mtu_and_changed_addresses_lose_nothing(self, driver: SwitchDriver) -> None:
-        nets, stations = self.couples()
-        self.wire(driver, *nets, *stations)
-        hearing = among(*stations[:2]) | among(*stations[2:])
-        with self.world.gossip(*stations) as gossip:
+        nets, ports = self.couples()
+        self.wire(driver, *nets, *ports)
+        hearing = among(*ports[:2]) | among(*ports[2:])
+        with self.environment.probe_traffic(*ports) as probe:
             for net in nets:
                 put: dict[SwitchKey, SwitchValue] = {net.key: evolve(net.value, mtu=1300)}
                 self.bring(driver, Update(put=put))
-            for station in stations:
-                bare = evolve(station.wiring(), addresses=frozenset())
-                self.bring(driver, Update(put={station.key: bare}))
-            self.assert_exchange(gossip, hearing)
-            assert gossip.lost(*hearing) == 0
+            for port in ports:
+                bare = evolve(port.wiring(), addresses=frozenset())
+                self.bring(driver, Update(put={port.key: bare}))
+            self.assert_exchange(probe, hearing)
+            assert probe.lost(*hearing) == 0

@@ -41,14 +41,14 @@ State = dict[SwitchKey, SwitchValue]
 
 
 def hearing(
-    state: Mapping[SwitchKey, SwitchValue], stations: Sequence[SwitchTestPort]
+    state: Mapping[SwitchKey, SwitchValue], ports: Sequence[SwitchTestPort]
 ) -> frozenset[Pair]:
     """Who hears whom when *state* is so: live ports of the same network that is there."""
     of: dict[object, list[SwitchTestPort]] = {}
-    for station in stations:
-        value = state.get(station.key)
+    for port in ports:
+        value = state.get(port.key)
         if isinstance(value, Wiring) and value.admission is Admission.LIVE:
-            of.setdefault(value.network, []).append(station)
+            of.setdefault(value.network, []).append(port)
     return frozenset(pair for members in of.values() for pair in among(*members))
 
 
@@ -56,64 +56,64 @@ class SwitchNetworksConformance(SwitchSuite):
     """Promises 3 and 4."""
 
     @proves(SwitchDriver, 3)
-    def test_ports_of_a_network_hear_each_other_and_nobody_else(self, driver: SwitchDriver) -> None:
+    def test_ports_of_a_network_receive_from_each_other_only(self, driver: SwitchDriver) -> None:
         red, blue = a_network(), a_network()
-        reds, blues = self.stations(red, 2), self.stations(blue, 2)
+        reds, blues = self.make_ports(red, 2), self.make_ports(blue, 2)
         self.wire(driver, red, blue, *reds, *blues)
-        with self.world.gossip(*reds, *blues) as gossip:
-            self.assert_exchange(gossip, among(*reds) | among(*blues))
-            assert gossip.overheard == among(*reds) | among(*blues)
+        with self.environment.probe_traffic(*reds, *blues) as probe:
+            self.assert_exchange(probe, among(*reds) | among(*blues))
+            assert probe.ever_received == among(*reds) | among(*blues)
 
     @proves(SwitchDriver, 3)
     def test_two_networks_can_have_the_same_addresses(self, driver: SwitchDriver) -> None:
         red, blue = a_network(), a_network()
-        reds = self.stations(red, 2)
+        reds = self.make_ports(red, 2)
         blues = tuple(
             SwitchTestPort(number=next(self.numbers), net=blue, twin=r.number) for r in reds
         )
-        self.world.plug(*blues)
+        self.environment.plug(*blues)
         self.wire(driver, red, blue, *reds, *blues)
-        with self.world.gossip(*reds, *blues) as gossip:
+        with self.environment.probe_traffic(*reds, *blues) as probe:
             for _ in range(3):
-                self.assert_exchange(gossip, among(*reds) | among(*blues))
-            assert gossip.lost(*among(*reds)) == 0
+                self.assert_exchange(probe, among(*reds) | among(*blues))
+            assert probe.lost(*among(*reds)) == 0
 
     @proves(SwitchDriver, 3)
     def test_no_tag_leads_into_another_network(self, driver: SwitchDriver) -> None:
         red, blue = a_network(), a_network()
-        reds, blues = self.stations(red, 2), self.stations(blue, 2)
+        reds, blues = self.make_ports(red, 2), self.make_ports(blue, 2)
         self.wire(driver, red, blue, *reds, *blues)
-        with self.world.gossip(*reds, *blues) as gossip:
-            gossip.forge(reds[0], vlans=range(4096))
-            self.assert_exchange(gossip, among(*reds) | among(*blues))
-            assert gossip.overheard == among(*reds) | among(*blues)
+        with self.environment.probe_traffic(*reds, *blues) as probe:
+            probe.forge(reds[0], vlans=range(4096))
+            self.assert_exchange(probe, among(*reds) | among(*blues))
+            assert probe.ever_received == among(*reds) | among(*blues)
 
     @proves(SwitchDriver, 3)
     @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
     def test_networks_do_not_mix_at_any_moment(self, driver: SwitchDriver, order: str) -> None:
         red, blue, green = a_network(), a_network(), a_network()
-        reds, blues = self.stations(red, 2), self.stations(blue, 2)
-        (rover,) = self.stations(green, 1)
+        reds, blues = self.make_ports(red, 2), self.make_ports(blue, 2)
+        (rover,) = self.make_ports(green, 1)
         states = self._states((red, blue, green), *reds, *blues, rover)
         if order == "backwards":
             states.reverse()
         elif order == "shuffled":
             states = random.Random(3).sample(states * 2, 2 * len(states))
-        everybody = (*reds, *blues, rover)
+        all_pairs = (*reds, *blues, rover)
         allowed: set[Pair] = set()
-        with self.world.gossip(*everybody) as gossip:
+        with self.environment.probe_traffic(*all_pairs) as probe:
             for state in states:
                 self.bring(driver, Update(put=state, complete=True))
-                allowed |= hearing(state, everybody)
-                self.assert_exchange(gossip, hearing(state, everybody))
+                allowed |= hearing(state, all_pairs)
+                self.assert_exchange(probe, hearing(state, all_pairs))
                 assert driver.present() == state.keys()
-            assert gossip.overheard == allowed
+            assert probe.ever_received == allowed
 
     def _states(
-        self, nets: tuple[Net, Net, Net], *stations: SwitchTestPort
+        self, nets: tuple[Net, Net, Net], *ports: SwitchTestPort
     ) -> list[Mapping[SwitchKey, SwitchValue]]:
         red, blue, green = nets
-        *couples, rover = stations
+        *couples, rover = ports
         reds, blues = couples[:2], couples[2:]
         both = wanted(red, blue, *couples)
         return [
@@ -132,7 +132,7 @@ class SwitchNetworksConformance(SwitchSuite):
 
     @proves(SwitchDriver, 3)
     def test_two_networks_cannot_have_one_segment(self, driver: SwitchDriver) -> None:
-        physical = self.world.physical[0]
+        physical = self.environment.physical[0]
         one, two = (a_network(NetworkType.VLAN, 100, physical) for _ in range(2))
         outcome = driver.converge(Update(put=wanted(one, two)))
         assert [type(error) for error in outcome.failed.values()] == [Conflict]
@@ -144,14 +144,14 @@ class SwitchNetworksConformance(SwitchSuite):
         assert driver.present() == {heir.key}
 
     @proves(SwitchDriver, 3)
-    def test_who_is_refused_by_the_next_driver_keeps_nobody_else_alive(
+    def test_a_refused_port_of_the_next_driver_keeps_no_other_live(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
         """Not even while it stays as it was: what is gone would meet whoever comes after it."""
         net, gone, new = a_network(), a_network(), a_network()
-        one, two = self.stations(net, 2)
-        three, four = self.stations(gone, 2)
-        (five,) = self.stations(new, 1)
+        one, two = self.make_ports(net, 2)
+        three, four = self.make_ports(gone, 2)
+        (five,) = self.make_ports(new, 1)
         self.wire(driver, net, gone, one, two, three, four)
         following = make_driver()
         put: State = {**wanted(net, one), two.key: net.value}
@@ -159,8 +159,8 @@ class SwitchNetworksConformance(SwitchSuite):
         assert outcome.failed.keys() == {two.key}
         assert following.present() == put.keys()
         self.wire(following, new, five)
-        with self.world.gossip(one, two, three, four, five) as gossip:
-            self.assert_exchange(gossip, among(one, two))
+        with self.environment.probe_traffic(one, two, three, four, five) as probe:
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 4)
     @pytest.mark.parametrize("kind", [*NetworkType])
@@ -182,26 +182,26 @@ class SwitchNetworksConformance(SwitchSuite):
     ) -> None:
         net, entries = self._full_network(driver, kind)
         driver.converge(Update(complete=True))
-        before = self.world.picture()
-        stations = self.stations(net, 2)
-        things = {**wanted(net, *stations), **entries}
+        before = self.environment.dump_state()
+        ports = self.make_ports(net, 2)
+        things = {**wanted(net, *ports), **entries}
         self.bring(driver, Update(put=things))
         assert driver.present() == things.keys()
-        assert self.world.local_number(net) is not None
+        assert self.environment.local_number(net) is not None
         dropping = following()
         assert dropping.converge(Update(drop=frozenset(things))).ok
-        self.world.unplug(*stations)
+        self.environment.unplug(*ports)
         assert dropping.present() == frozenset()
-        assert self.world.local_number(net) is None
-        assert self.world.picture().keys() ^ before.keys() == frozenset()
+        assert self.environment.local_number(net) is None
+        assert self.environment.dump_state().keys() ^ before.keys() == frozenset()
 
     def _full_network(self, driver: SwitchDriver, kind: NetworkType) -> tuple[Net, State]:
         """A network of this kind with all that can hang on it."""
         if not kind.is_tunnel:
-            physical = None if kind is NetworkType.LOCAL else self.world.physical[0]
+            physical = None if kind is NetworkType.LOCAL else self.environment.physical[0]
             return a_network(kind, 77 if kind is NetworkType.VLAN else None, physical), {}
         self.require(driver, Capability.TUNNELS)
-        net, peer = a_network(kind, 77), self.world.endpoint(kind, 1)
+        net, peer = a_network(kind, 77), self.environment.endpoint(kind, 1)
         entries: State = {peer: Tunnel("host2")}
         if Capability.POPULATION in driver.describe().capabilities:
             away = SwitchTestPort(number=800, net=net, host=1)
@@ -212,61 +212,61 @@ class SwitchNetworksConformance(SwitchSuite):
     @proves(SwitchDriver, 4)
     def test_a_port_waits_for_its_network(self, driver: SwitchDriver) -> None:
         net, other = a_network(), a_network()
-        one, two = self.stations(net, 2)
-        (third,) = self.stations(other, 1)
+        one, two = self.make_ports(net, 2)
+        (third,) = self.make_ports(other, 1)
         self.wire(driver, other, third)
         outcome = driver.converge(Update(put=wanted(one, two, third)))
         assert outcome.waiting.keys() == {one.key, two.key}
         assert outcome.done == {third.key}
         assert not outcome.failed
-        with self.world.gossip(one, two, third) as gossip:
-            self.assert_exchange(gossip)
+        with self.environment.probe_traffic(one, two, third) as probe:
+            self.assert_exchange(probe)
             self.wire(driver, net)
             self.wire(driver, one, two)
-            self.assert_exchange(gossip, among(one, two))
+            self.assert_exchange(probe, among(one, two))
 
     @proves(SwitchDriver, 4)
     def test_a_dead_port_needs_no_network(self, driver: SwitchDriver) -> None:
-        (station,) = self.stations(a_network(), 1)
-        self.wire(driver, station, admission=Admission.DEAD)
-        assert driver.present() == {station.key}
+        (port,) = self.make_ports(a_network(), 1)
+        self.wire(driver, port, admission=Admission.DEAD)
+        assert driver.present() == {port.key}
 
     @proves(SwitchDriver, 4)
     def test_a_port_whose_network_goes_falls_silent_and_waits(self, driver: SwitchDriver) -> None:
         net, other = a_network(), a_network()
-        one, two = self.stations(net, 2)
-        three, four = self.stations(other, 2)
+        one, two = self.make_ports(net, 2)
+        three, four = self.make_ports(other, 2)
         self.wire(driver, net, other, one, two, three, four)
-        with self.world.gossip(one, two, three, four) as gossip:
+        with self.environment.probe_traffic(one, two, three, four) as probe:
             self.bring(driver, Update(drop=frozenset({net.key})))
-            self.assert_exchange(gossip, among(three, four))
+            self.assert_exchange(probe, among(three, four))
             outcome = driver.converge(Update(put=wanted(one, two)))
             assert outcome.waiting.keys() == {one.key, two.key}
             self.wire(driver, net, one, two)
-            self.assert_exchange(gossip, among(one, two) | among(three, four))
-            assert gossip.lost(*among(three, four)) == 0
+            self.assert_exchange(probe, among(one, two) | among(three, four))
+            assert probe.lost(*among(three, four)) == 0
 
     @proves(SwitchDriver, 4)
     def test_a_port_takes_the_segment_it_is_bound_to(self, driver: SwitchDriver) -> None:
-        physical = self.world.physical[0]
+        physical = self.environment.physical[0]
         net = a_network(NetworkType.VLAN, 101, physical)
         second = a_segment(net.id, NetworkType.VLAN, 102, physical)
         net = evolve(net, value=evolve(net.value, segments=(*net.value.segments, second)))
         first = net.value.segments[0]
-        stations = self.stations(net, 4)
+        ports = self.make_ports(net, 4)
         bound: State = {
-            station.key: evolve(station.wiring(), segment=segment.id)
-            for station, segment in zip(stations, (first, first, second, second), strict=True)
+            port.key: evolve(port.wiring(), segment=segment.id)
+            for port, segment in zip(ports, (first, first, second, second), strict=True)
         }
         self.bring(driver, Update(put={**wanted(net), **bound}))
-        with self.world.gossip(*stations) as gossip:
-            self.assert_exchange(gossip, among(*stations[:2]) | among(*stations[2:]))
+        with self.environment.probe_traffic(*ports) as probe:
+            self.assert_exchange(probe, among(*ports[:2]) | among(*ports[2:]))
 
     def test_a_value_that_does_not_fit_its_key_concerns_that_key_alone(
         self, driver: SwitchDriver
     ) -> None:
         net = a_network()
-        one, two, three = self.stations(net, 3)
+        one, two, three = self.make_ports(net, 3)
         self.wire(driver, net, one)
         wrong: State = {three.key: net.value, a_network().key: three.wiring()}
         for key, value in wrong.items():
@@ -274,5 +274,5 @@ class SwitchNetworksConformance(SwitchSuite):
             assert isinstance(outcome.failed[key], InvalidInput), outcome
             assert outcome.failed.keys() == {key}
             assert isinstance(key, PortKey) or key not in driver.present()
-        with self.world.gossip(one, two, three) as gossip:
-            self.assert_exchange(gossip, among(one, two))
+        with self.environment.probe_traffic(one, two, three) as probe:
+            self.assert_exchange(probe, among(one, two))

@@ -34,7 +34,7 @@ _SILENCE = 0.1
 TO_ALL, TO_ONE, FORGED = range(3)
 
 
-class LabStations:
+class LabSwitchPorts:
     """Stations on the hosts of a lab, from a pool of instances on each.
 
     What is left for the vendor is how an instance is plugged.
@@ -47,63 +47,63 @@ class LabStations:
         self._idle: dict[int, list[Instance]] = defaultdict(list)
         self._made = 0
 
-    def plug_in(self, station: SwitchTestPort, instance: Instance) -> None:
+    def plug_in(self, port: SwitchTestPort, instance: Instance) -> None:
         """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
         raise NotImplementedError("override `plug_in`")
 
-    def take_out(self, *stations: SwitchTestPort) -> None:
+    def take_out(self, *ports: SwitchTestPort) -> None:
         """Undo `plug_in` and `plug_mute`."""
         raise NotImplementedError("override `take_out`")
 
-    def plug(self, *stations: SwitchTestPort) -> None:
-        for station in stations:
-            instance = self._instance(station.host)
-            self.plug_in(station, instance)
-            self.plugged[station] = instance
+    def plug(self, *ports: SwitchTestPort) -> None:
+        for port in ports:
+            instance = self._instance(port.host)
+            self.plug_in(port, instance)
+            self.plugged[port] = instance
 
-    def unplug(self, *stations: SwitchTestPort) -> None:
-        there = [station for station in stations if station in self.plugged]
+    def unplug(self, *ports: SwitchTestPort) -> None:
+        there = [port for port in ports if port in self.plugged]
         if there:
             self.take_out(*there)
-        for station in there:
-            instance = self.plugged.pop(station)
+        for port in there:
+            instance = self.plugged.pop(port)
             if instance is not None:
-                self._idle[station.host].append(instance)
+                self._idle[port.host].append(instance)
 
     def clear(self) -> None:
         self.unplug(*self.plugged)
 
     @contextlib.contextmanager
-    def gossip(self, *stations: SwitchTestPort) -> Iterator[TrafficProbe]:
+    def probe_traffic(self, *ports: SwitchTestPort) -> Iterator[TrafficProbe]:
         with contextlib.ExitStack() as stack:
-            sockets = {one: stack.enter_context(self.socket(one)) for one in stations}
-            gossip = LabGossip(sockets)
-            stack.callback(gossip.close)
-            yield gossip
+            sockets = {one: stack.enter_context(self.socket(one)) for one in ports}
+            probe = LabTrafficProbe(sockets)
+            stack.callback(probe.close)
+            yield probe
 
-    def ask(self, station: SwitchTestPort, address: IpAddress, *, hoped: bool) -> Mac | None:
-        own = station.address if address.version == 4 else station.address6
-        with self.socket(station) as wire:
-            wire.send(frames.question(station.mac, own, address))
-            return _first_answer(wire, address, hoped)
+    def resolve(self, port: SwitchTestPort, address: IpAddress, *, expected: bool) -> Mac | None:
+        own = port.address if address.version == 4 else port.address6
+        with self.socket(port) as wire:
+            wire.send(frames.question(port.mac, own, address))
+            return _first_answer(wire, address, expected)
 
-    def claims(
+    def announces(
         self,
-        station: SwitchTestPort,
+        port: SwitchTestPort,
         mac: Mac,
         address: IpAddress,
-        hearer: SwitchTestPort,
+        receiver: SwitchTestPort,
         *,
-        hoped: bool,
+        expected: bool,
     ) -> bool:
-        with self.socket(station) as wire, self.socket(hearer) as ear:
+        with self.socket(port) as wire, self.socket(receiver) as ear:
             wire.send(frames.announcement(mac, address))
-            return _first_answer(ear, address, hoped) == mac
+            return _first_answer(ear, address, expected) == mac
 
-    def socket(self, station: SwitchTestPort) -> socket.socket:
+    def socket(self, port: SwitchTestPort) -> socket.socket:
         """A raw socket on the station's device."""
-        instance = self.plugged[station]
-        assert instance is not None, f"{station} is mute"
+        instance = self.plugged[port]
+        assert instance is not None, f"{port} is mute"
         assert instance.device is not None
         return instance.call(open_wire, instance.device, _ROOM)
 
@@ -114,46 +114,46 @@ class LabStations:
         return self.hosts[host].instance(f"station{self._made}")
 
 
-class SwitchLabEnvironment(LabStations, SwitchEnvironment):
+class SwitchLabEnvironment(LabSwitchPorts, SwitchEnvironment):
     """A world of two hosts of a lab; what is left is how to look at the vendor's switch."""
 
 
-class LabGossip(TrafficProbe):
+class LabTrafficProbe(TrafficProbe):
     """One thread that speaks for all stations and listens for them."""
 
     def __init__(self, sockets: Mapping[SwitchTestPort, socket.socket]) -> None:
         self._sockets = dict(sockets)
-        self._stations = {station.number: station for station in sockets}
-        assert len(self._stations) == len(self._sockets), "two stations have one number"
+        self._ports = {port.number: port for port in sockets}
+        assert len(self._ports) == len(self._sockets), "two stations have one number"
         self._token = os.urandom(8)
         self._lock = threading.Condition()
-        self._said: dict[Pair, set[int]] = defaultdict(set)
-        self._heard: dict[Pair, set[int]] = defaultdict(set)
+        self._sent: dict[Pair, set[int]] = defaultdict(set)
+        self._received: dict[Pair, set[int]] = defaultdict(set)
         self._rounds: dict[tuple[int, int], set[Pair]] = defaultdict(set)
         self._number = self._round = 0
         self._quiet = threading.Event()
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="netfw-gossip", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-traffic-probe", daemon=True)
         self._thread.start()
 
     def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
-        hoped = frozenset(expected)
+        pairs = frozenset(expected)
         with self._lock:
             self._round += 1
             number = self._round
-            for station in self._sockets:
-                self._say(station, None, number)
+            for port in self._sockets:
+                self._say(port, None, number)
                 for other in self._sockets:
-                    if other is not station:
-                        self._say(station, other, number)
+                    if other is not port:
+                        self._say(port, other, number)
             self._lock.wait_for(
-                lambda: bool(hoped) and hoped <= self._both(number),
-                within if hoped else _SILENCE,
+                lambda: bool(pairs) and pairs <= self._both(number),
+                within if pairs else _SILENCE,
             )
         time.sleep(_QUIET)
         with self._lock:
             # To expect nothing is to be content with any scrap as a proof of the contrary.
-            return self._both(number) | (self._either(number) - hoped)
+            return self._both(number) | (self._either(number) - pairs)
 
     def lost(self, *pairs: Pair) -> int:
         self._quiet.set()
@@ -162,18 +162,18 @@ class LabGossip(TrafficProbe):
             return self._missing(pairs)
 
     @property
-    def overheard(self) -> frozenset[Pair]:
+    def ever_received(self) -> frozenset[Pair]:
         with self._lock:
-            return frozenset(pair for pair, numbers in self._heard.items() if numbers)
+            return frozenset(pair for pair, numbers in self._received.items() if numbers)
 
     def forge(
-        self, speaker: SwitchTestPort, *, vlans: Iterable[int] = (), source: Mac | None = None
+        self, sender: SwitchTestPort, *, vlans: Iterable[int] = (), source: Mac | None = None
     ) -> None:
-        address = frames.raw(source or speaker.mac)
+        address = frames.raw(source or sender.mac)
         tags = tuple(vlans) or (None,)
         for place, vlan in enumerate(tags):
-            said = frames.saying(self._token, speaker.number, 0, FORGED, 0)
-            self._send(speaker, frames.frame(frames.BROADCAST, address, said, vlan))
+            said = frames.saying(self._token, sender.number, 0, FORGED, 0)
+            self._send(sender, frames.frame(frames.BROADCAST, address, said, vlan))
             if place % 64 == 63:
                 time.sleep(0.005)  # no queue on the way is longer
 
@@ -182,7 +182,7 @@ class LabGossip(TrafficProbe):
         self._thread.join()
 
     def _missing(self, pairs: Iterable[Pair]) -> int:
-        return sum(len(self._said[pair] - self._heard[pair]) for pair in pairs)
+        return sum(len(self._sent[pair] - self._received[pair]) for pair in pairs)
 
     def _both(self, number: int) -> frozenset[Pair]:
         return frozenset(self._rounds[number, TO_ALL] & self._rounds[number, TO_ONE])
@@ -202,50 +202,50 @@ class LabGossip(TrafficProbe):
 
     def _speak(self, turn: int) -> None:
         """Each says something, by turns to all and to one of the others."""
-        for station in self._sockets:
-            others = [other for other in self._sockets if other is not station]
+        for port in self._sockets:
+            others = [other for other in self._sockets if other is not port]
             target = others[turn // 2 % len(others)] if turn % 2 and others else None
-            self._say(station, target, 0)
+            self._say(port, target, 0)
 
-    def _say(self, station: SwitchTestPort, target: SwitchTestPort | None, round_: int) -> None:
+    def _say(self, port: SwitchTestPort, target: SwitchTestPort | None, round_: int) -> None:
         self._number += 1
         kind = TO_ALL if target is None else TO_ONE
-        said = frames.saying(self._token, station.number, self._number, kind, round_)
+        said = frames.saying(self._token, port.number, self._number, kind, round_)
         to = frames.BROADCAST if target is None else frames.raw(target.mac)
         listeners = self._sockets if target is None else (target,)
         for listener in listeners:
-            if listener is not station:
-                self._said[station, listener].add(self._number)
-        self._send(station, frames.frame(to, frames.raw(station.mac), said))
+            if listener is not port:
+                self._sent[port, listener].add(self._number)
+        self._send(port, frames.frame(to, frames.raw(port.mac), said))
 
-    def _send(self, station: SwitchTestPort, packet: bytes) -> None:
+    def _send(self, port: SwitchTestPort, packet: bytes) -> None:
         with contextlib.suppress(OSError):  # what cannot be sent is lost
-            self._sockets[station].send(packet)
+            self._sockets[port].send(packet)
 
     def _listen(self, wait: float) -> None:
         ready, _, _ = select.select(list(self._sockets.values()), [], [], wait)
-        for station, wire in self._sockets.items():
+        for port, wire in self._sockets.items():
             if wire in ready:
                 packets = list(islice(drain(wire), _BURST))
                 with self._lock:
                     for packet in packets:
-                        self._take(station, packet)
+                        self._take(port, packet)
                     self._lock.notify_all()
 
     def _take(self, listener: SwitchTestPort, packet: bytes) -> None:
-        said = frames.heard(self._token, packet)
+        said = frames.received(self._token, packet)
         if said is None:
             return
-        speaker, number, kind, round_ = said
-        pair = self._stations[speaker], listener
-        self._heard[pair].add(number)
+        sender, number, kind, round_ = said
+        pair = self._ports[sender], listener
+        self._received[pair].add(number)
         if round_ and kind != FORGED:
             addressed = kind == TO_ALL or packet[:6] == frames.raw(listener.mac)
             self._rounds[round_, kind if addressed else TO_ALL].add(pair)
 
 
-def _first_answer(wire: socket.socket, address: IpAddress, hoped: bool) -> Mac | None:
-    until = time.monotonic() + (_PATIENCE if hoped else _SILENCE)
+def _first_answer(wire: socket.socket, address: IpAddress, expected: bool) -> Mac | None:
+    until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
             for packet in islice(drain(wire), _BURST):

@@ -1,8 +1,8 @@
-"""The suite of `SwitchDriver`: subclass it, say how to look at your switch, run pytest.
+"""The suite of `SwitchDriver`: subclass it, write an environment, run pytest.
 
-The questions are asked with real packets.  Write a ``SwitchWorld``, and yield it from the class's
-fixture ``shared_world``; the hooks of the general laws (``actual``, ``make_foreign``, ...) are
-about tunnels, which are the one thing that a switch driver makes by name.
+It sends real packets.  Write a ``SwitchEnvironment`` and yield it from the class's fixture
+``shared_environment``.  The hooks of the general laws (``actual``, ``make_foreign``, ...) are about
+tunnels, which are the one thing that a switch driver makes by name.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class SwitchDriverConformance(
         return evolve(value, host=f"{value.host}-moved", mesh=not value.mesh)
 
     def outage(self) -> AbstractContextManager[None]:
-        return self.world.outage()
+        return self.environment.outage()
 
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[SwitchKey, SwitchValue]]
     ) -> None:
         """Or the second says that it waits, touches nothing, and works when the first is closed."""
-        first, second = make_driver(), self.world.make_driver()
+        first, second = make_driver(), self.environment.make_driver()
         things = self.examples(4)
         half = dict(list(things.items())[::2])
         self.assert_done(first.converge(Update(put=things, complete=True)))

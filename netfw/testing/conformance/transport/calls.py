@@ -18,7 +18,7 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.transport.environment import (
     SERVER,
     BackgroundCall,
-    TransportStage,
+    TransportHooks,
     request,
     until,
 )
@@ -34,7 +34,7 @@ ERRORS: tuple[NetfwError, ...] = (
 SECRET = "the password of the database"
 
 
-class TransportCalls(TransportStage):
+class TransportCalls(TransportHooks):
     """One test and more per promise about ``call`` and ``serve``."""
 
     @proves(Transport, 1)
@@ -49,8 +49,8 @@ class TransportCalls(TransportStage):
                 request_id="req-2",
             )  # fmt: skip
 
-        with self.stage() as stage:
-            client = stage.pair(handler)
+        with self.make_environment() as environment:
+            client = environment.pair(handler)
             for body in (b"", bytes(range(256)), "häßlich ☃".encode(), b"x" * (self.LIMIT // 2)):
                 seen.clear()
                 sent = Message(
@@ -64,74 +64,74 @@ class TransportCalls(TransportStage):
                 )  # fmt: skip
 
     @proves(Transport, 1, 6)
-    def test_everybody_gets_the_answer_to_his_own_request(self) -> None:
-        with self.stage() as stage:
-            clients = [stage.pair(), stage.client()]
+    def test_each_call_gets_its_own_answer(self) -> None:
+        with self.make_environment() as environment:
+            clients = [environment.pair(), environment.client()]
 
             def work(name: str, client: Transport) -> list[bytes]:
                 bodies = [f"{name}.{n}".encode() for n in range(10)]
                 answers = [client.call(request("echo", each), self.PATIENCE) for each in bodies]
                 return [sent for sent, got in zip(bodies, answers, strict=True) if got.body != sent]
 
-            errands = [
+            calls = [
                 BackgroundCall(lambda name=f"{n}", client=client: work(name, client))  # type: ignore[misc]
                 for n in range(4)
                 for client in clients
             ]
-            for errand in errands:
-                assert errand.ends(self.PATIENCE)
-                assert errand.error is None, errand.error
-                assert errand.result == [], "answers to other requests"
+            for call in calls:
+                assert call.ends(self.PATIENCE)
+                assert call.error is None, call.error
+                assert call.result == [], "answers to other requests"
 
     @proves(Transport, 1)
     @proves_raise(Transport, "call", BackendUnavailable)
-    def test_a_call_that_nobody_answers_ends_with_its_time_out(self) -> None:
-        with self.stage() as stage:
-            client = stage.client()
+    def test_an_unanswered_call_ends_with_its_time_out(self) -> None:
+        with self.make_environment() as environment:
+            client = environment.client()
             for _ in range(2):
-                errand = BackgroundCall(lambda: client.call(request("anybody"), self.SHORT))
-                assert errand.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
-                assert isinstance(errand.error, BackendUnavailable), errand.error
-                assert str(errand.error), "it does not say why"
+                call = BackgroundCall(lambda: client.call(request("anybody"), self.SHORT))
+                assert call.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
+                assert isinstance(call.error, BackendUnavailable), call.error
+                assert str(call.error), "it does not say why"
 
     @proves(Transport, 1)
     @proves_raise(Transport, "call", BackendUnavailable)
-    def test_a_topic_that_nobody_serves_is_not_answered(self) -> None:
-        with self.stage() as stage:
-            client = stage.pair()
-            errand = BackgroundCall(lambda: client.call(request("it", topic="nobody"), self.SHORT))
-            assert errand.ends(self.SHORT + self.SLACK)
-            assert isinstance(errand.error, BackendUnavailable), errand.error
+    def test_a_topic_without_a_server_is_not_answered(self) -> None:
+        with self.make_environment() as environment:
+            client = environment.pair()
+            call = BackgroundCall(lambda: client.call(request("it", topic="nobody"), self.SHORT))
+            assert call.ends(self.SHORT + self.SLACK)
+            assert isinstance(call.error, BackendUnavailable), call.error
 
     @proves(Transport, 4)
     def test_a_request_waits_for_a_server_that_comes_in_time(self) -> None:
-        with self.stage() as stage:
-            client = stage.client()
+        with self.make_environment() as environment:
+            client = environment.client()
             with pytest.raises(BackendUnavailable):  # then whatever is in between is connected
                 client.call(request("anybody"), self.SHORT)
             early = [b"one", b"other"]
-            errands = [
+            calls = [
                 BackgroundCall(lambda body=body: client.call(request("early", body), self.PATIENCE))  # type: ignore[misc]
                 for body in early
             ]
-            assert not errands[0].ends(self.SHORT), "it does not wait"
+            assert not calls[0].ends(self.SHORT), "it does not wait"
             seen: list[Message] = []
 
             def handler(message: Message, caller: Caller) -> Message:
                 seen.append(message)
                 return message
 
-            stage.server().serve(SERVER, handler)
-            for errand in errands:
-                assert errand.ends(self.PATIENCE + self.SLACK)
-                assert errand.error is None, f"it was lost: {errand.error}"
+            environment.server().serve(SERVER, handler)
+            for call in calls:
+                assert call.ends(self.PATIENCE + self.SLACK)
+                assert call.error is None, f"it was lost: {call.error}"
             assert sorted(each.body for each in seen) == early, "sent twice, or too late"
 
     @proves(Transport, 1)
-    def test_a_late_answer_is_nobody_elses(self) -> None:
-        with self.stage() as stage:
-            gate = stage.gatekeeper()
-            client = stage.pair(gate)
+    def test_a_late_answer_reaches_no_other_call(self) -> None:
+        with self.make_environment() as environment:
+            gate = environment.gatekeeper()
+            client = environment.pair(gate)
             slow = BackgroundCall(lambda: client.call(request("wait", b"late"), self.SHORT))
             assert slow.ends(self.SHORT + self.SLACK), "it waits longer than its time-out"
             assert isinstance(slow.error, BackendUnavailable)
@@ -143,16 +143,16 @@ class TransportCalls(TransportStage):
 
     @proves(Transport, 1)
     def test_a_request_whose_connection_breaks_is_not_sent_again(self) -> None:
-        with self.stage() as stage:
-            gate = stage.gatekeeper()
-            client = stage.pair(gate)
-            errand = BackgroundCall(lambda: client.call(request("wait"), 4 * self.SHORT))
+        with self.make_environment() as environment:
+            gate = environment.gatekeeper()
+            client = environment.pair(gate)
+            call = BackgroundCall(lambda: client.call(request("wait"), 4 * self.SHORT))
             assert gate.holds(self.PATIENCE)
             with self.outage():
                 pass
-            stage.settle(client)
-            assert errand.ends(4 * self.SHORT + self.SLACK), "it waits longer than its time-out"
-            assert isinstance(errand.error, BackendUnavailable), errand.error
+            environment.settle(client)
+            assert call.ends(4 * self.SHORT + self.SLACK), "it waits longer than its time-out"
+            assert isinstance(call.error, BackendUnavailable), call.error
             assert not gate.holds(0.3, count=2), "the request was carried out twice"
 
     @proves(Transport, 2)
@@ -163,8 +163,8 @@ class TransportCalls(TransportStage):
                 raise ERRORS[int(message.body)]
             return message
 
-        with self.stage() as stage:
-            client = stage.pair(handler)
+        with self.make_environment() as environment:
+            client = environment.pair(handler)
             for number, error in enumerate(ERRORS):
                 with pytest.raises(NetfwError) as caught:
                     client.call(request("fail", str(number).encode()), self.PATIENCE)
@@ -181,8 +181,8 @@ class TransportCalls(TransportStage):
                 raise RuntimeError(SECRET)
             return message
 
-        with self.stage() as stage:
-            client = stage.pair(handler)
+        with self.make_environment() as environment:
+            client = environment.pair(handler)
             with pytest.raises(BackendBroken) as caught:
                 client.call(request("fail"), self.PATIENCE)
             found: BaseException | None = caught.value
@@ -200,8 +200,8 @@ class TransportCalls(TransportStage):
             seen.append(message.method)
             return message
 
-        with self.stage() as stage:
-            client = stage.pair(handler)
+        with self.make_environment() as environment:
+            client = environment.pair(handler)
             with pytest.raises(InvalidInput):
                 client.call(request("huge", b"x" * (2 * self.LIMIT)), self.PATIENCE)
             assert client.call(request("small"), self.PATIENCE).method == "small"
@@ -214,52 +214,52 @@ class TransportCalls(TransportStage):
             body = b"x" * (2 * self.LIMIT) if message.method == "huge" else b""
             return Message(topic=SERVER, method=message.method, body=body)
 
-        with self.stage() as stage:
-            client = stage.pair(handler)
+        with self.make_environment() as environment:
+            client = environment.pair(handler)
             with pytest.raises(BackendBroken):
                 client.call(request("huge"), self.PATIENCE)
             assert client.call(request("small"), self.PATIENCE).method == "small"
 
     @proves(Transport, 5)
-    def test_strangers_are_refused_and_it_is_said_why(self) -> None:
+    def test_unauthorized_clients_are_refused_with_a_logged_reason(self) -> None:
         seen: list[str] = []
 
         def handler(message: Message, caller: Caller) -> Message:
             seen.append(message.method)
             return message
 
-        with self.stage() as stage:
-            stage.pair(handler)
-            strangers = [stage.keep(each) for each in self.strangers()]
-            for stranger in strangers:
-                before = self.complaints()
-                errand = BackgroundCall(lambda each=stranger: each.call(request("spy"), self.SHORT))  # type: ignore[misc]
-                assert errand.ends(self.SHORT + self.SLACK)
-                assert isinstance(errand.error, BackendUnavailable), errand.error
-                said = until(lambda text=before: self.complaints() != text, self.PATIENCE)  # type: ignore[misc]
+        with self.make_environment() as environment:
+            environment.pair(handler)
+            unauthorized_clients = [environment.keep(each) for each in self.unauthorized_clients()]
+            for client in unauthorized_clients:
+                before = self.log_text()
+                call = BackgroundCall(lambda each=client: each.call(request("spy"), self.SHORT))  # type: ignore[misc]
+                assert call.ends(self.SHORT + self.SLACK)
+                assert isinstance(call.error, BackendUnavailable), call.error
+                said = until(lambda text=before: self.log_text() != text, self.PATIENCE)  # type: ignore[misc]
                 assert said, "nothing is logged about a stranger"
             assert "spy" not in seen, "the request of a stranger was read"
 
     @proves(Transport, 6)
-    def test_a_slow_handler_holds_up_nobody(self) -> None:
-        with self.stage() as stage:
-            gate = stage.gatekeeper()
-            client = stage.pair(gate)
+    def test_a_slow_handler_delays_no_other_call(self) -> None:
+        with self.make_environment() as environment:
+            gate = environment.gatekeeper()
+            client = environment.pair(gate)
             slow = [
                 BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
                 for _ in range(self.WORKERS - 1)
             ]
             assert gate.holds(self.PATIENCE, count=len(slow))
-            for each in (client, stage.client()):
+            for each in (client, environment.client()):
                 assert each.call(request("echo", b"quick"), self.PATIENCE).body == b"quick"
             gate.open()
-            assert all(errand.ends(self.PATIENCE) and errand.error is None for errand in slow)
+            assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
 
     @proves(Transport, 6)
-    def test_when_there_are_too_many_requests_everybody_is_told_in_time(self) -> None:
-        with self.stage() as stage:
-            gate = stage.gatekeeper()
-            client = stage.pair(gate)
+    def test_excess_requests_are_answered_in_time(self) -> None:
+        with self.make_environment() as environment:
+            gate = environment.gatekeeper()
+            client = environment.pair(gate)
             slow = [
                 BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
                 for _ in range(self.WORKERS)
@@ -268,9 +268,9 @@ class TransportCalls(TransportStage):
             more = [
                 BackgroundCall(lambda: client.call(request("wait"), self.SHORT)) for _ in range(20)
             ]
-            for errand in more:
-                assert errand.ends(self.SHORT + self.SLACK)
-                assert isinstance(errand.error, BackendUnavailable), errand.error
+            for call in more:
+                assert call.ends(self.SHORT + self.SLACK)
+                assert isinstance(call.error, BackendUnavailable), call.error
             gate.open()
-            assert all(errand.ends(self.PATIENCE) and errand.error is None for errand in slow)
-            stage.settle(client)
+            assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
+            environment.settle(client)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar
 
-from netfw.drivers.transport import Caller, Message, Shared, Transport
+from netfw.drivers.transport import Caller, Message, SharedAddress, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
 
@@ -20,22 +20,22 @@ class RecordingListener:
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
 
     def __call__(self, message: Message) -> None:
         with self._lock:
-            self.heard.append(message)
+            self.received.append(message)
             self._lock.notify_all()
 
     def forget(self) -> None:
         """Begin anew."""
         with self._lock:
-            self.heard.clear()
+            self.received.clear()
 
-    def hears(self, seconds: float, count: int = 1) -> bool:
+    def wait_for(self, seconds: float, count: int = 1) -> bool:
         """Whether *count* hints come within *seconds*, those from before included."""
         with self._lock:
-            return self._lock.wait_for(lambda: len(self.heard) >= count, seconds)
+            return self._lock.wait_for(lambda: len(self.received) >= count, seconds)
 
 
 class BlockingHandler:
@@ -94,11 +94,11 @@ class BackgroundCall:
         self.seconds = time.monotonic() - begun
 
 
-class TransportStage(RequiresHooks):
+class TransportHooks(RequiresHooks):
     """Hooks of a vendor, and what the tests do with them."""
 
     HOOKS: ClassVar[tuple[str, ...]] = (
-        "make_server", "make_client", "outage", "strangers", "complaints",
+        "make_server", "make_client", "outage", "unauthorized_clients", "log_text",
     )  # fmt: skip
     LIMIT: ClassVar[int] = 100_000
     """Bytes of the largest message that the transports are told to carry."""
@@ -111,7 +111,7 @@ class TransportStage(RequiresHooks):
     SLACK: ClassVar[float] = 1.0
     """Seconds that a time-out may be exceeded by: this is no real-time system."""
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         """A server's transport; with *shared*, one that serves beside the one that shares."""
         raise NotImplementedError("override `make_server`")
 
@@ -123,28 +123,28 @@ class TransportStage(RequiresHooks):
         """While it lasts nothing gets through, and what was connected is not any more."""
         raise NotImplementedError("override `outage`")
 
-    def strangers(self) -> Iterable[Transport]:
+    def unauthorized_clients(self) -> Iterable[Transport]:
         """Clients who may not connect: wrong user, token, password or certificate."""
-        raise NotImplementedError("override `strangers`")
+        raise NotImplementedError("override `unauthorized_clients`")
 
-    def complaints(self) -> str:
+    def log_text(self) -> str:
         """What the transport or its broker has logged about strangers and sizes."""
-        raise NotImplementedError("override `complaints`")
+        raise NotImplementedError("override `log_text`")
 
     @contextmanager
-    def stage(self) -> Iterator[TransportEnvironment]:
+    def make_environment(self) -> Iterator[TransportEnvironment]:
         """A place for one test; everything that it made is closed when it ends."""
-        stage = TransportEnvironment(self)
+        environment = TransportEnvironment(self)
         try:
-            yield stage
+            yield environment
         finally:
-            stage.end()
+            environment.end()
 
 
 class TransportEnvironment:
     """The transports of one test."""
 
-    def __init__(self, suite: TransportStage) -> None:
+    def __init__(self, suite: TransportHooks) -> None:
         self._suite = suite
         self._made: list[Transport] = []
         self._gates: list[BlockingHandler] = []
@@ -158,7 +158,7 @@ class TransportEnvironment:
             assert each.ends(self._suite.PATIENCE), "it cannot be closed"
             assert each.error is None, f"it cannot be closed: {each.error!r}"
 
-    def server(self, shared: Shared | None = None) -> Transport:
+    def server(self, shared: SharedAddress | None = None) -> Transport:
         """A server's transport."""
         return self.keep(self._suite.make_server(shared))
 
@@ -195,13 +195,13 @@ class TransportEnvironment:
             else:
                 return
 
-    def hint_arrives(self, server: Transport, ear: RecordingListener, topic: str) -> bool:
+    def hint_arrives(self, server: Transport, listener: RecordingListener, topic: str) -> bool:
         """Whether a hint arrives in the end, when it is sent again and again."""
         deadline = time.monotonic() + self._suite.PATIENCE
-        ear.forget()
+        listener.forget()
         while time.monotonic() < deadline:
             server.publish(Message(topic=topic, method="hint"))
-            if ear.hears(0.2):
+            if listener.wait_for(0.2):
                 return True
         return False
 

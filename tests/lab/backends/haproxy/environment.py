@@ -32,12 +32,12 @@ class HaproxyPlace:
         self.agent_comes()
 
     @property
-    def door(self) -> Path:
+    def socket_path(self) -> Path:
         return self.directory / "agent"
 
     def agent_comes(self) -> None:
-        self.agent = RecordingAgent(self.door)
-        self.door.chmod(0o666)
+        self.agent = RecordingAgent(self.socket_path)
+        self.socket_path.chmod(0o666)
 
     def agent_goes(self) -> None:
         if self.agent is not None:
@@ -46,7 +46,7 @@ class HaproxyPlace:
 
     def driver(self, **options: object) -> MetadataDriver:
         values = {
-            "metadata_proxy_socket": str(self.door),
+            "metadata_proxy_socket": str(self.socket_path),
             "metadata_proxy_confs": str(self.directory / "confs"),
             "metadata_proxy_user": None if ONE_USER else "haproxy",
             "metadata_proxy_syslog": "",
@@ -58,11 +58,11 @@ class HaproxyPlace:
     def pids(self) -> set[int]:
         return set(processes(f"haproxy.*{self.directory}"))
 
-    def ask(self, request: bytes = HONEST, door=METADATA) -> bytes:
-        return self.room.ask(door, self.proxy.port, request)
+    def ask(self, request: bytes = HONEST, address=METADATA) -> bytes:
+        return self.room.ask(address, self.proxy.port, request)
 
     def ask_link_local(self) -> bytes:
-        return self.ask(door=LINK_LOCAL)
+        return self.ask(address=LINK_LOCAL)
 
     def close(self) -> None:
         for driver, _ in self._drivers:

@@ -66,14 +66,14 @@ def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(place: Haprox
 def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
     """Some clients ask before they send a body; the proxy has to answer, not the agent."""
     put(place)
-    with place.room.connect(METADATA, 80) as guest:
-        guest.sendall(
+    with place.room.connect(METADATA, 80) as client:
+        client.sendall(
             request(b"Expect: 100-continue", b"Content-Length: 2", line=b"PUT / HTTP/1.1")
         )
-        guest.settimeout(5)
-        assert status(guest.recv(1000)) == b"100"
-        guest.sendall(b"ok")
-        assert status(guest.recv(1000)) == b"200"
+        client.settimeout(5)
+        assert status(client.recv(1000)) == b"100"
+        client.sendall(b"ok")
+        assert status(client.recv(1000)) == b"200"
     (arrival,) = place.agent.take()
     assert arrival.body == b"ok"
     assert arrival.values("expect") == []
@@ -83,10 +83,10 @@ def test_without_the_agent_guests_are_told_so_and_its_return_is_enough(place: Ha
     put(place)
     before = place.pids()
     place.agent_goes()
-    with place.room.connect(METADATA, 80) as guest:
-        guest.sendall(request())
-        guest.settimeout(10)
-        assert status(guest.recv(1000)) == b"503"
+    with place.room.connect(METADATA, 80) as client:
+        client.sendall(request())
+        client.settimeout(10)
+        assert status(client.recv(1000)) == b"503"
     place.agent_comes()
     assert status(place.ask()) == b"200"
     assert place.pids() == before
@@ -96,14 +96,14 @@ def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyP
     put(place, metadata_proxy_answer_timeout=1)
     place.agent_goes()
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(place.door))
-        place.door.chmod(0o666)
+        silent.bind(str(place.socket_path))
+        place.socket_path.chmod(0o666)
         silent.listen()
-        with place.room.connect(METADATA, 80) as guest:
-            guest.sendall(request())
-            guest.settimeout(10)
-            assert status(guest.recv(1000)) == b"504"
-    place.door.unlink()
+        with place.room.connect(METADATA, 80) as client:
+            client.sendall(request())
+            client.settimeout(10)
+            assert status(client.recv(1000)) == b"504"
+    place.socket_path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -115,17 +115,17 @@ def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes
     put(place, metadata_proxy_request_timeout=1, metadata_proxy_maxconn=5)
     slow = [place.room.connect(METADATA, 80) for _ in range(5)]
     begin = time.monotonic()
-    for guest in slow:
-        guest.sendall(drip)
+    for client in slow:
+        client.sendall(drip)
     with place.room.connect(METADATA, 80) as honest:  # it waits for its turn, and gets it
         honest.sendall(request())
         honest.settimeout(10)
         assert status(honest.recv(1000)) == b"200"
     assert time.monotonic() - begin < 9  # and not the ten seconds of the default
-    for guest in slow:
-        guest.settimeout(9)
-        assert status(guest.recv(1000)) == b"408"
-        guest.close()
+    for client in slow:
+        client.settimeout(9)
+        assert status(client.recv(1000)) == b"408"
+        client.close()
 
 
 def test_one_guest_cannot_have_all_connections(place: HaproxyPlace):
@@ -139,8 +139,8 @@ def test_one_guest_cannot_have_all_connections(place: HaproxyPlace):
     begin = time.monotonic()
     assert status(place.ask_link_local()) == b"200"
     assert time.monotonic() - begin < 8  # and not when those are cut off
-    for guest in many:
-        guest.close()
+    for client in many:
+        client.close()
 
 
 def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(place: HaproxyPlace):
@@ -178,7 +178,7 @@ def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
 def test_it_is_small(place: HaproxyPlace):
     put(place)
     for _ in range(100):
-        assert status(place.ask(door=LINK_LOCAL)) == b"200"
+        assert status(place.ask(address=LINK_LOCAL)) == b"200"
     (pid,) = place.pids()
     found = memory(pid)
     assert found["Private_Dirty"] < 6000, found

@@ -206,8 +206,8 @@ def test_a_missing_haproxy_is_said(place, monkeypatch):
 def test_a_socket_that_the_proxies_cannot_reach_is_said(place):
     driver = place.driver()
     assert driver.problems() == ()
-    place.door.chmod(0o600)
-    assert any(f"may not write to {place.door}" in fault for fault in driver.problems())
+    place.socket_path.chmod(0o600)
+    assert any(f"may not write to {place.socket_path}" in fault for fault in driver.problems())
     place.directory.chmod(0o700)
     assert any(f"cannot pass {place.directory}" in fault for fault in driver.problems())
     assert place.driver(metadata_proxy_user=None).problems() == ()

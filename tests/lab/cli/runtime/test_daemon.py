@@ -17,10 +17,10 @@ import logging, sys
 from oslo_config import cfg
 from netfw.cli.runtime.daemon import run
 
-def serve(conf, orders):
-    orders.on_reload = lambda: logging.getLogger("acme").info("told of mode %s", conf.acme.mode)
+def serve(conf, control):
+    control.on_reload = lambda: logging.getLogger("acme").info("told of mode %s", conf.acme.mode)
     print("serving", conf.acme.mode, flush=True)
-    while not orders.stop.wait(0.01):
+    while not control.stop.wait(0.01):
         logging.getLogger("acme").debug("mode %s", conf.acme.mode)
     print("stopped", flush=True)
 

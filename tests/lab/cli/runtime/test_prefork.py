@@ -26,10 +26,11 @@ while True:
 """
 PARENT = f"""
 import socket, sys, threading
-from netfw.cli.runtime.prefork import Workers
+from netfw.cli.runtime.prefork import PreforkSupervisor
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
-Workers([sys.executable, "-c", {WORKER!r}], 1, {{"api": listening}}).run(threading.Event(), grace=5)
+workers = PreforkSupervisor([sys.executable, "-c", {WORKER!r}], 1, {{"api": listening}})
+workers.run(threading.Event(), grace=5)
 """
 
 

@@ -33,6 +33,7 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.values import Neighbour, Rule, addresses, route
 from netfw.model.address import Mac
+from tests.lab.linux.ip.converge import converge_addresses
 
 
 def test_removing_what_is_absent_succeeds(blue):
@@ -110,7 +111,7 @@ def test_a_netlink_socket_refuses_every_thread_but_its_own(blue):
             lambda: socket.name(1),
             lambda: socket.dump(None),
             lambda: socket.send(None),
-            socket.receive,
+            lambda: socket.get(None),
         ):
             with pytest.raises(RuntimeError, match="belongs to the thread netns-blue"):
                 misuse()
@@ -129,7 +130,7 @@ def test_networks_of_two_namespaces_used_by_two_threads_200_times_never_mix():
         for turn in range(200):
             with NetlinkClient(name) as network:
                 address = addresses(f"br-{name}", [f"10.0.0.{turn % 2 + 1}/24"])
-                network.converge_addresses(f"br-{name}", address)
+                converge_addresses(network, f"br-{name}", address)
                 seen |= set(network.links())
         return seen
 

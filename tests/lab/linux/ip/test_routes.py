@@ -22,6 +22,7 @@ from netfw.linux.ip.values import (
     route,
 )
 from netfw.model.address import Mac
+from tests.lab.linux.ip.converge import converge_addresses
 
 ROUTES = (
     route("default", via="10.0.0.1", device="e0"),
@@ -57,7 +58,7 @@ def addressed(blue: NetlinkClient) -> NetlinkClient:
         Address(device="e0", interface="10.0.0.2/24"),
         Address(device="e0", interface="fd00::2/64", nodad=True),
     ]
-    blue.converge_addresses("e0", wanted)
+    converge_addresses(blue, "e0", wanted)
     return blue
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netfw import flows as of
-from netfw.ovs.openflow import FlowChanges, MeterLimit, OpenFlow, difference, encode_flows
+from netfw.ovs.openflow import FlowChanges, OpenFlow, difference, encode_flows
 from netfw.testing.lab.openvswitch import PrivateOvs
 
 REG6 = of.RegisterField(6, 0, 15, "network")
@@ -245,7 +245,7 @@ def put(client: OpenFlow, flows: list[of.Flow]) -> None:
 def test_every_field_and_action_reads_as_the_switch_prints_it(
     ovs: PrivateOvs, bridge: str, client: OpenFlow
 ) -> None:
-    client.put_meter(MeterLimit(id=1, rate=1000))
+    ovs.ofctl("-O", "OpenFlow13", "add-meter", bridge, "meter=1,kbps,band=type=drop,rate=1000")
     put(client, every_flow())
     wanted = Counter(map(of.render_flow, every_flow()))
     found = Counter(shown(ovs, bridge))
@@ -254,8 +254,10 @@ def test_every_field_and_action_reads_as_the_switch_prints_it(
 
 
 @pytest.mark.spec("DRV-47", "L2-20")
-def test_every_field_and_action_comes_back_as_the_same_bytes(client: OpenFlow) -> None:
-    client.put_meter(MeterLimit(id=1, rate=1000))
+def test_every_field_and_action_comes_back_as_the_same_bytes(
+    ovs: PrivateOvs, bridge: str, client: OpenFlow
+) -> None:
+    ovs.ofctl("-O", "OpenFlow13", "add-meter", bridge, "meter=1,kbps,band=type=drop,rate=1000")
     put(client, every_flow())
     wanted = encode_flows(every_flow())
     found = dict(client.flows())

@@ -11,17 +11,16 @@ from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.openflow import (
     CookieSpace,
     FlowChanges,
-    MeterLimit,
     OpenFlow,
-    OpenFlowError,
-    PacketIn,
     connection,
     difference,
     encode_flows,
+    messages,
 )
-from netfw.ovs.openflow.meter import MODIFY, meter_mod
+from netfw.ovs.openflow.messages import Message, Type
 from netfw.testing.lab.openvswitch import PrivateOvs
 from netfw.testing.lab.wait import wait_until
+from tests.lab.ovs.openflow.packets import packet_out
 
 
 def flow(number: int, *actions: of.Action, cookie: int = 0x10) -> of.Flow:
@@ -76,7 +75,7 @@ def test_without_a_switch_every_call_fails_at_once_and_says_why(tmp_path: Path) 
         with pytest.raises(BackendUnavailable, match="No such file"):
             client.wait_connected(0.2)
         start = time.monotonic()
-        for call in (client.barrier, client.flows, client.meters, lambda: put(client, flow(1))):
+        for call in (client.barrier, client.flows, lambda: put(client, flow(1))):
             with pytest.raises(BackendUnavailable, match=r"nothing\.mgmt"):
                 call()
         assert time.monotonic() - start < 1
@@ -183,8 +182,7 @@ def test_the_difference_leaves_other_owners_and_learnt_flows_alone(
     ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
     ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
     put(client, teacher, flow(1, of.output(1)), flow(2))
-    client.send_packet(bytes.fromhex("ffffffffffff fa163e000001 9999") + bytes(46), of.goto(0))
-    client.barrier()
+    packet_out(ovs, "ffffffffffff fa163e000001 9999", "resubmit(,0)")
     ovs.appctl("revalidator/wait")
     assert len(client.flows()) == 6
     wanted = encode_flows([teacher, flow(1, of.output(2)), flow(3)])
@@ -222,66 +220,15 @@ def test_a_changed_cookie_or_action_is_one_modification(client: OpenFlow) -> Non
         assert not difference(encode_flows([changed]), client.flows())
 
 
-def test_packets_go_out_and_come_back_in(client: OpenFlow) -> None:
-    packets: list[PacketIn] = []
-    client.on_packet(packets.append)
-    put(
-        client,
-        of.Flow(
-            table=5,
-            priority=1,
-            match=of.eth_type(0x9999),
-            actions=(of.load(of.REGISTERS[3], 77), of.controller()),
-            cookie=0xABC,
-        ),
-    )
-    sent = bytes.fromhex("ffffffffffff fa163e000001 9999") + b"hello".ljust(50, b"\0")
-    client.send_packet(sent, of.goto(5), in_port=of.LOCAL)
-    wait_until(lambda: packets)
-    (packet,) = packets
-    assert (packet.data, packet.table, packet.cookie) == (sent, 5, 0xABC)
-    assert packet.in_port == of.LOCAL
-    assert packet.match.get("reg3") == (77, 0xFFFFFFFF)
+def test_a_listener_that_fails_leaves_the_connection_open(client: OpenFlow, caplog) -> None:
+    received: list[Message] = []
 
-
-def test_packets_come_in_after_a_reconnect_too(client: OpenFlow) -> None:
-    packets: list[PacketIn] = []
-    client.on_packet(packets.append)
-    put(client, of.Flow(table=5, priority=1, match=of.ANYTHING, actions=(of.controller(),)))
-    client.connection._hang_up()
-    wait_until(lambda: not client.connected)
-    client.wait_connected()
-    client.send_packet(bytes(12) + b"\x99\x99" + bytes(46), of.goto(5))
-    wait_until(lambda: packets)
-
-
-def test_a_listener_that_fails_does_not_end_the_conversation(client: OpenFlow, caplog) -> None:
-    heard: list[PacketIn] = []
-
-    def fails(packet: PacketIn) -> None:
-        heard.append(packet)
+    def fails(message: Message) -> None:
+        received.append(message)
         raise KeyError("defect")
 
-    client.on_packet(fails)
-    client.send_packet(bytes(12) + b"\x99\x99" + bytes(46), of.controller())
-    wait_until(lambda: heard)
+    client.connection.on_message(Type.ERROR, fails)
+    client.connection.send(messages.message(Type.BARRIER_REPLY, 0))
+    wait_until(lambda: received)
     client.barrier()
     assert "a listener failed" in caplog.text
-
-
-def test_meters_are_added_changed_listed_and_removed(client: OpenFlow) -> None:
-    assert client.meters() == {}
-    slow_9 = MeterLimit(id=9, rate=1000)
-    slow = MeterLimit(id=1, rate=1000, burst=100)
-    packets = MeterLimit(id=2, rate=50, burst=5, packets=True)
-    client.put_meter(slow)
-    client.put_meter(packets)
-    assert client.meters() == {1: slow, 2: packets}
-    faster = MeterLimit(id=1, rate=2000, burst=200)
-    client.put_meter(faster)
-    client.drop_meter(2)
-    client.drop_meter(3)
-    assert client.meters() == {1: faster}
-    with pytest.raises(OpenFlowError, match="unknown meter"):
-        client._confirmed(meter_mod(client.connection.next_xid(), MODIFY, slow_9))
-    client.barrier()

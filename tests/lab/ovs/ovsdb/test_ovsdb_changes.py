@@ -17,7 +17,6 @@ from netfw.ovs.ovsdb.operations import (
     RemovePort,
     SetColumns,
     Table,
-    patch_port,
     tunnel_port,
 )
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -69,8 +68,8 @@ def test_ports_of_every_kind_are_on_the_switch_when_run_returns(ovsdb, ovs):
     ovsdb.run(
         [
             AddBridge(name="br-tun", datapath_type="netdev"),
-            patch_port("br-int", "patch-tun", "patch-int"),
-            patch_port("br-tun", "patch-int", "patch-tun"),
+            AddPort(bridge="br-int", name="patch-tun", type="patch", options={"peer": "patch-int"}),
+            AddPort(bridge="br-tun", name="patch-int", type="patch", options={"peer": "patch-tun"}),
             tunnel_port("br-tun", "vxlan-1", "vxlan", "192.0.2.1"),
             internal("tap1", tag=4095, mtu_request=1400, other_config={"net_uuid": "n"}),
         ]
@@ -184,13 +183,6 @@ def test_a_bridge_that_goes_at_that_moment_leaves_no_port_in_the_air(overtaken, 
     overtaken.overtake = lambda: ovs.vsctl("--no-wait", "del-br", "br-int")
     with pytest.raises(OperationRefused, match="there is no bridge br-int"):
         overtaken.run([internal("tap2")])
-
-
-def test_many_removals_by_pieces_remove_all(ovsdb, ovs):
-    names = [f"tap{number}" for number in range(25)]
-    ovsdb.run([internal(name) for name in names])
-    ovsdb.run_in_pieces([RemovePort(name=name) for name in names], 10)
-    assert ovs.vsctl("list-ports", "br-int") == ""
 
 
 def test_a_switch_that_does_not_act_is_unavailable_and_gets_it_later(ovs, ovsdb):

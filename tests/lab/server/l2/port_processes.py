@@ -57,7 +57,7 @@ def make_and_change(url: str, network: str, seed: int) -> list[tuple[str, list[s
 
 
 def subnet_of(world: World, network: NetworkId) -> str:
-    subnets = world.backbone.read(lambda view: view.resources.of_network(Kind.SUBNET, network))
+    subnets = world.context.read(lambda view: view.resources.of_network(Kind.SUBNET, network))
     return str(subnets[0].id)
 
 
@@ -81,7 +81,7 @@ def report_and_rename(url: str, ports: list[str], seed: int) -> int:
     """Some rename ports, others report on them; how often either was done."""
     database, chance, done = Database(url), random.Random(seed), 0
     world = world_on(database)
-    hear = PortStatuses(world.backbone)
+    hear = PortStatuses(world.context)
     for number in range(12):
         some = chance.sample(ports, 4)
         if seed % 2:

@@ -46,7 +46,7 @@ def test_ports_that_several_servers_make_and_change_share_no_address_and_no_mac(
     assert len(set(taken)) == 29
     with pytest.raises(Conflict, match="no address is left"):
         world.create(network)
-    groups = world.backbone.read(lambda view: view.resources.count(Kind.SECURITY_GROUP, Query()))
+    groups = world.context.read(lambda view: view.resources.count(Kind.SECURITY_GROUP, Query()))
     assert groups == 1
     assert world.used() == len(world.plugin.find(MEMBER, "port", Query()))
 
@@ -73,5 +73,5 @@ def test_ports_are_renamed_and_reported_on_at_once(url: str, world: World) -> No
     assert {port["id"] for port in listed} == {
         port["id"] for port in now if port["status"] == "ACTIVE"
     }
-    PortStatuses(world.backbone)([report(port) for port in now])
+    PortStatuses(world.context)([report(port) for port in now])
     assert {world.show(port, ADMIN)["status"] for port in ports} == {"ACTIVE"}

@@ -35,13 +35,13 @@ class Layer3:
         )
         settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5)
         core = self.core = build_core(database, drivers, settings, quotas)
-        self.backbone = core.backbone
+        self.context = core.context
         self.plugins = (
-            Ml2Plugin(core.backbone, core.keepers()),
-            SecurityGroupsPlugin(core.backbone),
-            RouterPlugin(core.backbone),
+            Ml2Plugin(core.context, core.handlers()),
+            SecurityGroupsPlugin(core.context),
+            RouterPlugin(core.context),
         )
-        for start in core.backbone.starting:
+        for start in core.context.startup_steps:
             start()
         self._numbers = count(1)
 

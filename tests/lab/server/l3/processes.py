@@ -61,7 +61,7 @@ def want_default_groups(url: str, projects: list[str], seed: int) -> dict[str, s
         def group(project: str) -> str:
             asking = RequestContext(project_id=project)
             _meeting[0].wait(30)
-            return str(core.backbone.run(asking, lambda unit: default_group(unit, project)))
+            return str(core.context.run(asking, lambda unit: default_group(unit, project)))
 
         return {project: group(project) for project in projects}
 

@@ -32,7 +32,7 @@ class Associated:
         self.id = core.create("floatingip", floating_network_id=outside, port_id=port)["id"]
         router = Ref(Kind.ROUTER, UUID(self.router))
         for host in ("l3", "other"):
-            core.backbone.run(
+            core.context.run(
                 ADMIN,
                 lambda unit, host=host: unit.tx.assignments.add(
                     Assignment(Service.L3, host, router)

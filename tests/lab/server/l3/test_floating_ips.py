@@ -198,12 +198,12 @@ class TestAnAssociation:
     def test_is_not_led_astray_by_ports_that_only_say_they_are_of_a_router(
         self, core: Layer3, place: Place, device: str
     ) -> None:
-        leg = {"device_owner": "network:router_interface", "device_id": device}
+        interface = {"device_owner": "network:router_interface", "device_id": device}
         for _ in range(2):
-            core.port(place.network, ADMIN, **leg)
+            core.port(place.network, ADMIN, **interface)
         assert place.floating(port_id=place.port())["router_id"] == place.router
         network, _ = core.inside("10.5.0.0/24")
-        core.port(network, ADMIN, **leg)
+        core.port(network, ADMIN, **interface)
         with pytest.raises(NotFound, match="no router leads"):
             place.floating(port_id=core.port(network)["id"])
 
@@ -223,7 +223,7 @@ class TestAnAssociation:
         port = place.port()
         made = place.floating(port_id=port)
         changes: list[Change] = []
-        core.backbone.watchers.append(lambda unit, change: changes.append(change))
+        core.context.precommit_hooks.append(lambda unit, change: changes.append(change))
         core.delete("port", port)
         after = core.show("floatingip", made["id"])
         assert [after[name] for name in TARGET] == [None, None, None]
@@ -276,7 +276,7 @@ def test_floating_ips_are_listed_in_a_number_of_statements_that_does_not_grow(
         return len(statements)
 
     event.listen(
-        core.backbone.database.reading,
+        core.context.database.reading,
         "before_cursor_execute",
         lambda *arguments: statements.append(arguments[2]),
     )

@@ -31,7 +31,7 @@ def test_each_project_gets_one_default_group(core: Layer3, url: str) -> None:
     assert sorted(each["project_id"] for each in groups) == projects
     assert all(len(each["security_group_rules"]) == 4 for each in groups)
     for project in projects:
-        usage = core.backbone.read(lambda view, project=project: view.quotas.of_project(project))
+        usage = core.context.read(lambda view, project=project: view.quotas.of_project(project))
         assert (usage["security_group"].used, usage["security_group_rule"].used) == (1, 4)
 
 

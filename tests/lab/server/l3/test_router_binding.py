@@ -28,7 +28,7 @@ def l3_agent(core: Layer3, host: str, mode: str = "legacy") -> None:
         host=host,
         configurations=JsonDocument({"agent_mode": mode}),
     )
-    core.core.attendance.agents([Heartbeat(agent=agent, start=True)])
+    core.core.agent_services.agents([Heartbeat(agent=agent, start=True)])
 
 
 def hosts(core: Layer3, router: str) -> dict[str, str]:
@@ -69,23 +69,23 @@ def test_ports_follow_a_router_that_gets_another_agent(core: Layer3) -> None:
     core.connect(router, subnet_id=subnet)
     assert hosts(core, router) == {"network:router_interface": ""}
     serving, target = (
-        AgentAssignments(L3_AGENT, core.backbone.settings),
+        AgentAssignments(L3_AGENT, core.context.settings),
         Ref(Kind.ROUTER, UUID(router)),
     )
-    core.backbone.run(ADMIN, lambda unit: serving.assign(unit, target, "one"))
+    core.context.run(ADMIN, lambda unit: serving.assign(unit, target, "one"))
     assert hosts(core, router) == {"network:router_interface": "one"}
 
     def move(unit: UnitOfWork) -> None:
-        serving.relieve(unit, target, "one")
+        serving.unassign(unit, target, "one")
         serving.assign(unit, target, "two")
 
     def move_on(unit: UnitOfWork) -> None:
         serving.assign(unit, target, "three")
-        serving.relieve(unit, target, "two")
+        serving.unassign(unit, target, "two")
 
-    core.backbone.run(ADMIN, move)
+    core.context.run(ADMIN, move)
     assert hosts(core, router) == {"network:router_interface": "two"}
-    core.backbone.run(ADMIN, move_on)
+    core.context.run(ADMIN, move_on)
     assert hosts(core, router) == {"network:router_interface": "three"}
     core.disconnect(router, subnet_id=subnet)
     core.delete("router", router)

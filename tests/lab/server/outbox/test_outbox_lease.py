@@ -20,7 +20,7 @@ from tests.server.outbox.samples import Recorder, Scene
 def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
     file_database: Database,
 ) -> None:
-    backbone = ServerContext(database=file_database, ipam=InternalIpamDriver())
+    context = ServerContext(database=file_database, ipam=InternalIpamDriver())
     begun, may_end = threading.Event(), threading.Event()
 
     def slow(change: Change) -> None:
@@ -28,8 +28,8 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
         assert may_end.wait(20)
 
     driver = Recorder(does=slow)
-    first = Scene(backbone, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
-    others = ServerContext(database=backbone.database, ipam=backbone.ipam)
+    first = Scene(context, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
+    others = ServerContext(database=context.database, ipam=context.ipam)
     other = Recorder()
     second = Scene(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
     first.delivery.start()

@@ -25,8 +25,8 @@ def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
     """A core of a server process."""
     drivers = Drivers(ipam=InternalIpamDriver(), types=type_drivers())
     core = build_core(Database(url), drivers, settings(**options))
-    plugin = Ml2Plugin(core.backbone, core.keepers())
-    core.backbone.start()
+    plugin = Ml2Plugin(core.context, core.handlers())
+    core.context.start()
     return core, plugin
 
 
@@ -34,19 +34,19 @@ def hear_of_agents(url: str, seed: int) -> None:
     """Hear of the same new agents as others do, and mend what they serve."""
     core, _ = core_of(url)
     for host in "abcde":
-        core.attendance.agents([beat(host, "DHCP agent")])
-    core.attendance.rescheduling.mend()
-    core.backbone.database.close()
+        core.agent_services.agents([beat(host, "DHCP agent")])
+    core.agent_services.rescheduler.reconcile()
+    core.context.database.close()
 
 
 def ask_for_ports(url: str, network: NetworkId, subnet: SubnetId, seed: int) -> tuple[str, str]:
     """Ask for the DHCP port and the MAC address of one host."""
     core, _ = core_of(url)
-    answers = AgentRpcHandlers(core.backbone)
+    answers = AgentRpcHandlers(core.context)
     asked = EnsureDhcpPort(network=network, host="h", subnets=frozenset({subnet}))
     port = answers.ensure_dhcp_port(asked)
     mac = answers.ensure_host_mac(EnsureHostMac("h"))
-    core.backbone.database.close()
+    core.context.database.close()
     return str(port.id), str(mac)
 
 
@@ -71,9 +71,9 @@ class Diary(Recorder):
 
 def scene_of(url: str, file: Path, seed: int, patience: float, lease: float) -> Scene:
     """A server process that delivers into a diary."""
-    backbone = ServerContext(database=Database(url), ipam=InternalIpamDriver())
+    context = ServerContext(database=Database(url), ipam=InternalIpamDriver())
     pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
-    return Scene(backbone, Diary(file, seed, patience), pace=pace)
+    return Scene(context, Diary(file, seed, patience), pace=pace)
 
 
 def deliver_for_ever(url: str, file: Path, seed: int, patience: float, lease: float) -> None:

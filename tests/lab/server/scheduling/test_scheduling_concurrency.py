@@ -39,10 +39,10 @@ def test_agents_are_known_once_and_networks_served_once_however_many_servers_hea
     agents = calls.all("agent")
     assert sorted(each["host"] for each in agents) == list("abcde")
     assert all(each["alive"] for each in agents)
-    served = core.backbone.read(lambda view: AssignmentRows(view.connection).at(Service.DHCP))
+    served = core.context.read(lambda view: AssignmentRows(view.connection).at(Service.DHCP))
     assert len(served) == 6
     assert len({each.ref for each in served}) == 6
-    core.backbone.database.close()
+    core.context.database.close()
 
 
 @pytest.mark.spec("RPC-04")
@@ -55,7 +55,7 @@ def test_answers_make_nothing_twice_however_many_servers_are_asked(url: str) -> 
     answers = at_once(4, ask_for_ports, url, *ids)
     assert len(set(answers)) == 1
     assert len(calls.all("port")) == 1
-    core.backbone.database.close()
+    core.context.database.close()
 
 
 @pytest.mark.spec("ML2-03")
@@ -90,7 +90,7 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
         told = [line.split() for line in lines if line.startswith("end") and str(network) in line]
         assert told[0][3:] == ["network", "1"]
         assert sum(each[3:] == ["port", "2"] for each in told) >= 4
-    scene.backbone.database.close()
+    scene.context.database.close()
 
 
 def _check_one_at_a_time(lines: list[str], dead: str) -> None:

@@ -16,7 +16,7 @@ from netfw.server.db import Database
 from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import reachable
 from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
 from netfw.testing.conformance.state_source.recording import write
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
@@ -38,15 +38,15 @@ class OnADatabase(StateSourceConformance):
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         database = Database(self.places.filled(self.backend))
-        world = DatabaseWorld(database)
+        backend = DatabaseWorld(database)
         commits = CommitWatch(database)
         source = DatabaseSource(
-            database, commits, heard=world.heard, answer=world.answer, page=page
+            database, commits, heard=backend.heard, answer=backend.answer, page=page
         )
         assert isinstance(source, EncodedSource)
         assert isinstance(source, CommitFeed)
         try:
-            yield SourceEnvironment(source, world)
+            yield SourceEnvironment(source, backend)
         finally:
             source.close()
             commits.close()
@@ -54,18 +54,18 @@ class OnADatabase(StateSourceConformance):
 
     def test_forgetting_beside_writers_and_readers_loses_nothing(self) -> None:
         with self.setting(50) as at:
-            at.world.commit(scene.BACKGROUND)
+            at.backend.commit(samples.BACKGROUND)
             writers = [threading.Thread(target=write, args=(at, n)) for n in range(2)]
-            follower = Follower(at.source, scene.L2_HERE)
+            follower = Follower(at.source, samples.L2_HERE)
             for writer in writers:
                 writer.start()
             while any(writer.is_alive() for writer in writers):
-                at.world.forget_history()
+                at.backend.forget_history()
                 for _ in range(3):
                     follower.step()
             for writer in writers:
                 writer.join()
-            assert follower.catch_up() == reachable(at.world.items(), scene.L2_HERE)
+            assert follower.catch_up() == reachable(at.backend.items(), samples.L2_HERE)
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
@@ -111,7 +111,7 @@ class TestFromAnotherProcess(OnADatabase):
             desk.open()
             source = RemoteSource(wire.transport(), timeout=10)
             try:
-                yield SourceEnvironment(source, at.world)
+                yield SourceEnvironment(source, at.backend)
             finally:
                 source.close()
                 desk.close()

@@ -155,10 +155,10 @@ def test_a_kernel_that_gives_users_no_namespaces_is_told_with_the_way_out(
 HALF = """
 import errno
 from netfw.linux import syscalls
-from netfw.testing.lab import launcher, system
+from netfw.testing.lab import lab_syscalls, launcher
 real = syscalls.unshare
 def unshare(flags):
-    if flags != system.CLONE_NEWUSER:
+    if flags != lab_syscalls.CLONE_NEWUSER:
         raise OSError(errno.EPERM, "Operation not permitted")
     real(flags)
 syscalls.unshare = unshare

@@ -8,12 +8,12 @@ from netfw.cli.demo.report import DemoReport
 
 
 def test_what_goes_wrong_is_a_check_that_failed_with_its_reason(capsys: pytest.CaptureFixture[str]):
-    tell = DemoReport()
-    with tell.chapter("Metadata: who am I"):
+    report = DemoReport()
+    with report.section("Metadata: who am I"):
         raise ConnectionRefusedError("nobody listens on 169.254.169.254")
-    with tell.chapter("Others"):
-        tell.check("others go on", True)
-    assert tell.summary(1) == 1
+    with report.section("Others"):
+        report.check("others go on", True)
+    assert report.summary(1) == 1
     said = capsys.readouterr().out
     assert "failed Metadata: ConnectionRefusedError\n     | nobody listens on 169" in said
     assert "Traceback" not in said
@@ -25,17 +25,17 @@ def test_complaints_of_the_agents_are_shown_where_a_check_failed(
 ):
     log = tmp_path / "agent.log"
     log.write_text("10:00 INFO all is well\n10:01 WARNING haproxy does not start: exit 1\n")
-    tell = DemoReport()
-    with tell.chapter("Good", [log, tmp_path / "missing"]):
-        tell.check("it works", True)
+    report = DemoReport()
+    with report.section("Good", [log, tmp_path / "missing"]):
+        report.check("it works", True)
     assert "haproxy" not in capsys.readouterr().out
-    with tell.chapter("Bad", [log, tmp_path / "missing"]):
-        tell.check("it works", False)
+    with report.section("Bad", [log, tmp_path / "missing"]):
+        report.check("it works", False)
     said = capsys.readouterr().out
     assert "haproxy does not start: exit 1" in said
     assert "all is well" not in said
 
 
-def test_whoever_interrupts_it_ends_it():
-    with pytest.raises(KeyboardInterrupt), DemoReport().chapter("Any"):
+def test_keyboard_interrupt_ends_the_demo():
+    with pytest.raises(KeyboardInterrupt), DemoReport().section("Any"):
         raise KeyboardInterrupt

@@ -11,7 +11,6 @@ from netfw.ovs.ovsdb.operations import (
     RemovePort,
     SetColumns,
     Table,
-    patch_port,
     tunnel_port,
 )
 from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
@@ -90,8 +89,8 @@ def test_every_refused_operation_is_named():
 def test_a_bridge_and_its_ports_are_made_in_one_transaction():
     kinds = statements(
         AddBridge(name="br-tun", fail_mode="secure"),
-        patch_port("br-tun", "patch-int", "patch-tun"),
-        patch_port("br-int", "patch-tun", "patch-int"),
+        AddPort(bridge="br-tun", name="patch-int", type="patch", options={"peer": "patch-tun"}),
+        AddPort(bridge="br-int", name="patch-tun", type="patch", options={"peer": "patch-int"}),
         tunnel_port("br-tun", "vxlan-1", "vxlan", "192.0.2.1", df_default="true"),
     )
     assert kinds.count(("insert", "Port")) == 4

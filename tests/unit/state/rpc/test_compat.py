@@ -22,7 +22,7 @@ from netfw.model.wire import render
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.compat import PeerCompatibility
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.fakes.transport import FakeNetwork
 
 SOMEBODY = Caller("somebody")
@@ -83,15 +83,15 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
         content["put"].append(["hologram", {"id": "x"}])
         content["drop"].append(["hologram", "x"])
 
-    memory = MemorySource(*scene.BACKGROUND, scene.WEB_HERE)
+    memory = MemorySource(*samples.BACKGROUND, samples.WEB_HERE)
     source = served(wire, memory, lambda message: altered(message, say_more))
     for _ in range(2):
-        (page,) = source.snapshot(scene.L2_HERE)
+        (page,) = source.snapshot(samples.L2_HERE)
         told = {ref(each): each for each in page.put}
-        assert told.keys() == {*map(ref, scene.WITH_WEB_HERE), ref(scene.AGENT_THERE)}
-        assert told[ref(scene.SUBNET)] == memory.resource(ref(scene.SUBNET))
-        port: Any = told[ref(scene.WEB_HERE)]
-        assert port.fixed_ips == scene.WEB_HERE.fixed_ips
+        assert told.keys() == {*map(ref, samples.WITH_WEB_HERE), ref(samples.AGENT_THERE)}
+        assert told[ref(samples.SUBNET)] == memory.resource(ref(samples.SUBNET))
+        port: Any = told[ref(samples.WEB_HERE)]
+        assert port.fixed_ips == samples.WEB_HERE.fixed_ips
         assert port.binding.vif_details.other.content() == {"speed": 9}
     said = warnings(caplog)
     assert sum("hologram" in each for each in said) == 1
@@ -109,18 +109,18 @@ def test_what_has_a_value_of_a_later_release_is_skipped_and_said_once(
             if kind == "security_group_rule":
                 body["protocol"] = "telepathy"
 
-    memory = MemorySource(*scene.BACKGROUND, scene.WEB_HERE)
+    memory = MemorySource(*samples.BACKGROUND, samples.WEB_HERE)
     source = served(wire, memory, lambda message: altered(message, invent))
     for _ in range(2):
-        (page,) = source.snapshot(scene.L2_HERE)
+        (page,) = source.snapshot(samples.L2_HERE)
         kinds = {ref(each).kind for each in page.put}
         assert Kind.PORT in kinds
         assert Kind.SECURITY_GROUP_RULE not in kinds
-    assert sum(str(scene.FROM_DB.id) in each for each in warnings(caplog)) == 1
+    assert sum(str(samples.FROM_DB.id) in each for each in warnings(caplog)) == 1
 
 
 def test_a_rule_of_a_policy_that_is_of_an_unknown_kind_is_left_out() -> None:
-    body: dict[str, Any] = {**render(QosPolicy(id=scene.QOS.id)), "rules": [{"type": "silence"}]}
+    body: dict[str, Any] = {**render(QosPolicy(id=samples.QOS.id)), "rules": [{"type": "silence"}]}
     found: Any = PeerCompatibility("the server").resource("policy", body)
     assert found.rules == ()
 
@@ -132,16 +132,18 @@ def test_an_older_server_says_less(wire: FakeNetwork) -> None:
             if kind == "port":
                 del body["propagate_uplink_status"]
 
-    source = served(wire, MemorySource(scene.WEB_HERE), lambda message: altered(message, say_less))
-    (page,) = source.snapshot(scene.L2_HERE)
-    assert [ref(each) for each in page.put] == [ref(scene.WEB_HERE)]
+    source = served(
+        wire, MemorySource(samples.WEB_HERE), lambda message: altered(message, say_less)
+    )
+    (page,) = source.snapshot(samples.L2_HERE)
+    assert [ref(each) for each in page.put] == [ref(samples.WEB_HERE)]
 
 
 @pytest.mark.spec("RPC-05")
 def test_another_major_version_is_refused_by_both_sides(wire: FakeNetwork) -> None:
     source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
     with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
-        next(source.snapshot(scene.L2_HERE))
+        next(source.snapshot(samples.L2_HERE))
     desk = StateRpcServer(MemorySource(), wire.transport())
     with pytest.raises(NotSupported, match=r"agent of somebody speaks version 2\.3"):
         desk.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
@@ -161,7 +163,7 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
 ) -> None:
     source = Listening()
     desk = StateRpcServer(source, wire.transport())
-    agent = {**render(scene.AGENT_THERE), "temperature": 40}
+    agent = {**render(samples.AGENT_THERE), "temperature": 40}
     agent["configurations"] = {**agent["configurations"], "holograms": True}
     heartbeat = {"type": "heartbeat", "agent": agent, "counts": {"devices": 1}, "pulse": 70}
     for _ in range(2):
@@ -180,7 +182,7 @@ def test_a_report_that_nobody_understands_costs_no_other(wire: FakeNetwork) -> N
     desk = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
     counts |= {f"n{number}": number for number in range(1000)}
-    heartbeat = {"type": "heartbeat", "agent": render(scene.AGENT_THERE), "counts": counts}
+    heartbeat = {"type": "heartbeat", "agent": render(samples.AGENT_THERE), "counts": counts}
     strange = [{"type": ["x"]}, {"type": {}}, {"type": None}, {}, ["type"], 7]
     told(desk, "report", reports=[*strange, heartbeat, *strange])
     (heard,) = source.reported
@@ -194,12 +196,12 @@ def test_a_report_that_nobody_understands_costs_no_other(wire: FakeNetwork) -> N
 
 @pytest.mark.spec("RPC-05")
 def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: FakeNetwork) -> None:
-    desk = StateRpcServer(MemorySource(scene.WEB_HERE), wire.transport())
+    desk = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
         told(desk, "ask", request="ensure_hologram", about={})
     with pytest.raises(NotSupported, match="whisper"):
         told(desk, "whisper")
-    interest = {"host": scene.HERE, "services": ["l2", "holograms"], "colour": "red"}
+    interest = {"host": samples.HERE, "services": ["l2", "holograms"], "colour": "red"}
     assert len(told(desk, "snapshot", interest=interest)["put"]) == 1
 
 

@@ -39,13 +39,13 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.state.rpc.codecs import REQUEST_CODECS
 from netfw.state.rpc.notifications import make_notification, notification_topic
-from netfw.testing.conformance.state_source import samples as scene
+from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.recording import up
 from netfw.testing.fakes.transport import FakeNetwork
 
 R = TypeVar("R")
-CLOUD = (*scene.BACKGROUND, scene.WEB_HERE)
+CLOUD = (*samples.BACKGROUND, samples.WEB_HERE)
 
 
 @pytest.fixture
@@ -67,9 +67,11 @@ def offered(wire: FakeNetwork, source: MemorySource, budget: int = 256 * 1024) -
 def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
     wire: FakeNetwork,
 ) -> None:
-    ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 200)]
+    ports = [
+        samples.port(number, samples.HERE, samples.NET, samples.WEB) for number in range(6, 200)
+    ]
     memory = MemorySource(*CLOUD, *ports)
-    agent = Replica(offered(wire, memory), scene.L2_HERE)
+    agent = Replica(offered(wire, memory), samples.L2_HERE)
     agent.pull()
     whole, calls = wire.bytes, sum(wire.calls.values())
     assert whole > 100_000
@@ -85,7 +87,9 @@ def test_reconnecting_after_a_short_absence_costs_the_changes_and_not_the_whole(
 @pytest.mark.spec("RPC-02", "RPC-07")
 def test_no_message_is_much_larger_than_its_budget(wire: FakeNetwork) -> None:
     largest = 0
-    ports = [scene.port(number, scene.HERE, scene.NET, scene.WEB) for number in range(6, 60)]
+    ports = [
+        samples.port(number, samples.HERE, samples.NET, samples.WEB) for number in range(6, 60)
+    ]
     memory = MemorySource(*CLOUD)
     source = offered(wire, memory, budget=4_000)
     handler = wire.handler("server")
@@ -97,21 +101,21 @@ def test_no_message_is_much_larger_than_its_budget(wire: FakeNetwork) -> None:
         return answer
 
     wire.serve("server", measured)
-    agent = Follower(source, scene.L2_HERE)
+    agent = Follower(source, samples.L2_HERE)
     agent.catch_up()
     memory.put(*ports)
-    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
     assert wire.calls["changes"] > 10
     assert largest < 6_000
 
 
 @pytest.mark.spec("RPC-02")
 def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeNetwork) -> None:
-    memory = MemorySource(*scene.BACKGROUND, page=50)
+    memory = MemorySource(*samples.BACKGROUND, page=50)
     source = offered(wire, memory, budget=1_500)
-    agent = Follower(source, scene.L2_HERE)
+    agent = Follower(source, samples.L2_HERE)
     agent.catch_up()
-    memory.put(*(scene.port(number, scene.HERE) for number in range(6, 40)))
+    memory.put(*(samples.port(number, samples.HERE) for number in range(6, 40)))
     handler = wire.handler("server")
     chance = random.Random(1)
 
@@ -119,12 +123,12 @@ def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeNetw
         answer = handler(message, caller)
         if wire.calls["changes"] < 40:
             number = chance.randrange(6, 40)
-            moved = scene.port(number, chance.choice([scene.HERE, scene.THERE]))
+            moved = samples.port(number, chance.choice([samples.HERE, samples.THERE]))
             memory.put(evolve(moved, name=str(wire.calls["changes"])))
         return answer
 
     wire.serve("server", busy)
-    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
 
 
 # Restarts.
@@ -134,11 +138,11 @@ def test_changes_between_the_parts_of_a_large_answer_are_not_lost(wire: FakeNetw
 def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeNetwork) -> None:
     memory = MemorySource(*CLOUD)
     source = offered(wire, memory, budget=1_000)
-    agent = Follower(source, scene.L2_HERE)
+    agent = Follower(source, samples.L2_HERE)
     agent.step()
     agent.step()
     StateRpcServer(memory, wire.transport(), budget=1_000).open()
-    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
     assert wire.calls["snapshot"] < 20
 
 
@@ -146,7 +150,7 @@ def test_a_snapshot_goes_on_with_another_process_of_the_server(wire: FakeNetwork
 def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginning(
     wire: FakeNetwork,
 ) -> None:
-    old, new = MemorySource(*CLOUD), MemorySource(scene.WEB_HERE, scene.OTHER_NET)
+    old, new = MemorySource(*CLOUD), MemorySource(samples.WEB_HERE, samples.OTHER_NET)
     source = offered(wire, old, budget=1_000)
     handler = wire.handler("server")
 
@@ -156,15 +160,15 @@ def test_a_server_that_comes_back_with_another_history_is_read_from_the_beginnin
         return handler(message, caller)
 
     wire.serve("server", restarted)
-    agent = Replica(source, scene.L2_HERE)
+    agent = Replica(source, samples.L2_HERE)
     agent.pull()
-    assert agent.resources == reachable(new.items(), scene.L2_HERE)
+    assert agent.resources == reachable(new.items(), samples.L2_HERE)
 
 
 def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
     wire: FakeNetwork,
 ) -> None:
-    agent = Replica(offered(wire, MemorySource(*CLOUD), budget=1_000), scene.L2_HERE)
+    agent = Replica(offered(wire, MemorySource(*CLOUD), budget=1_000), samples.L2_HERE)
     handler = wire.handler("server")
 
     def dying(message: Message, caller: Caller) -> Message:
@@ -178,7 +182,7 @@ def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
     assert not agent.resources
     wire.calls["snapshot"] = 100
     agent.pull()
-    assert ref(scene.WEB_HERE) in agent.resources
+    assert ref(samples.WEB_HERE) in agent.resources
 
 
 # Hints.
@@ -200,20 +204,20 @@ def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: FakeNetwork, kind:
             if len(late) > 5:
                 yield late.pop(chance.randrange(len(late)))
 
-    memory = MemorySource(*scene.BACKGROUND)
+    memory = MemorySource(*samples.BACKGROUND)
     source = offered(wire, memory)
     wire.fate = fate
-    agent, hinted = Follower(source, scene.L2_HERE), threading.Event()
-    stop = source.watch(scene.L2_HERE, hinted.set)
+    agent, hinted = Follower(source, samples.L2_HERE), threading.Event()
+    stop = source.watch(samples.L2_HERE, hinted.set)
     agent.catch_up()
     for turn in range(60):
-        host = chance.choice([scene.HERE, scene.THERE])
-        memory.put(scene.port(chance.randrange(6, 12), host, scene.NET, scene.WEB))
+        host = chance.choice([samples.HERE, samples.THERE])
+        memory.put(samples.port(chance.randrange(6, 12), host, samples.NET, samples.WEB))
         if turn % 7 == 0 and hinted.wait(0.02):
             hinted.clear()
             agent.catch_up()
     stop()
-    assert agent.catch_up() == reachable(memory.items(), scene.L2_HERE)
+    assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
 
 
 def _settled(wire: FakeNetwork) -> None:
@@ -228,10 +232,10 @@ def _settled(wire: FakeNetwork) -> None:
 def test_of_the_hints_of_several_servers_one_is_passed_on(wire: FakeNetwork) -> None:
     source = RemoteSource(wire.transport())
     hints: list[None] = []
-    source.watch(scene.L2_HERE, lambda: hints.append(None))
+    source.watch(samples.L2_HERE, lambda: hints.append(None))
     _settled(wire)
     hints.clear()
-    root, everywhere = AgentRoot(Service.L2, scene.HERE), AgentRoot(Service.L2, "")
+    root, everywhere = AgentRoot(Service.L2, samples.HERE), AgentRoot(Service.L2, "")
     for cursor in (Cursor("e", 5), Cursor("e", 5), Cursor("e", 4), Cursor("e", 6)):
         wire.publish(make_notification(root, cursor))
         wire.publish(make_notification(everywhere, cursor))
@@ -268,8 +272,8 @@ class Announcer(MemorySource):
 
 
 def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: FakeNetwork) -> None:
-    source = Announcer(scene.WEB_HERE)
-    offered(wire, source).changes(scene.L2_HERE, next(source.snapshot(scene.L2_HERE)).cursor)
+    source = Announcer(samples.WEB_HERE)
+    offered(wire, source).changes(samples.L2_HERE, next(source.snapshot(samples.L2_HERE)).cursor)
     source.tell(
         Cursor("e", 1), frozenset({AgentRoot(Service.L2, "a"), AgentRoot(Service.DHCP, "b")})
     )
@@ -287,24 +291,24 @@ def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
 ) -> None:
     memory = MemorySource(*CLOUD)
     StateRpcServer(memory, wire.transport()).open()
-    here = RemoteSource(wire.transport(Caller("agent", host=scene.HERE)), timeout=5)
-    next(here.snapshot(scene.L2_HERE))
-    here.report([Heartbeat(agent=evolve(scene.AGENT_THERE, host=scene.HERE))])
-    port = memory.resource(ref(scene.DB_THERE))
-    cursor = next(memory.snapshot(scene.L2_HERE)).cursor
-    subnets = frozenset({scene.SUBNET.id})
+    here = RemoteSource(wire.transport(Caller("agent", host=samples.HERE)), timeout=5)
+    next(here.snapshot(samples.L2_HERE))
+    here.report([Heartbeat(agent=evolve(samples.AGENT_THERE, host=samples.HERE))])
+    port = memory.resource(ref(samples.DB_THERE))
+    cursor = next(memory.snapshot(samples.L2_HERE)).cursor
+    subnets = frozenset({samples.SUBNET.id})
     for forbidden in (
-        lambda: next(here.snapshot(scene.L2_THERE)),
-        lambda: here.changes(scene.L2_THERE, cursor),
-        lambda: here.report([up(port, scene.THERE)]),
-        lambda: here.report([Heartbeat(agent=scene.AGENT_THERE)]),
+        lambda: next(here.snapshot(samples.L2_THERE)),
+        lambda: here.changes(samples.L2_THERE, cursor),
+        lambda: here.report([up(port, samples.THERE)]),
+        lambda: here.report([Heartbeat(agent=samples.AGENT_THERE)]),
         lambda: here.request(
-            EnsureDhcpPort(network=scene.NET.id, host=scene.THERE, subnets=subnets)
+            EnsureDhcpPort(network=samples.NET.id, host=samples.THERE, subnets=subnets)
         ),
     ):
         with pytest.raises(RequestError, match="may speak for host here and not for host there"):
             forbidden()
-    assert memory.status(ref(scene.DB_THERE)) is None
+    assert memory.status(ref(samples.DB_THERE)) is None
 
 
 # What.
@@ -331,12 +335,12 @@ class Oracle(MemorySource):
         return super().changes(interest, since)
 
 
-NET, SUBNET, PORT = scene.NET.id, scene.SUBNET.id, scene.WEB_HERE
+NET, SUBNET, PORT = samples.NET.id, samples.SUBNET.id, samples.WEB_HERE
 QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
     (EnsureDhcpPort(network=NET, host="h", subnets=frozenset({SUBNET})), PORT),
     (ReleaseDhcpPort(network=NET, host="h"), None),
-    (FindPorts(address=ip_address("10.0.0.7"), network=NET), (PORT, scene.STRANGER)),
-    (FindPorts(address=ip_address("2001:db8::7"), router=scene.ROUTER.id), ()),
+    (FindPorts(address=ip_address("10.0.0.7"), network=NET), (PORT, samples.OTHER_HOST_PORT)),
+    (FindPorts(address=ip_address("2001:db8::7"), router=samples.ROUTER.id), ()),
     (EnsureGatewayPort(network=NET, host="h"), PORT),
     (EnsureHostMac("h"), Mac("fa:16:3f:00:00:01")),
     (EnabledServices(), frozenset({"router", "qos"})),
@@ -369,11 +373,11 @@ def test_every_kind_of_request_is_asked_here() -> None:
 @pytest.mark.spec("RPC-03")
 def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork) -> None:
     oracle = Oracle()
-    router = ref(scene.ROUTER)
+    router = ref(samples.ROUTER)
     reports: list[Report] = [
         evolve(up(PORT, "h"), reason="first line\nsecond line"),
         RoleReport(ref=router, revision=4, host="h", role=HaRole.STANDBY),
-        Heartbeat(agent=scene.AGENT_THERE, counts={"devices": 3}, start=True),
+        Heartbeat(agent=samples.AGENT_THERE, counts={"devices": 3}, start=True),
     ]
     reports += [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
     offered(wire, oracle).report(reports)
@@ -391,17 +395,17 @@ def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: Fa
     source = offered(wire, Undertaker())
     many: list[Report] = [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
     assert source.report(many) is False
-    assert source.report([Heartbeat(agent=scene.AGENT_THERE), *many]) is True
+    assert source.report([Heartbeat(agent=samples.AGENT_THERE), *many]) is True
 
 
 @pytest.mark.spec("RPC-07")
 def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeNetwork) -> None:
     oracle = Oracle()
     source = offered(wire, oracle)
-    cursor = next(oracle.snapshot(scene.L2_HERE)).cursor
+    cursor = next(oracle.snapshot(samples.L2_HERE)).cursor
     with request_id.bind("req-7"):
-        source.changes(scene.L2_HERE, cursor)
-    source.changes(scene.L2_HERE, cursor)
+        source.changes(samples.L2_HERE, cursor)
+    source.changes(samples.L2_HERE, cursor)
     named, made = oracle.trails
     assert named == "req-7"
     assert made.startswith("req-")
@@ -418,6 +422,6 @@ def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeNetwork) -> 
     wire.serve("server", slow)
     began = time.monotonic()
     with pytest.raises(BackendUnavailable):
-        next(RemoteSource(wire.transport(), timeout=0.1).snapshot(scene.L2_HERE))
+        next(RemoteSource(wire.transport(), timeout=0.1).snapshot(samples.L2_HERE))
     assert time.monotonic() - began < 4
     release.set()

@@ -144,13 +144,13 @@ class Rig:
                 self.await_(lambda p=path, n=read: self.log().count(str(p)) > n, f"{path} unread")
 
     def lease(
-        self, mac: Mac, *, hoped: bool = True, asked: Iterable[int] = (), called: str = ""
+        self, mac: Mac, *, expected: bool = True, asked: Iterable[int] = (), called: str = ""
     ) -> Lease | None:
         """What the instance gets as one with that MAC address, who just came.
 
         :param called: the identifier that it calls itself by, in hexadecimal.
         """
-        return self.client(mac, asked, called).lease(PATIENCE if hoped else IN_VAIN)
+        return self.client(mac, asked, called).lease(PATIENCE if expected else IN_VAIN)
 
     def client(self, mac: Mac, asked: Iterable[int] = (), called: str = "") -> Udhcpc:
         self._become(mac)
@@ -159,11 +159,11 @@ class Rig:
         self._clients.append(client)
         return client
 
-    def lease6(self, mac: Mac, *, stateless: bool = False, hoped: bool = True) -> Lease6 | None:
+    def lease6(self, mac: Mac, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
         self._become(mac)
         client = Dhclient6(self._guest, stateless=stateless)
         self._clients.append(client)
-        return client.lease(PATIENCE if hoped else IN_VAIN)
+        return client.lease(PATIENCE if expected else IN_VAIN)
 
     def announcement(self, mac: Mac, patience: float = PATIENCE) -> Announcement | None:
         self._become(mac)

@@ -71,7 +71,7 @@ def test_a_network_has_no_more_leases_than_the_operator_allows(tmp_path: Path) -
     with Rig(tmp_path, net, lease_max=1) as rig:
         rig.put(one, two)
         assert rig.lease(one.mac) is not None
-        assert rig.lease(two.mac, hoped=False) is None
+        assert rig.lease(two.mac, expected=False) is None
 
 
 @pytest.mark.spec("DHCP-01", "DHCP-45")
@@ -101,7 +101,7 @@ def test_a_port_is_known_by_the_identifier_that_it_has_beside_its_mac(tmp_path: 
             lease = rig.lease(mac, called="0102030405")
             assert lease is not None, mac
             assert lease.ip == named.ip
-        assert rig.lease(other.mac, called="0102030406", hoped=False) is None
+        assert rig.lease(other.mac, called="0102030406", expected=False) is None
 
 
 @pytest.mark.spec("DHCP-45")
@@ -125,7 +125,7 @@ def test_rows_of_ipv6_modes_that_the_suite_does_not_ask_about_are_as_documented(
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
         assert rig.announcement(tenant.mac, patience=1.0) is None
-        lease = rig.lease6(tenant.mac, stateless=given != "addresses", hoped=given != "nothing")
+        lease = rig.lease6(tenant.mac, stateless=given != "addresses", expected=given != "nothing")
         four = rig.lease(tenant.mac)
     assert four is not None
     assert four.ip == tenant.ip

@@ -84,7 +84,7 @@ def test_a_line_without_an_address_comes_before_that_of_the_ipv4_address(tmp_pat
         lines = text.host.splitlines(keepends=True)
         assert len(lines) == 2
         rig.write(turned, evolve(text, host="".join(reversed(lines))))
-        assert rig.lease(turned.mac, hoped=False) is None, "the order means nothing any more"
+        assert rig.lease(turned.mac, expected=False) is None, "the order means nothing any more"
 
 
 @pytest.mark.spec("DHCP-41")
@@ -121,7 +121,7 @@ def test_a_port_is_known_by_its_mac_whatever_its_instance_calls_itself(tmp_path:
 @pytest.mark.spec("DHCP-44", "DHCP-49")
 def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_path: Path) -> None:
     net = make_network()
-    tenant, stranger = net.tenant(20), net.tenant(30)
+    tenant, unknown = net.tenant(20), net.tenant(30)
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
         client = rig.client(tenant.mac)
@@ -131,7 +131,7 @@ def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_pat
         rig.files.leases.unlink()
         rig.start()
         assert client.renew() == lease
-        assert rig.lease(stranger.mac, hoped=False) is None
+        assert rig.lease(unknown.mac, expected=False) is None
         assert "NAK" not in rig.log()
 
 
@@ -146,12 +146,12 @@ def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
         assert lease is not None
         gone = render_port(tenant.port, tenant.value, net.value, rig.settings)
         rig.write(tenant, evolve(gone, host=ignore_line(tenant.mac)))
-        assert rig.lease(tenant.mac, hoped=False) is None, "a tombstone counts at once"
+        assert rig.lease(tenant.mac, expected=False) is None, "a tombstone counts at once"
         rig.put(heir)
         assert "duplicate dhcp-host IP address" in rig.log()
         device, address = "tap0", str(tenant.ip)
         rig.server.run(["dhcp_release", device, address, str(tenant.mac)])
-        assert rig.lease(heir.mac, hoped=False) is None, "its address was another's"
+        assert rig.lease(heir.mac, expected=False) is None, "its address was another's"
         rig.reload()
         found = rig.lease(heir.mac)
         assert found is not None

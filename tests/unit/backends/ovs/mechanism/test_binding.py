@@ -17,7 +17,7 @@ from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
 from netfw.model.json_document import JsonDocument
 from netfw.model.segment import NetworkType, Provider
-from netfw.testing.conformance.server import mechanism_samples as scene
+from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 
 FACTS = SwitchFacts(
@@ -35,7 +35,7 @@ USERSPACE = evolve(
     features=FACTS.features | {"dpdkvhostuser", "dpdkvhostuserclient"},
 )
 HYBRID = DriverInfo("iptables_hybrid", {Capability.FILTERING, Capability.HYBRID_PLUG})
-SOCKET = f"/run/vhu/vhu{scene.PORT.id}"[: len("/run/vhu/") + 14]
+SOCKET = f"/run/vhu/vhu{samples.PORT.id}"[: len("/run/vhu/") + 14]
 LOCAL = Provider(network_type=NetworkType.LOCAL)
 VLAN_ELSEWHERE = Provider(
     network_type=NetworkType.VLAN, physical_network="physnet9", segmentation_id=9
@@ -46,8 +46,8 @@ GENEVE = Provider(network_type=NetworkType.GENEVE, segmentation_id=5)
 def agent(facts: SwitchFacts = FACTS, firewall: DriverInfo | None = None) -> Agent:
     """The agent, as its report says."""
     report = make_state_report(
-        L2AgentConfig(host=scene.HOST),
-        L2HostContext(host=scene.HOST, facts=facts),
+        L2AgentConfig(host=samples.HOST),
+        L2HostContext(host=samples.HOST, facts=facts),
         extensions=(),
         firewall=firewall,
         counts={},
@@ -58,12 +58,12 @@ def agent(facts: SwitchFacts = FACTS, firewall: DriverInfo | None = None) -> Age
 
 def bind(
     *agents: Agent,
-    segments: tuple[Provider, ...] = (scene.VXLAN,),
+    segments: tuple[Provider, ...] = (samples.VXLAN,),
     vnic: VnicType = VnicType.NORMAL,
 ) -> Binding:
-    port = evolve(scene.PORT, binding=evolve(scene.PORT.binding, vnic_type=vnic))
-    offered = tuple(scene.segment(provider) for provider in segments)
-    return OvsMechanismDriver().bind(scene.request(port, *agents, segments=offered))
+    port = evolve(samples.PORT, binding=evolve(samples.PORT.binding, vnic_type=vnic))
+    offered = tuple(samples.segment(provider) for provider in segments)
+    return OvsMechanismDriver().bind(samples.request(port, *agents, segments=offered))
 
 
 def bound(*agents: Agent) -> Bound:
@@ -82,7 +82,7 @@ def refused(*agents: Agent, **how: object) -> str:
 def test_a_port_is_plugged_into_the_bridge_that_the_agent_reports() -> None:
     facts = evolve(FACTS, bridge="br-own")
     assert bound(agent(facts)) == Bound(
-        segment=scene.segment(scene.VXLAN).id,
+        segment=samples.segment(samples.VXLAN).id,
         vif_type="ovs",
         vif_details=VifDetails(
             port_filter=True,
@@ -103,9 +103,9 @@ def test_ports_are_plugged_through_a_bridge_of_their_own_where_the_firewall_need
 @pytest.mark.parametrize(
     ("segments", "taken"),
     [
-        ((scene.VXLAN, scene.VLAN), scene.VXLAN),
-        ((scene.VLAN, scene.VXLAN), scene.VLAN),
-        ((VLAN_ELSEWHERE, GENEVE, scene.VLAN), scene.VLAN),
+        ((samples.VXLAN, samples.VLAN), samples.VXLAN),
+        ((samples.VLAN, samples.VXLAN), samples.VLAN),
+        ((VLAN_ELSEWHERE, GENEVE, samples.VLAN), samples.VLAN),
         ((LOCAL,), LOCAL),
         ((Provider(network_type=NetworkType.FLAT, physical_network="physnet1"),), None),
     ],
@@ -115,7 +115,7 @@ def test_the_first_segment_that_the_agent_reaches_is_taken(
 ) -> None:
     answer = bind(agent(), segments=segments)
     assert isinstance(answer, Bound)
-    assert answer.segment == scene.segment(taken or segments[0]).id
+    assert answer.segment == samples.segment(taken or segments[0]).id
 
 
 @pytest.mark.spec("ML2-05")
@@ -128,13 +128,13 @@ def test_segments_out_of_reach_are_refused_with_what_the_agent_has() -> None:
 @pytest.mark.spec("ML2-05")
 def test_who_cannot_bind_says_why() -> None:
     dead = evolve(agent(), alive=False)
-    heard = evolve(dead, heartbeat_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    received = evolve(dead, heartbeat_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     dhcp = evolve(agent(), agent_type="DHCP agent")
     assert refused() == "host host-1 has no Open vSwitch agent: it has no agent"
     assert refused(dhcp) == "host host-1 has no Open vSwitch agent: it has DHCP agent"
     assert refused(dead).endswith("is dead: it was never heard of")
     earlier = evolve(dead, heartbeat_at=datetime(2025, 1, 2, 3, 4, tzinfo=UTC))
-    said = refused(earlier, dead, heard)
+    said = refused(earlier, dead, received)
     assert said.endswith("it was last heard of at 2026-01-02T03:04:00+00:00")
     assert "direct is wanted" in refused(agent(), vnic=VnicType.DIRECT)
     assert "is on offer" in refused(agent(), segments=())

@@ -1,0 +1,1 @@
+"""Raw netlink: messages as bytes, and the socket that carries them."""

@@ -1,0 +1,108 @@
+"""Checks of a conformance suite: what its tests refuse, and which promises that proves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.testing.conformance.common.promises import Promise, promises_of, proofs_in, unproven
+from tests.conformance.common.mutations import Mutation, Mutations
+from tests.conformance.common.suite_runner import Refusal
+
+
+class MutationChecks:
+    """A correct fake passes the suite, and the suite refuses every mutation of it.
+
+    A subclass names the suite, the contracts, the fake and its mutations, and overrides
+    `run_suite`.
+    """
+
+    SUITE: ClassVar[type]
+    CONTRACTS: ClassVar[tuple[type, ...]]
+    """The contracts whose promises the suite proves."""
+    BROKEN_CONTRACTS: ClassVar[tuple[type, ...]]
+    """Those of them whose promises the mutations break."""
+    FAKE: ClassVar[type]
+    MUTATIONS: ClassVar[Mutations]
+    LEAST: ClassVar[int]
+    """The number of mutations, which must not shrink."""
+    UNPROVEN: ClassVar[frozenset[Promise]] = frozenset()
+    """Promises that the suite cannot prove on every backend."""
+    LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
+    """Tests that depend on timing or on random input; other checks cover them."""
+    INHERITED: ClassVar[bool] = True
+    """Whether the tests that all host drivers share have to refuse a mutation here too."""
+
+    _refusals: ClassVar[dict[str, Refusal]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._refusals = {}
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        """Run *tests* of the suite on drivers of the class *driver*."""
+        raise NotImplementedError("override `run_suite`")
+
+    def suite_tests(self) -> frozenset[str]:
+        return frozenset(name for name, _ in proofs_in(self.SUITE)) - self.LEFT_OUT
+
+    def refusal(self, mutation: Mutation) -> Refusal:
+        """Return how the suite refuses *mutation*; run it once per process."""
+        if mutation.name not in self._refusals:
+            broken = mutation.apply(self.FAKE)
+            self._refusals[mutation.name] = self.run_suite(broken, self.suite_tests())
+        return self._refusals[mutation.name]
+
+    def _is_common(self, test: str) -> bool:
+        return ".conformance.common." in getattr(self.SUITE, test).__module__
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "mutation" in metafunc.fixturenames:
+            metafunc.parametrize("mutation", list(self.MUTATIONS), ids=lambda each: each.name)
+
+    def test_correct_fake_passes_the_whole_suite(self) -> None:
+        refusal = self.run_suite(self.FAKE, self.suite_tests())
+        assert not refusal.refusing, f"refused by {sorted(refusal.refusing)}"
+        assert refusal.passed
+
+    def test_mutation_is_refused_by_a_proof_of_the_promise_it_breaks(
+        self, mutation: Mutation
+    ) -> None:
+        refusing = self.refusal(mutation).refusing
+        assert refusing, "no test of the suite refuses it"
+        assert refusing != self.suite_tests(), (
+            "every test refuses it, so that it breaks no promise alone"
+        )
+        proofs = dict(proofs_in(self.SUITE))
+        proven = {promise for test in refusing for promise in proofs[test]}
+        assert mutation.breaks <= proven, f"refused by {sorted(refusing)}"
+
+    def test_every_test_of_the_suite_refuses_a_mutation(self) -> None:
+        silent = set(self.suite_tests())
+        if not self.INHERITED:
+            silent = {name for name in silent if not self._is_common(name)}
+        silent -= self.run_suite(self.FAKE, silent).skipped
+        for mutation in sorted(self.MUTATIONS, key=lambda each: each.name not in self._refusals):
+            if silent and mutation.name in self._refusals:
+                silent -= self._refusals[mutation.name].refusing
+            elif silent:
+                silent -= self.run_suite(mutation.apply(self.FAKE), silent).refusing
+        assert not silent, f"these refuse no mutation: {sorted(silent)}"
+
+    def test_every_promise_and_documented_error_has_a_proof(self) -> None:
+        missing = unproven(self.SUITE, *self.CONTRACTS)
+        assert missing == self.UNPROVEN, f"no test proves {sorted(map(str, missing))}"
+
+    def test_every_promise_and_documented_error_is_broken_by_a_mutation(self) -> None:
+        promised = {
+            promise for contract in self.BROKEN_CONTRACTS for promise in promises_of(contract)
+        }
+        broken = {promise for mutation in self.MUTATIONS for promise in mutation.breaks}
+        missing = sorted(map(str, promised - self.UNPROVEN - broken))
+        assert not missing, f"no mutation breaks {missing}"
+        assert broken <= promised
+
+    def test_number_of_mutations_does_not_shrink(self) -> None:
+        assert len(self.MUTATIONS) >= self.LEAST

@@ -1,0 +1,66 @@
+"""The firewall suite refuses every mutation of the fake firewall."""
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+
+import pytest
+
+from netfw.drivers.reconciler import Reconciler
+from netfw.testing.conformance.common.promises import Promise
+from netfw.testing.conformance.firewall.case import FirewallSuite, MakeDriver, emptied
+from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
+from netfw.testing.conformance.firewall.suite import CONTRACTS, FirewallDriverConformance
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutations import Mutations
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.firewall import anti_spoofing_mutations, rule_mutations, update_mutations
+from tests.conformance.firewall.fake_firewall import FakeFirewallDriver, FakeFirewallEnvironment
+
+pytestmark = pytest.mark.fakes
+
+MUTATIONS = Mutations.merge(
+    rule_mutations.MUTATIONS, anti_spoofing_mutations.MUTATIONS, update_mutations.MUTATIONS
+)
+PROPERTY_BASED = "test_every_packet_passes_or_not_as_the_reference_model"
+REFUSED_BY_PROPERTIES = (
+    "end_port_range_early", "ignore_ethertype", "ignore_remote_prefix",
+    "make_stateless_groups_stateful", "ignore_connection_state", "ignore_remote_group",
+    "apply_all_groups_to_each_port", "round_port_range_to_mask", "ignore_address_pairs",
+    "allow_any_address_of_own_mac", "never_revoke_connections",
+)  # fmt: skip
+UNPROVEN = Promise("Reconciler.apply", "OperationRefused")
+"""Many firewalls accept the same operation twice, and no other program can take their names."""
+
+
+def run_suite(suite: FirewallSuite, driver: type, tests: Collection[str]) -> Refusal:
+    """Run *tests*, each in an environment of its own."""
+
+    def drivers() -> AbstractContextManager[MakeDriver]:
+        environment = FakeFirewallEnvironment(driver)
+        return suite.drivers(environment, emptied(environment))
+
+    return run_tests(suite, tests, drivers, ANY_FAULT)
+
+
+class TestFirewallMutations(MutationChecks):
+    SUITE = FirewallDriverConformance
+    CONTRACTS = BROKEN_CONTRACTS = (*CONTRACTS, Reconciler)
+    FAKE = FakeFirewallDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 72
+    UNPROVEN = frozenset({UNPROVEN})
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        return run_suite(FirewallDriverConformance(), driver, tests)
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_PROPERTIES)
+def test_property_based_packets_refuse_mutation(name: str):
+    broken = MUTATIONS[name].apply(FakeFirewallDriver)
+    assert run_suite(FirewallPropertyConformance(), broken, {PROPERTY_BASED}).tests
+
+
+def test_property_based_packets_accept_the_correct_fake():
+    refusal = run_suite(FirewallPropertyConformance(), FakeFirewallDriver, {PROPERTY_BASED})
+    assert not refusal.refusing
+    assert refusal.passed == 1

@@ -1,0 +1,41 @@
+"""The suite of interface drivers refuses every mutation of the fake driver."""
+
+from collections.abc import Collection
+
+import pytest
+
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.reconciler import Reconciler
+from netfw.testing.conformance.common.promises import promises_of
+from netfw.testing.conformance.interface import InterfaceDriverConformance
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.interface.fake_interface import (
+    FakeInterfaceConformance,
+    FakeInterfaceDriver,
+)
+from tests.conformance.interface.interface_mutations import MUTATIONS
+
+pytestmark = pytest.mark.fakes
+
+CONTRACTS = HostDriver, Reconciler, InterfaceDriver
+
+
+class TestInterfaceMutations(MutationChecks):
+    SUITE = InterfaceDriverConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = FakeInterfaceDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 38
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeInterfaceConformance()
+        suite.DRIVER = driver
+        return run_tests(suite, tests, suite.drivers, ANY_FAULT)
+
+
+@pytest.mark.parametrize(("contract", "numbers"), [*zip(CONTRACTS, (7, 6, 5), strict=True)])
+def test_numbered_promises_are_parsed(contract: type, numbers: int):
+    parsed = {p.what for p in promises_of(contract) if p.where == contract.__name__}
+    assert parsed == {str(number) for number in range(1, numbers + 1)}

@@ -1,0 +1,218 @@
+"""Mutations of a fake extension driver: each breaks one promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import UUID
+
+from attrs import evolve
+
+from netfw.drivers.attribute import Attribute, AttributeType
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.change import Change
+from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
+from netfw.drivers.query import Body
+from netfw.errors import Conflict, RequestError
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource
+from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
+
+MUTATIONS = Mutations()
+
+
+COLOUR, SHADE, OFF = "vendor:colour", "vendor:shade", "port_security_enabled"
+
+
+class Painter(ExtensionDriver):
+    """A good driver: colours, which it keeps; shades, worked out; and ports that are not filtered.
+
+    Black is no colour.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        return cls()
+
+    def describe(self) -> DriverInfo:
+        return DriverInfo("painter")
+
+    def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
+        colour = Attribute(name=COLOUR, type=AttributeType.TEXT, default="grey")
+        shade = Attribute(name=SHADE, type=AttributeType.TEXT, settable=False, mutable=False)
+        off = Attribute(name=OFF, type=AttributeType.BOOLEAN)
+        return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade, off)}
+
+    def apply_fields(self, change: Change, asked: Body) -> Resource:
+        after = change.resource
+        if isinstance(after, Port) and OFF in asked:
+            return evolve(after, port_security=cast(bool, asked[OFF]))
+        return after
+
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
+        if asked.get(COLOUR) == "black":
+            raise Conflict("black is no colour")
+        if COLOUR in asked or change.before is None:
+            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+
+    def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
+        kept = store.read(kind, ids)
+        return {id: {SHADE: f"light {kept.get(id, {}).get(COLOUR)}"} for id in ids}
+
+
+class PlainPainter(Painter):
+    """A good driver too: leaves keeping to the contract."""
+
+    VERSION: ClassVar[int] = 1
+
+    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
+        if asked.get(COLOUR) == "black":
+            raise Conflict("black is no colour")
+        ExtensionDriver.store_attributes(self, change, asked, store)
+
+
+class FakeExtensionDriver(Painter):
+    """The painter, with a counter for the mutations."""
+
+    VERSION = 1
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+@MUTATIONS.override("attributes", breaks(ExtensionDriver, 1))
+def declare_more_each_time(driver, original):
+    """Declare another attribute with each call."""
+    driver.calls += 1
+    more = Attribute(name=f"vendor:{driver.calls}", type=AttributeType.TEXT)
+    found = original()
+    return {**found, Kind.PORT: (*found[Kind.PORT], more)}
+
+
+@MUTATIONS.override("attributes", breaks(ExtensionDriver, 1))
+def declare_attribute_twice(driver, original):
+    """Declare one name twice."""
+    found = original()
+    return {**found, Kind.PORT: (*found[Kind.PORT], found[Kind.PORT][0])}
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 1, 5))
+def store_undeclared_attribute(driver, original, change, asked, store):
+    """Store an attribute that is not declared."""
+    original(change, asked, store)
+    if COLOUR in asked or change.before is None:
+        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), "vendor:secret": 1})
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 1, 5))
+def store_model_field(driver, original, change, asked, store):
+    """Store a field of the model as an attribute too."""
+    original(change, asked, store)
+    if OFF in asked:
+        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), OFF: asked[OFF]})
+
+
+@MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
+def ignore_request(driver, _, change, asked):
+    """Leave the model fields as they are."""
+    return change.resource
+
+
+@MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
+def change_other_field(driver, original, change, asked):
+    """Change a field that the driver does not own."""
+    shaped = original(change, asked)
+    return evolve(shaped, description="painted") if isinstance(shaped, Network) else shaped
+
+
+@MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
+def alternate_model_field(driver, original, change, asked):
+    """Set a model field by the number of the call."""
+    driver.calls += 1
+    after = original(change, asked)
+    if isinstance(after, Port) and driver.calls % 2 == 0:
+        return evolve(after, port_security=not after.port_security)
+    return after
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 2, 3))
+def reset_attribute_to_default(driver, _, change, asked, store):
+    """Reset an attribute to its default with every change."""
+    if asked.get(COLOUR) == "black":
+        raise Conflict("black is no colour")
+    store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+
+
+@MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2, 3))
+def reset_model_field_to_default(driver, _, change, asked):
+    """Reset a model field to its default with every change."""
+    after = change.resource
+    if isinstance(after, Port):
+        return evolve(after, port_security=cast(bool, asked.get(OFF, True)))
+    return after
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 3))
+def store_requested_only(driver, original, change, asked, store):
+    """Store no defaults."""
+    if COLOUR in asked:
+        original(change, asked, store)
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 3))
+def append_to_stored_attribute(driver, original, change, asked, store):
+    """Make the stored attribute depend on the number of requests."""
+    original(change, asked, store)
+    if change.before is not None and COLOUR in asked:
+        store.write(change.ref, {COLOUR: f"{asked[COLOUR]}, {asked[COLOUR]}"})
+
+
+@MUTATIONS.override("extend", breaks(ExtensionDriver, 4))
+def read_store_per_resource(driver, original, kind, ids, store):
+    """Read the store once per resource."""
+    found: dict[UUID, Body] = {}
+    for id in ids:
+        found |= original(kind, (id,), store)
+    return found
+
+
+@MUTATIONS.override("extend", breaks(ExtensionDriver, 4))
+def extend_other_resource(driver, original, kind, ids, store):
+    """Return attributes of a resource that was not requested."""
+    return {**original(kind, ids, store), UUID(int=7): {SHADE: "dark"}}
+
+
+@MUTATIONS.override("extend", breaks(ExtensionDriver, 4))
+def return_undeclared_attribute(driver, original, kind, ids, store):
+    """Return an attribute that is not declared."""
+    found = original(kind, ids, store)
+    return {id: {**extra, "vendor:more": 1} for id, extra in found.items()}
+
+
+@MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 5))
+def store_on_other_resource(driver, original, change, asked, store):
+    """Store an attribute of another resource too."""
+    original(change, asked, store)
+    store.write(Ref(change.ref.kind, UUID(int=7)), {COLOUR: "red"})
+
+
+@MUTATIONS.override("extend", breaks(ExtensionDriver, 5))
+def write_while_reading(driver, _, kind, ids, store):
+    """Write to the store while reading."""
+    for id, extra in store.read(kind, ids).items():
+        store.write(Ref(kind, id), extra)
+    return {id: {} for id in ids}
+
+
+@MUTATIONS.override(
+    "store_attributes",
+    breaks_raise(ExtensionDriver, "apply_fields", RequestError),
+    breaks_raise(ExtensionDriver, "store_attributes", RequestError),
+)
+def accept_any_value(driver, _, change, asked, store):
+    """Accept every value."""
+    if COLOUR in asked or change.before is None:
+        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})

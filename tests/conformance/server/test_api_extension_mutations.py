@@ -1,0 +1,55 @@
+"""The suite of API extensions refuses every mutation of the fake API extension."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from netfw.drivers.api_extension import ApiExtension
+from netfw.testing.conformance.server.api_extension import (
+    CONTRACTS,
+    ApiExtensionConformance,
+    Request,
+)
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.server.api_extension_mutations import MUTATIONS, Taps
+
+pytestmark = pytest.mark.fakes
+
+PORT = "6f0e1b0c-5d3a-4c62-8f30-7a5a1c1d2e3f"
+
+
+class FakeApiExtensionConformance(ApiExtensionConformance):
+    """The suite on taps; ``extension`` is their class."""
+
+    extension: type[ApiExtension] = Taps
+
+    def make_extension(self) -> ApiExtension:
+        return self.extension()
+
+    def requests(self) -> Sequence[Request]:
+        return (
+            Request("tap", {"port_id": PORT, "rate": 4}),
+            Request("tap", {"port_id": PORT, "rate": 3}, refused="rate"),
+            Request("tap", {}, refused="port_id"),
+            Request("tap", {"port_id": PORT, "colour": "red"}, refused="colour"),
+        )
+
+
+class TestTaps(FakeApiExtensionConformance):
+    """The fake extension passes."""
+
+
+class TestApiExtensionMutations(MutationChecks):
+    SUITE = ApiExtensionConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = Taps
+    MUTATIONS = MUTATIONS
+    LEAST = 10
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeApiExtensionConformance()
+        suite.extension = driver
+        return run_tests(suite, tests, refusing=ANY_FAULT)

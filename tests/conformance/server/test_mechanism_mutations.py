@@ -1,0 +1,32 @@
+"""The suite of mechanism drivers refuses every mutation of the fake mechanism driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from netfw.testing.conformance.server.mechanism import CONTRACTS, MechanismDriverConformance
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import Refusal, run_tests
+from tests.conformance.server.fake_mechanism import FakeMechanismConformance
+from tests.conformance.server.mechanism_mutations import MUTATIONS, FakeMechanismDriver
+
+pytestmark = pytest.mark.fakes
+
+
+class TestFakeFabric(FakeMechanismConformance):
+    """The driver of the fake fabric passes."""
+
+
+class TestMechanismMutations(MutationChecks):
+    SUITE = MechanismDriverConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = FakeMechanismDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 19
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeMechanismConformance()
+        suite.DRIVER = driver
+        return run_tests(suite, tests)

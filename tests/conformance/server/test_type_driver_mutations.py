@@ -1,0 +1,50 @@
+"""The suite of type drivers refuses every mutation of the VLAN type driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from netfw.model.segment import NetworkType, Provider
+from netfw.testing.conformance.server.type_driver import CONTRACTS, TypeDriverConformance
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import Refusal, run_tests
+from tests.conformance.server.type_driver_mutations import MUTATIONS, FakeTypeDriver
+
+pytestmark = pytest.mark.fakes
+
+
+def vlan(number: int | None, physnet: str) -> Provider:
+    return Provider(network_type=NetworkType.VLAN, segmentation_id=number, physical_network=physnet)
+
+
+class FakeTypeConformance(TypeDriverConformance):
+    """The suite on drivers of the class ``DRIVER``."""
+
+    DRIVER: type[FakeTypeDriver] = FakeTypeDriver
+
+    def make_driver(self) -> FakeTypeDriver:
+        return self.DRIVER()
+
+    def requests(self) -> tuple[Provider, Provider]:
+        return vlan(10, "physnet1"), vlan(12, "physnet2")
+
+    def impossible(self) -> Mapping[Provider, frozenset[str]]:
+        return {vlan(10, "physnet3"): frozenset({"physical_network"})}
+
+    def mtus(self) -> Mapping[str | None, int]:
+        return {"physnet1": 1500}
+
+
+class TestTypeDriverMutations(MutationChecks):
+    SUITE = TypeDriverConformance
+    CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
+    FAKE = FakeTypeDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 15
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeTypeConformance()
+        suite.DRIVER = driver
+        return run_tests(suite, tests)

@@ -1,0 +1,37 @@
+"""The suite of switch drivers refuses every mutation of the fake switch driver."""
+
+from collections.abc import Collection
+
+import pytest
+
+from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.switch import SwitchDriver
+from netfw.testing.conformance.switch.suite import CONTRACTS, SwitchDriverConformance
+from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.switch.fake_environment import (
+    FakeSwitchConformance,
+    FakeSwitchEnvironment,
+)
+from tests.conformance.switch.fake_switch import FakeSwitchDriver
+from tests.conformance.switch.switch_mutations import MUTATIONS
+
+pytestmark = pytest.mark.fakes
+
+
+class TestSwitchMutations(MutationChecks):
+    SUITE = SwitchDriverConformance
+    CONTRACTS = (*CONTRACTS, Reconciler)
+    BROKEN_CONTRACTS = (SwitchDriver,)
+    FAKE = FakeSwitchDriver
+    MUTATIONS = MUTATIONS
+    LEAST = 38
+    INHERITED = False
+
+    def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
+        suite = FakeSwitchConformance()
+        suite.DRIVER = driver
+        empty = {0: {}, 1: {}}
+        return run_tests(
+            suite, tests, lambda: suite.drivers(FakeSwitchEnvironment(driver), empty), ANY_FAULT
+        )
