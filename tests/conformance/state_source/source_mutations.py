@@ -8,7 +8,7 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.reports import StatusReport
+from netfw.drivers.reports import ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
@@ -168,6 +168,7 @@ def accept_every_report(source, _, reports):
     for report in reports:
         if isinstance(report, StatusReport) and source.accepts(report):
             source.accepted[report.ref, report.service] = report
+    return ReportResult()
 
 
 @accept_every_report.also("accepts")

@@ -16,7 +16,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
@@ -69,7 +69,7 @@ class TapExtension(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(self._alias)
 
     def info(self) -> ExtensionInfo:
@@ -109,7 +109,7 @@ class TapPlugin(ResourcePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("taps")
 
     @property
@@ -230,7 +230,7 @@ def test_a_sub_resource_is_named_by_its_parent_and_itself(taps: tuple[Client, Ta
 
 
 @pytest.mark.spec("API-12")
-def test_two_who_declare_the_same_keep_the_server_from_starting() -> None:
+def test_colliding_declarations_are_refused_at_start() -> None:
     def refused(*extensions: ApiExtension, extending: Any = None) -> str:
         with pytest.raises(ConfigError) as caught:
             build(["network", "tap"], api=extensions, extending=extending)

@@ -170,5 +170,5 @@ class DhcpEnvironment(ABC):
         """Within it the switch does not answer; after it, it does."""
 
     def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
-        """Ways to spoil what the driver made, by name; asked with ``Capability.PLAN``."""
+        """Ways to spoil what the driver made, by name; asked with ``HostCapability.PLAN``."""
         raise NotImplementedError("override `drifts`: what can go wrong on your machine?")

@@ -194,7 +194,7 @@ def test_source_that_advertises_another_tunnel_address_causes_a_warning(cloud, h
     assert "local_ip" not in host.status()["warnings"]
     cloud.topology.content["hosts"]["host1"]["local_ip"] = "198.18.0.98"
     cloud.topology.write()
-    host.wait(lambda status: "reach it at 198.18.0.98" in status["warnings"].get("local_ip", ""))
+    host.wait(lambda status: "advertises 198.18.0.98" in status["warnings"].get("local_ip", ""))
     assert "198.18.0.98" in host.log.read_text()
 
 

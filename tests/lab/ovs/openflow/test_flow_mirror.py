@@ -65,7 +65,7 @@ def mirror(client: OpenFlow, watch: Watch) -> Iterator[FlowMirror]:
 
 def is_true(mirror: FlowMirror, client: OpenFlow) -> bool:
     client.barrier()
-    return mirror._book.observed == {key: digest(state) for key, state in client.flows()}
+    return mirror._cache.observed == {key: digest(state) for key, state in client.flows()}
 
 
 @pytest.mark.spec("L2-20")
@@ -171,7 +171,7 @@ def test_strangers_in_our_space_are_removed_and_others_stay(
     mirror.converge(wanted, complete=OURS)
     ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
     ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
-    wait_until(lambda: sum(len(drift.strays) for drift in watch.drifts) == 2)
+    wait_until(lambda: sum(len(drift.unowned) for drift in watch.drifts) == 2)
     plan = mirror.converge(wanted, complete=OURS)
     assert list(plan.changes.lines()) == ["remove cookie=0x10,table=5,priority=2"]
     assert len(mirror) == 6
@@ -254,7 +254,7 @@ def test_after_a_refusal_the_mirror_is_what_it_was(mirror, client) -> None:
 
 def test_an_audit_reads_again_and_keeps_following(ovs, bridge, mirror, client, watch) -> None:
     mirror.converge({1: port(1)})
-    mirror._book.observed.popitem()
+    mirror._cache.observed.popitem()
     mirror.audit()
     mirror.wait_current()
     assert is_true(mirror, client)

@@ -17,7 +17,7 @@ from sqlalchemy import delete, event, select
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
@@ -42,7 +42,7 @@ _UNCHECKED = {
 
 
 class DatabaseWorld:
-    """Whoever writes to the database, and what hears the reports."""
+    """Writer to the database, and recorder of reports."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -96,7 +96,7 @@ class DatabaseWorld:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
-    def heard(self, reports: Sequence[Report]) -> None:
+    def heard(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
             if isinstance(report, StatusReport):
@@ -105,12 +105,13 @@ class DatabaseWorld:
                 )
                 if any(_counts(report, port) for port in found):
                     self._statuses[report.ref, report.service] = report.status
+        return ReportResult()
 
     def answer(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
         if not isinstance(request, EnsureDhcpPort):
-            raise NotSupported(f"nobody answers {type(request).__name__}")
+            raise NotSupported(f"no handler answers {type(request).__name__}")
         port = _unique(dhcp_port(request, resources))
         self.commit((port,))
         return self.database.transaction(lambda tx: _stored(tx, ref(port)))

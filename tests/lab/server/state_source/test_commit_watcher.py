@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
+from netfw.drivers.reports import ReportResult
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
@@ -36,7 +37,7 @@ def watch(database: Database) -> Iterator[CommitWatch]:
 
 @pytest.fixture
 def source(database: Database, watch: CommitWatch) -> Iterator[DatabaseSource]:
-    made = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    made = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     yield made
     made.close()
 
@@ -103,7 +104,7 @@ def test_a_commit_costs_two_statements_however_many_watch(
 def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
     database = Database(places.filled("sqlite"))
     watch = CommitWatch(database)
-    source = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     time.sleep(0.2)
@@ -117,7 +118,7 @@ def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: 
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
-def test_whoever_is_told_something_else_than_before_is_hinted(database: Database) -> None:
+def test_readers_whose_state_changes_are_hinted(database: Database) -> None:
     site = Site(database, seed=3)
     head = _head(database)
     for _ in range(30):
@@ -136,7 +137,7 @@ def _head(database: Database) -> JournalHead:
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_restored_database_concerns_everybody(database: Database, watch: CommitWatch) -> None:
+def test_a_restored_database_concerns_all_readers(database: Database, watch: CommitWatch) -> None:
     told: list[frozenset[str] | None] = []
     noticed = threading.Event()
 
@@ -159,14 +160,14 @@ def test_a_listener_with_a_defect_does_not_end_the_watch(
     other = threading.Event()
     stop = watch.listen(defective)
     database.transaction(lambda tx: tx.resources.insert(network()))
-    _wait(lambda: "a defect of the server" in caplog.text)
+    _wait(lambda: "commit watch: internal error" in caplog.text)
     stop()
     watch.listen(lambda *_: other.set())
     put(database, 5, "h1")
     assert other.wait(DEADLINE)
 
 
-def test_who_stopped_listening_hears_nothing(database: Database, watch: CommitWatch) -> None:
+def test_a_stopped_listener_is_not_called(database: Database, watch: CommitWatch) -> None:
     heard, other = list[Cursor](), threading.Event()
     stop = watch.listen(lambda cursor, _: heard.append(cursor))
     watch.listen(lambda *_: other.set())
@@ -235,7 +236,7 @@ def test_what_left_a_group_before_its_rule_went_is_dropped_too(
 
 
 @pytest.mark.spec("RPC-02")
-def test_what_is_too_old_is_forgotten_and_its_cursors_are_lost(
+def test_old_journal_entries_are_deleted_and_their_cursors_are_lost(
     database: Database, elsewhere: Database
 ) -> None:
     retention = Retention(commits=3, age=-10.0)
@@ -247,7 +248,9 @@ def test_what_is_too_old_is_forgotten_and_its_cursors_are_lost(
     for each in both:
         each.start()
     _wait(lambda: _head(database).oldest == _head(database).seq - 3)
-    source = DatabaseSource(database, both[0], heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(
+        database, both[0], heard=lambda _: ReportResult(), answer=lambda _: None
+    )
     with pytest.raises(CursorLost):
         source.changes(on("h1"), first)
     oldest = Cursor(first.epoch, _head(database).oldest)
