@@ -178,7 +178,7 @@ def wanted() -> dict[Path, str]:
     pages = {CONTRACTS / page_name(kind): contract_page(kind) for kind in kinds}
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
-    policy = rules.sample(rules.declared_rules(RESOURCES))
+    policy = rules.render_sample(rules.declared_rules(RESOURCES))
     return {**pages, **samples, POLICY: policy, API: api_page()}
 
 

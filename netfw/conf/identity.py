@@ -1,4 +1,4 @@
-"""Options of identity: how the server finds out who asks."""
+"""Options of authentication and policy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ IDENTITY = (
         "methods",
         default=["noauth"],
         item_type=types.String(choices=METHODS),
-        help="How requests are identified, tried in this order: noauth (whom the kernel says is at "
-        "the other end of the unix socket), tokens (a file of hashed tokens), keystone "
+        help="How requests are authenticated, tried in this order: noauth (the user of the process "
+        "at the other end of the unix socket), tokens (a file of hashed tokens), keystone "
         "(keystonemiddleware, see [keystone_authtoken]), proxy (headers from a trusted proxy).",
     ),
     cfg.ListOpt(
@@ -35,13 +35,13 @@ IDENTITY = (
         "other_users",
         default="refused",
         choices=["refused", "members"],
-        help="noauth: what other users are on the unix socket; a member has the project "
+        help="noauth: the role of other users on the unix socket; a member has the project "
         "uid-NUMBER and no other.",
     ),
     cfg.StrOpt(
         "default_project",
         default="default",
-        help="noauth: the project of an administrator who names none in X-Project-Id.",
+        help="noauth: the project of an administrator without X-Project-Id.",
     ),
     cfg.BoolOpt(
         "noauth_on_loopback",
@@ -53,34 +53,34 @@ IDENTITY = (
         "noauth_hosts",
         default=["localhost"],
         help="noauth: names that the Host header may have on TCP; loopback addresses always may.  "
-        "Others are refused, or a web page could have a browser act for it.",
+        "Others are refused, since a web page could otherwise send requests by a browser.",
     ),
     cfg.BoolOpt(
-        "noauth_everybody_is_admin",
+        "noauth_allow_remote_admin",
         default=False,
-        help="noauth: make whoever can reach the server by TCP, from anywhere, an administrator.  "
-        "Only for networks that nobody else is in.",
+        help="noauth: make every client that reaches the server by TCP, from any host, an "
+        "administrator.  Only for isolated networks.",
     ),
     cfg.StrOpt(
         "token_file",
         default="/etc/netfw/tokens",
-        help="tokens: the file with the hashed tokens; read again when it changes.",
+        help="tokens: the file with the hashed tokens; reloaded when it changes.",
     ),
     cfg.ListOpt(
         "trusted_proxies",
         default=[],
-        help="proxy: addresses and networks of those whose identity headers are believed.",
+        help="proxy: addresses and networks whose identity headers are trusted.",
     ),
     cfg.ListOpt(
         "trusted_proxy_users",
         default=[],
-        help="proxy: users, by name or number, whose processes are believed on the unix socket.",
+        help="proxy: users, by name or number, whose processes are trusted on the unix socket.",
     ),
     cfg.IntOpt(
         "cached_tokens",
         default=1000,
         min=1,
-        help="keystone: tokens that are remembered at most; how long says token_cache_time in "
+        help="keystone: maximum number of cached tokens; their TTL is token_cache_time in "
         "[keystone_authtoken].",
     ),
 )
@@ -91,12 +91,12 @@ POLICY = (
     cfg.StrOpt(
         "file",
         default="/etc/netfw/policy.yaml",
-        help="Rules that replace those of netfw, by name; read again when it changes.  It need not "
-        "exist unless it is named here.",
+        help="Rules that replace those of netfw, by name; reloaded when it changes.  The default "
+        "file need not exist.",
     ),
 )
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, IDENTITY), (POLICY_GROUP, POLICY)]

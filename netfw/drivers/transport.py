@@ -36,7 +36,7 @@ class Caller:
 
 
 @frozen(kw_only=True)
-class Shared:
+class SharedAddress:
     """What further processes need in order to serve beside the one that has the address."""
 
     options: Mapping[str, str] = field(factory=dict)
@@ -119,7 +119,7 @@ class Transport(Driver):
         since some may have been lost before: who subscribes and then reads, misses nothing.
         """
 
-    def share(self) -> Shared:
+    def share_address(self) -> SharedAddress:
         """Take the address of ``serve`` for several processes of one server.
 
         Each of them makes a transport of its own from the same options, with those of the answer
@@ -128,4 +128,4 @@ class Transport(Driver):
 
         :raises Conflict: the address is taken by a process that does not share it.
         """
-        return Shared()
+        return SharedAddress()

@@ -24,6 +24,38 @@ from netfw.flows.port import (
 from netfw.flows.register import BitSource, bits_of
 from netfw.model.address import IpAddress, as_address, unscoped
 
+__all__ = [
+    "Conjunction",
+    "Controller",
+    "CtClear",
+    "DecTtl",
+    "GotoTable",
+    "Load",
+    "Meter",
+    "Move",
+    "Note",
+    "Output",
+    "OutputTo",
+    "PopVlan",
+    "PushVlan",
+    "Resubmit",
+    "SetField",
+    "SetQueue",
+    "back",
+    "controller",
+    "drop",
+    "flood",
+    "load",
+    "move",
+    "normal",
+    "output",
+    "set_field",
+    "set_tunnel",
+    "set_vlan",
+    "to_all",
+    "to_local",
+]
+
 NO_TABLE = 0xFF
 TABLES = range(254)
 """The tables there are; the switch keeps the last one for itself."""

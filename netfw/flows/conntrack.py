@@ -11,6 +11,8 @@ from netfw.flows.field import Bits
 from netfw.flows.register import BitSource, bits_of
 from netfw.model.address import IpAddress, maybe_address, no_scope
 
+__all__ = ["Ct", "Nat", "Side", "ct", "nat"]
+
 FTP, TFTP = 21, 69
 """Protocols whose further connections the switch can follow."""
 Marking = Load | Move | SetField

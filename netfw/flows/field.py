@@ -11,6 +11,18 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
+__all__ = [
+    "FIELD",
+    "FIELDS",
+    "IN_PORT_WIDE",
+    "ND_OPTIONS_TYPE",
+    "ND_RESERVED",
+    "REGISTERS",
+    "VLAN_TCI",
+    "Bits",
+    "MatchField",
+]
+
 NXM, NX, OXM = 0x0000, 0x0001, 0x8000
 """Classes of field numbers: the switch's first, its extensions, and OpenFlow's own."""
 

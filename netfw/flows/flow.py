@@ -30,6 +30,8 @@ from netfw.flows.field import FIELD, MatchField
 from netfw.flows.learn import Learn
 from netfw.flows.match import Match
 
+__all__ = ["Action", "Flow", "Identity"]
+
 Action = (
     Output | OutputTo | Controller | Resubmit | GotoTable | SetField | Load | Move | PushVlan
     | PopVlan | DecTtl | Ct | CtClear | Learn | Conjunction | Note | Meter | SetQueue

@@ -5,6 +5,8 @@ from __future__ import annotations
 from netfw.flows.action import GotoTable, Resubmit
 from netfw.flows.table import Table
 
+__all__ = ["goto", "goto_table", "resubmit"]
+
 
 def goto(table: Table | int) -> Resubmit:
     """Go on in *table*, whatever its number; what is written behind it happens afterwards."""

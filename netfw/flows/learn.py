@@ -8,6 +8,17 @@ from netfw.flows.action import TABLES
 from netfw.flows.field import Bits
 from netfw.flows.register import BitSource, bits_of
 
+__all__ = [
+    "Learn",
+    "LearnLoad",
+    "LearnMatch",
+    "LearnOutput",
+    "learn",
+    "learn_load",
+    "learn_match",
+    "learn_output",
+]
+
 
 def _check_source(source: Bits | int, target: Bits) -> None:
     if isinstance(source, int):

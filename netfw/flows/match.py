@@ -13,6 +13,8 @@ from attrs import field, frozen
 
 from netfw.flows.field import FIELD, FIELDS, MatchField
 
+__all__ = ["ANYTHING", "Match", "matching"]
+
 Term = tuple[int, int, int]
 """Index of the field, value, mask."""
 

@@ -10,6 +10,8 @@ from netfw.flows.match import Match
 from netfw.flows.match_builders import CT_FLAGS, FRAGMENTS
 from netfw.flows.port import RESERVED, narrow
 
+__all__ = ["render_match"]
+
 Names = Mapping[int, str]
 
 _ORDER = (

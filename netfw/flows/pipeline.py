@@ -21,6 +21,8 @@ from netfw.flows.register import RegisterField
 from netfw.flows.table import Table
 from netfw.flows.text import render_actions
 
+__all__ = ["Pipeline"]
+
 _REGISTER = {where.name: number for number, where in enumerate(REGISTERS)}
 
 

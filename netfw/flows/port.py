@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["CONTROLLER", "LOCAL"]
+
 IN_PORT, TABLE, NORMAL, FLOOD, ALL, CONTROLLER, LOCAL = range(0xFFF8, 0xFFFF)
 """Back where it came from, through the tables, switched as usual, and so on."""
 

@@ -7,6 +7,8 @@ from attrs import field, frozen
 from netfw.flows.field import REGISTERS, Bits, MatchField
 from netfw.flows.match import Match, matching
 
+__all__ = ["RegisterField"]
+
 
 @frozen
 class RegisterField:

@@ -9,6 +9,8 @@ from netfw.flows.flow import Action, Flow
 from netfw.flows.match import ANYTHING, Match
 from netfw.flows.register import RegisterField
 
+__all__ = ["Table"]
+
 
 @frozen(kw_only=True)
 class Table:

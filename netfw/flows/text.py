@@ -34,6 +34,8 @@ from netfw.flows.flow import Action, Flow
 from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, Lesson
 from netfw.flows.match_text import render_match, render_port, render_value
 
+__all__ = ["render_action", "render_actions", "render_flow"]
+
 Names = Mapping[int, str]
 _ALGS = {21: "ftp", 69: "tftp"}
 

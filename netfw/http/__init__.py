@@ -1,16 +1,16 @@
-"""HTTP as netfw serves it: cheroot, with bounds on what clients can make a process hold.
+"""HTTP server: cheroot, with limits on what clients can make a process hold.
 
-What is answered is the business of the WSGI application; in which words a request is refused that
-never reaches it, is told by whoever makes the server.
+The WSGI application answers requests.  The creator of the server sets the wording of errors for
+requests that never reach it.
 
 ``server``
     the server, on a socket that listens already
-``listening``
+``listen_sockets``
     such sockets
-``connection``, ``incoming``, ``chunked``
-    reading a request within its size and its time
-``request_head``, ``request_headers``
-    understanding it in one way, or not at all
-``refusal``
-    saying no
+``connection``, ``request_buffer``
+    reading a request within its limits of size and time
+``request_parser``
+    parsing it strictly
+``http_error``
+    error responses
 """

@@ -1,7 +1,7 @@
-"""A client's connection: its requests are read within bounds, and hold a thread only at work.
+"""HTTP connection: requests are read within limits, and use a thread only while they are handled.
 
 cheroot's own reading of requests is not used: it reads bodies of any size, waits for slow clients
-in its threads, and answers what it refuses in a form of its own.
+in its threads, and sends errors in a format of its own.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
-from netfw.http.chunked import read_chunks
 from netfw.http.http_error import HttpError, busy, malformed, rendered
 from netfw.http.request_buffer import ReadState, RequestBuffer
-from netfw.http.request_head import Head, parse_head
+from netfw.http.request_parser import Head, parse_head, read_chunks
 
 if TYPE_CHECKING:
     from netfw.http.server import HttpSettings
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 LINGERING = 256 * 1024
-"""Bytes that are thrown away after a refusal, so that the client gets to read it."""
+"""Bytes to discard after an error response, so that the client can read the response."""
 
 _OWN_WORDS = {
     408: ("HTTPRequestTimeout", "the request did not arrive in time"),
@@ -38,7 +37,7 @@ _OWN_WORDS = {
 
 
 class SlowClientReaper:
-    """Hangs up on clients that take too long to send a request or to take an answer."""
+    """Shuts down connections whose client is too slow to send a request or to read a response."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._limits = {"reading": settings.reading, "writing": settings.writing}
@@ -48,15 +47,15 @@ class SlowClientReaper:
         self._thread = threading.Thread(target=self._run, name="netfw-http-watch", daemon=True)
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop the thread."""
         self._stopped.set()
 
     def note(self, connection: Connection, phase: str | None) -> None:
-        """*connection* is reading, writing, or neither from now on; reading goes on as it was."""
+        """Start the clock of *phase*, or stop it (``None``); one of reading goes on."""
         with self._lock:
             if phase is None:
                 self._since.pop(connection, None)
@@ -80,12 +79,12 @@ class SlowClientReaper:
 
 
 class Request(cheroot_server.HTTPRequest):
-    """A request whose head is there in full when it is made."""
+    """A request, created when its head has arrived in full."""
 
     head: Head
 
     def parse_request(self) -> None:
-        """Understand the head, or refuse it."""
+        """Parse the head, or respond with an error."""
         self.started_request = True
         longest = self.server.settings.headers
         try:
@@ -96,7 +95,7 @@ class Request(cheroot_server.HTTPRequest):
         self.ready = True
 
     def respond(self) -> None:
-        """Read the body, if its size allows, and have the application answer."""
+        """Read the body, if its size allows, and call the application."""
         try:
             body = self._body(self.head, self.server.settings.body)
         except HttpError as refusal:
@@ -110,11 +109,11 @@ class Request(cheroot_server.HTTPRequest):
             self.conn.wfile.write(b"0\r\n\r\n")
 
     def refuse(self, refusal: HttpError) -> None:
-        """Answer with *refusal*; the connection ends with it."""
+        """Respond with *refusal*, and close the connection."""
         self._end_with(refusal)
 
     def simple_response(self, status: Any, msg: Any = "") -> None:
-        """Answer what cheroot meets, in the form of all errors."""
+        """Respond with an error of cheroot, in the format of all errors."""
         number = int(str(status)[:3])
         word, text = _OWN_WORDS.get(number, _OWN_WORDS[500])
         self._end_with(HttpError(number, word, str(msg) or text))
@@ -134,11 +133,11 @@ class Request(cheroot_server.HTTPRequest):
         self.request_protocol = b"HTTP/%d.%d" % head.version
         self.response_protocol = self.request_protocol.decode()
         self.chunked_read = head.chunked
-        self.close_connection = not head.stays or head.chunked
-        # After chunks, what follows is not ours to guess.
+        self.close_connection = not head.keep_alive or head.chunked
+        # What follows a chunked body is not parsed.
 
     def _body(self, head: Head, limit: int) -> bytes | None:
-        """The body, or more of it than *limit*; ``None``: it says itself that it is longer."""
+        """Read the body, at most *limit* + 1 bytes; ``None`` if its declared length is more."""
         if head.length > limit:
             self.close_connection = True
             return None
@@ -161,7 +160,7 @@ class Request(cheroot_server.HTTPRequest):
 
 
 class _Unread:
-    """The body of a request that is refused for its size."""
+    """The body of a request that is too large."""
 
     @staticmethod
     def read(size: int | None = None) -> bytes:
@@ -169,27 +168,27 @@ class _Unread:
 
 
 class Connection(cheroot_server.HTTPConnection):
-    """A connection that waits without a thread until a request is there."""
+    """A connection that uses no thread until a request has arrived."""
 
     RequestHandlerClass = Request
     server: Any
     fresh = True
-    """It has not been waited for yet."""
+    """Whether it was accepted just now, and is not registered with the selector yet."""
     lingers = False
-    """Its last answer may come while the client still sends."""
+    """Whether the client may still send while the last response is sent."""
 
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
         super().__init__(server, sock, makefile)
         self.rfile = RequestBuffer(sock, server.settings.headers)
 
     def communicate(self) -> bool:
-        """Go on with a request; whether the connection stays, to wait for more."""
+        """Read and handle a request; return whether the connection stays open for more."""
         self.server.watch.note(self, "reading")
         self.socket.settimeout(0)
         try:
             arrival = self.rfile.gather()
         except OSError as exc:
-            log.debug("a connection broke: %s", exc)
+            LOG.debug("connection lost: %s", exc)
             return False
         if arrival is not ReadState.COMPLETE:
             return arrival is ReadState.UNDER_WAY
@@ -200,34 +199,34 @@ class Connection(cheroot_server.HTTPConnection):
             self.server.watch.note(self, None)
 
     def close(self) -> None:
-        """End it, whatever state it is in."""
+        """Close the connection in any state."""
         self.server.watch.note(self, None)
         if self.lingers:
-            self._let_read()
+            self._discard_input()
         with suppress(OSError, ValueError):
             super().close()
 
     def is_abandoned(self) -> bool:
-        """Whether the client is gone, and nobody will read an answer.
+        """Return whether the client is gone, so that no response would be read.
 
-        On a unix socket; one that only sends no more is still there.  On TCP nobody can tell.
+        For unix sockets; a client that only shut down its sending side is not gone.  For TCP this
+        cannot be detected.
         """
-        looking = select.poll()
-        looking.register(self.socket, 0)
-        return bool(looking.poll(0))
+        poller = select.poll()
+        poller.register(self.socket, 0)
+        return bool(poller.poll(0))
 
     def hang_up(self) -> None:
-        """Wake whoever waits for the client."""
+        """Shut the socket down; this wakes the thread that waits for the client."""
         try:
-            # That of the class: the one of TLS would wait, or pull its state away from the thread.
+            # Not the method of SSLSocket: it would block, or clear state that the thread uses.
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
         except OSError:
             return
-        log.info("hung up on a client that took too long")
+        LOG.info("connection shut down: the client was too slow")
 
-    def _let_read(self) -> None:
-        """Throw away what the client sent meanwhile: it would be told of an error otherwise, not
-        what was answered."""
+    def _discard_input(self) -> None:
+        """Discard what the client sent meanwhile; else it would get a reset, not the response."""
         left = LINGERING
         with suppress(OSError):
             self.socket.settimeout(0)
@@ -236,10 +235,10 @@ class Connection(cheroot_server.HTTPConnection):
 
 
 class Gateway(wsgi.Gateway_10):
-    """Calls the application, and tells it whose process is at the other end, and if it is there."""
+    """Calls the application; the environ has the peer credentials, and a test for a lost client."""
 
     def respond(self) -> None:
-        """Have the application answer."""
+        """Call the application and send its response."""
         credentials = _credentials(self.req.conn)
         if credentials is not None:
             self.env["netfw.peer_credentials"] = credentials
@@ -247,7 +246,7 @@ class Gateway(wsgi.Gateway_10):
         super().respond()
 
     def write(self, chunk: bytes) -> None:
-        """Send a part of the answer, within the time for it."""
+        """Send a part of the response, within the time limit."""
         connection = self.req.conn
         connection.server.watch.note(connection, "writing")
         super().write(chunk)

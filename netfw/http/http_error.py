@@ -1,4 +1,4 @@
-"""Refusal: a request that HTTP itself, or its form, puts at fault; and how it is answered."""
+"""HTTP errors: requests that fail before they reach the application, and their responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETRY_AFTER: Final = "1"
 
 
 class HttpError(RequestError):
-    """A request that never reaches what it is about: HTTP or its body are at fault, or the URL."""
+    """A request that fails before its resource is reached, by its HTTP, URL or body."""
 
     def __init__(
         self, status: int, word: str, message: str, headers: Mapping[str, str] | None = None
@@ -25,23 +25,23 @@ class HttpError(RequestError):
 
 @frozen
 class ErrorBody:
-    """The body of an answer, and its type."""
+    """The body of a response, and its content type."""
 
     content_type: str
     body: bytes
 
 
 Wording = Callable[[HttpError], ErrorBody]
-"""In which form a server says no."""
+"""Renders an error in the format of a server."""
 
 
 def plain(refusal: HttpError) -> ErrorBody:
-    """One sentence, as text."""
+    """Render an error as one line of text."""
     return ErrorBody("text/plain; charset=utf-8", f"{refusal}\n".encode())
 
 
 def rendered(refusal: HttpError, wording: Wording) -> bytes:
-    """*refusal* as an answer, after which the connection is closed."""
+    """Render *refusal* as a response, after which the connection is closed."""
     words = wording(refusal)
     lines = [
         f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}",
@@ -54,11 +54,11 @@ def rendered(refusal: HttpError, wording: Wording) -> bytes:
 
 
 def malformed(message: str) -> HttpError:
-    """A request that cannot be understood."""
+    """Return the error for a request that cannot be parsed."""
     return HttpError(400, "HTTPBadRequest", message)
 
 
 def busy() -> HttpError:
-    """What clients are told when there is too much to do."""
+    """Return the error for an overloaded server."""
     text = "the server has more to do than it can; try again"
     return HttpError(503, "ServiceUnavailable", text, {"Retry-After": RETRY_AFTER})

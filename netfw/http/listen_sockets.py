@@ -1,4 +1,4 @@
-"""Sockets that a server listens on; made before processes are, so that several can share one."""
+"""Listening sockets of HTTP servers; made before a fork, so that several processes share one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ BACKLOG = 512
 
 
 def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> socket.socket:
-    """A socket at *path*, which *option* says; one that nobody serves any more is replaced.
+    """Return a socket that listens at *path*, the value of *option*; replace a stale socket.
 
-    A directory that is missing is made; others may look into it only where the socket is for them,
-    and pass in any case: it may be the state_path, below which dnsmasq has its files.
+    A missing directory is made.  Other users may list it only if the socket is open to them, and
+    may always pass through: it may be the state_path, below which dnsmasq has its files.
 
-    :raises ConfigError: it cannot be there, or somebody serves it.
+    :raises ConfigError: it cannot be made, or another server listens there.
     """
     _clear(path, option)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +40,7 @@ def listen_unix(path: Path, mode: int = 0o660, *, option: str = "its path") -> s
 
 
 def removal(path: Path) -> Callable[[], None]:
-    """What removes the socket at *path*, unless somebody else has put his there meanwhile."""
+    """Return a function that removes the socket at *path*, unless another has replaced it."""
     made = socket_identity(path)
 
     def remove() -> None:
@@ -48,27 +48,27 @@ def removal(path: Path) -> Callable[[], None]:
             if socket_identity(path) == made:
                 path.unlink()
         except OSError:
-            return  # a next server clears it away
+            return  # the next server removes it
 
     return remove
 
 
 def socket_identity(path: Path) -> tuple[int, int, int]:
-    """What tells a socket from a later one, which may have got the same inode."""
+    """Return what identifies a socket; a later one may have the same inode."""
     found = path.lstat()
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def listen_tcp(host: str, port: int, *, option: str = "its address") -> socket.socket:
-    """A socket at an address of this machine, which *option* says; port 0 takes any.
+    """Return a socket that listens at an address, the value of *option*; port 0 is any free port.
 
-    :raises ConfigError: it cannot be there.
+    :raises ConfigError: it cannot be made.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it: the end of an answer does not wait for its beginning to arrive.
+        # Connections inherit it: without Nagle, the end of a response does not wait for an ACK.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

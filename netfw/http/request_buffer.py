@@ -1,7 +1,7 @@
-"""What a client has sent and nobody has read yet.
+"""Request buffer: bytes that a client has sent, and that were not parsed yet.
 
-It is taken from the socket without waiting until a request can be begun, so that a client that
-sends slowly holds no thread; only what is left of a large body is waited for.
+They are received without blocking until a request can be handled, so that a slow client uses no
+thread; only the rest of a large body is waited for.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from enum import Enum, auto
 from typing import Final
 
 SMALL_BODY: Final = 16 * 1024
-"""Bytes of a body that are waited for without a thread."""
+"""Bytes of a body that is received before a thread is used."""
 _PIECE: Final = 64 * 1024
 
 _BEGINNING = re.compile(rb"[A-Z]{1,20}(?: [!-~]*(?: (?:H(?:T(?:T(?:P(?:/[0-9.]*\r?)?)?)?)?)?)?)?")
-"""What the first line of a request can look like before it is there in full."""
+"""An incomplete request line."""
 _END = re.compile(rb"\n\r?\n")
 _DECLARED = re.compile(rb"\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
 _EXPECTING = re.compile(rb"\nexpect:", re.IGNORECASE)
 
 
 class ReadState(Enum):
-    """How far a request has come."""
+    """How much of a request has arrived."""
 
     UNDER_WAY = auto()
     COMPLETE = auto()
-    """It can be begun: its head is there, and its body if that is small; or it is none."""
+    """It can be handled: its head has arrived, and its body if that is small; or it is invalid."""
     GONE = auto()
-    """The client sends no more."""
+    """The client closed its sending side."""
 
 
 class RequestBuffer:
-    """The bytes of one connection, in the order they came; *longest* is that of a head."""
+    """The bytes of one connection, in order; *longest* is the limit of a head."""
 
     def __init__(self, connection: socket.socket, longest: int) -> None:
         self._socket, self._longest = connection, longest
         self._held = bytearray()
         self._searched = 0
         self._plausible = False
-        """The first line is there, and looks like that of a request."""
+        """Whether the request line has arrived and is plausible."""
         self._needed: int | None = None
-        """Bytes of the head, and of a small body, once the head is there."""
+        """Bytes of the head, and of a small body, once the head has arrived."""
         self.bytes_read = 0
         self.closed = False
 
     def gather(self) -> ReadState:
-        """Take what there is, without waiting; a handshake of TLS goes on if one is under way.
+        """Receive without blocking; continue a TLS handshake that is under way.
 
-        :raises OSError: the connection is broken, or what comes is no TLS.
+        :raises OSError: the connection is lost, or the data is no TLS.
         """
         while not self._complete():
             try:
@@ -63,52 +63,52 @@ class RequestBuffer:
         return ReadState.COMPLETE
 
     def head(self) -> bytes:
-        """The head of a request that is complete, or what stands in place of one."""
+        """Remove and return the head of a complete request, or the invalid data in its place."""
         del self._held[: self._leading()]
         found = _END.search(self._held, 0, self._longest + 1)
         data = bytes(self._held[: found.end() if found else self._longest + 1])
         del self._held[: len(data)]
-        self._renew()
+        self._reset()
         return data
 
     def holds(self, size: int) -> bool:
-        """Whether *size* bytes can be read without waiting."""
+        """Return whether *size* bytes can be read without blocking."""
         return len(self._held) >= size
 
     def has_data(self) -> bool:
-        """Whether a request can be begun, or looked for, without waiting for the socket."""
+        """Return whether a request can be handled, or read on, without waiting for the socket."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return True
         return self._complete()
 
     def read(self, size: int) -> bytes:
-        """*size* bytes, or as many as come before the end.
+        """Read *size* bytes, or as many as arrive before the end.
 
-        :raises OSError: the connection is broken, or nothing came for too long.
+        :raises OSError: the connection is lost, or timed out.
         """
         while len(self._held) < size and self._more():
             pass
-        return self._taken(size)
+        return self._take(size)
 
     def readline(self, size: int) -> bytes:
-        """A line with its end, or its first *size* bytes, or what comes before the end.
+        """Read a line with its end, or its first *size* bytes, or what arrives before the end.
 
-        :raises OSError: the connection is broken, or nothing came for too long.
+        :raises OSError: the connection is lost, or timed out.
         """
         searched = 0
         while (end := self._held.find(b"\n", searched, size)) < 0:
             searched = len(self._held)
             if searched >= size or not self._more():
-                return self._taken(size)
-        return self._taken(end + 1)
+                return self._take(size)
+        return self._take(end + 1)
 
     def close(self) -> None:
-        """Forget what nobody has read."""
+        """Discard what was not read."""
         self.closed = True
         self._held.clear()
-        self._renew()
+        self._reset()
 
-    def _renew(self) -> None:
+    def _reset(self) -> None:
         self._searched, self._needed, self._plausible = 0, None, False
 
     def _more(self) -> bool:
@@ -116,27 +116,27 @@ class RequestBuffer:
         self._held += piece
         return bool(piece)
 
-    def _taken(self, size: int) -> bytes:
+    def _take(self, size: int) -> bytes:
         data = bytes(self._held[:size])
         del self._held[:size]
         self.bytes_read += len(data)
         return data
 
     def _leading(self) -> int:
-        """An empty line before a request is overlooked, but no second one."""
+        """Return the length of one empty line before the request, which is ignored."""
         return 2 if self._held.startswith(b"\r\n") else 0
 
     def _complete(self) -> bool:
         if self._needed is None:
-            self._needed = self._measured()
+            self._needed = self._measure()
         return self._needed is not None and len(self._held) >= self._needed
 
-    def _measured(self) -> int | None:
-        """How many bytes a thread will need to begin; ``None``: nobody knows yet."""
+    def _measure(self) -> int | None:
+        """Return how many bytes a thread needs to begin; ``None``: not known yet."""
         start = self._leading()
         found = _END.search(self._held, max(start, self._searched - 2))
         if found is None:
-            hopeless = len(self._held) - start > self._longest or not self._hopeful(start)
+            hopeless = len(self._held) - start > self._longest or not self._is_plausible(start)
             self._searched = len(self._held)
             return len(self._held) if hopeless and len(self._held) > start else None
         end = found.end()
@@ -146,8 +146,8 @@ class RequestBuffer:
         body = int(declared[0])
         return end + body if body <= SMALL_BODY else end
 
-    def _hopeful(self, start: int) -> bool:
-        """Whether this can become a request."""
+    def _is_plausible(self, start: int) -> bool:
+        """Return whether the bytes can become a request."""
         if self._plausible or not self._held.strip(b"\r\n"):
             return True
         line = self._held.find(b"\n", start)

@@ -1,6 +1,6 @@
-"""The HTTP server: cheroot, with bounds on what clients can make it hold.
+"""HTTP server: cheroot, with limits on what clients can make it hold.
 
-A connection has no thread until a request is there: its head, and its body if that is small.  A
+A connection uses no thread until a request has arrived: its head, and its body if that is small.  A
 request is read in full, within its size and its time, before the application sees it.  When all
 threads are busy and the queue is full, clients get 503 at once.
 """
@@ -26,28 +26,28 @@ from netfw.errors import ConfigError
 from netfw.http.connection import Connection, Gateway, SlowClientReaper
 from netfw.http.http_error import Wording, busy, plain, rendered
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 WsgiApp = Callable[..., Iterable[bytes]]
 
 
 @frozen(kw_only=True)
 class HttpSettings:
-    """What one process spends on clients."""
+    """The limits of one process."""
 
     threads: int = 16
     queue: int = 128
-    """Requests that wait for a thread; beyond them, clients are told to come again."""
+    """Requests that wait for a thread; further clients get 503."""
     backlog: int = 512
-    """Clients that the kernel lets wait to be let in; others find the door shut."""
+    """Backlog of listen(2)."""
     connections: int = 2000
-    """That are kept open between requests."""
+    """Connections that are kept open between requests."""
     idle: float = 60.0
-    """Seconds that a client may say nothing."""
+    """Seconds after which an idle connection is closed."""
     reading: float = 20.0
-    """Seconds that a whole request may take to arrive."""
+    """Seconds within which a whole request must arrive."""
     writing: float = 60.0
-    """Seconds that an answer may take to leave."""
+    """Seconds within which the client must read a response."""
     body: int = 4 * 1024 * 1024
     """Bytes of a request's body that are read; the application refuses what is longer."""
     headers: int = 32 * 1024
@@ -55,12 +55,12 @@ class HttpSettings:
 
 @frozen(kw_only=True)
 class TlsFiles:
-    """What TLS needs."""
+    """Paths of the TLS files."""
 
     certificate: str
     key: str
     client_authorities: str | None = None
-    """Clients must have a certificate of one of these."""
+    """CA file; clients must have a certificate of one of these authorities."""
 
 
 class HttpServer:
@@ -86,11 +86,11 @@ class HttpServer:
 
     @property
     def address(self) -> Any:
-        """Where it listens."""
+        """The address it listens on."""
         return self._server.listening.getsockname()
 
     def start(self) -> None:
-        """Begin to serve; returns when it does."""
+        """Start to serve, and return once it does."""
         self._serving.start()
         while not self._server.ready:
             if self._failure or not self._serving.is_alive():
@@ -98,7 +98,7 @@ class HttpServer:
             time.sleep(0.005)
 
     def stop(self, seconds: float = 10.0) -> bool:
-        """Take no more requests, and let those that run finish; whether all did in time."""
+        """Accept no more requests, and finish those under way; return whether all did in time."""
         stopping = threading.Thread(target=self._stop, args=(seconds,), daemon=True)
         stopping.start()
         stopping.join(seconds + 0.5)
@@ -115,7 +115,7 @@ class HttpServer:
         except Exception as exc:
             self._failure.append(exc)
             if self._server.ready:
-                log.exception("%s stopped serving", self._name)
+                LOG.exception("%s stopped serving", self._name)
 
 
 class _Server(wsgi.Server):
@@ -147,9 +147,9 @@ class _Server(wsgi.Server):
         self._busy = rendered(busy(), wording)
         self.watch = SlowClientReaper(settings)
         self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
-        """Threads that may wait for large bodies; the others are for who has sent his."""
+        """Threads that may wait for large bodies; the others handle requests that have arrived."""
         self.max_request_header_size = settings.headers
-        self.keep_alive_conn_limit = _affordable(settings.connections)
+        self.keep_alive_conn_limit = _connection_limit(settings.connections)
 
     def prepare(self) -> None:
         self.watch.start()
@@ -164,7 +164,7 @@ class _Server(wsgi.Server):
         return self.listening
 
     def process_conn(self, conn: Any) -> None:
-        """Wait, without a thread, until a new client says something; then queue it."""
+        """Register a new connection with the selector; queue one that has data."""
         if conn.fresh:
             conn.fresh = False
             if not self.can_add_keepalive_connection:
@@ -174,17 +174,17 @@ class _Server(wsgi.Server):
         try:
             self.requests.put(conn)
         except queue.Full:
-            self._turn_away(conn)
+            self._respond_busy(conn)
 
     def put_conn(self, conn: Any) -> None:
-        """Wait for what the client says next; without, when the server ends meanwhile."""
+        """Register the connection for its next request; close it if the server stops meanwhile."""
         try:
             super().put_conn(conn)
         except (OSError, ValueError, KeyError):
             conn.close()
 
     def _make_room(self) -> None:
-        """Hang up on those that have said nothing for the longest, so that others get in."""
+        """Close the connections that were idle for the longest, to accept others."""
         waiting = self._connections._selector
         known = [pair for pair in waiting.connections if pair[1] is not self]
         known.sort(key=lambda pair: pair[1].last_used)
@@ -192,8 +192,8 @@ class _Server(wsgi.Server):
             waiting.unregister(number)
             conn.close()
 
-    def _turn_away(self, conn: Any) -> None:
-        """Tell a client to come again, without waiting for it."""
+    def _respond_busy(self, conn: Any) -> None:
+        """Respond 503 without blocking, and close."""
         try:
             conn.socket.settimeout(0)
             if not isinstance(conn.socket, ssl.SSLSocket):
@@ -204,20 +204,20 @@ class _Server(wsgi.Server):
         conn.close()
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
-        """What clients and networks do to a connection is no error of the server."""
+        """Log; errors that clients and networks cause are at level debug."""
         if level < logging.ERROR or isinstance(sys.exc_info()[1], OSError):
-            log.debug("%s", msg)
+            LOG.debug("%s", msg)
         else:
-            log.log(level, "%s", msg, exc_info=traceback)
+            LOG.log(level, "%s", msg, exc_info=traceback)
 
 
-def _affordable(connections: int) -> int:
-    """How many of them leave the process, and a second server in it, files for other things."""
+def _connection_limit(connections: int) -> int:
+    """Return at most a quarter of the file limit: a second server and others need files, too."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = connections if allowed == resource.RLIM_INFINITY else max(1, allowed // 4)
     if most < connections:
-        log.info(
-            "%d connections are kept, not %d: the process may open %d files (ulimit -n)",
+        LOG.info(
+            "keeping %d connections, not %d: the process may open %d files (ulimit -n)",
             most,
             connections,
             allowed,
@@ -226,7 +226,7 @@ def _affordable(connections: int) -> int:
 
 
 class _Adapter(BuiltinSSLAdapter):
-    """TLS whose handshake is the business of the connection's own thread."""
+    """TLS whose handshake is done by the thread of the connection."""
 
     def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
         wrapped = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)

@@ -1,4 +1,4 @@
-"""DnsmasqDhcpDriver: a dnsmasq for each network, in a namespace of its own."""
+"""DnsmasqDhcpDriver: one dnsmasq per network, in a namespace of its own."""
 
 from __future__ import annotations
 
@@ -38,20 +38,19 @@ from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.config.settings import COMMAND, OPTIONS, Settings, settings_from
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed
-from netfw_drivers.dnsmasq.plan.plan import owners, plan_dhcp, put_networks, steps
+from netfw_drivers.dnsmasq.plan.plan import payloads, plan_dhcp, refused_owners, written_networks
 from netfw_drivers.dnsmasq.plan.reload import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
 from netfw_drivers.dnsmasq.plan.steps import SERVICE, RunServer, StopServer, process_key
 from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor, is_device_of
+from netfw_drivers.dnsmasq.runtime.directories import access_problem, directory_identities
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from netfw_drivers.dnsmasq.runtime.health_check import HealthChecker
 from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
-from netfw_drivers.dnsmasq.runtime.path_access import access_problem
-from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, shortcomings
-from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, id_of
-from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there
+from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, service_problems
+from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, parse_id
 
-GIVEN_UP = "somebody has given up addresses"
+ADDRESSES_RELEASED = "another port has released addresses"
 _CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
 _PROCESSES = (
     cfg.StrOpt(
@@ -64,8 +63,8 @@ _PROCESSES = (
         "check_child_process_interval",
         default=60,
         min=1,
-        help="Seconds within which a dnsmasq that died is tried to be started again, at the most, "
-        "and between two looks whether each one still answers.",
+        help="Seconds between two attempts to restart a dnsmasq that died, at most, and between "
+        "two health checks of each.",
     ),
 )
 
@@ -73,8 +72,8 @@ _PROCESSES = (
 class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     """Serves each network from a namespace of its own, with one file per port.
 
-    The files, namespaces and processes are its only record.  A running dnsmasq whose command line
-    is the wanted one is taken over as it is.  What is on disk is read once, and mirrored since.
+    Files, namespaces and processes are its only record.  A running dnsmasq with the desired command
+    line is adopted without a restart.  Files are read once and cached.
     """
 
     VERSION: ClassVar[int] = 1
@@ -88,26 +87,30 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         on_death: OnDeath = OnDeath.RESPAWN,
         check_interval: float = 60.0,
     ) -> None:
-        self._interface, self._stations = interface, ServiceNetnsExecutor(interface)
+        self._interface, self._netns_executor = interface, ServiceNetnsExecutor(interface)
         self._settings = settings
-        self._terms = DriverContext(
+        self._context = DriverContext(
             settings=settings, device_name=interface.device_name, on_death=on_death
         )
         self._backoff = Backoff(most=check_interval)
-        self._book = StateCache(self._terms)
-        self._workshop = DnsmasqExecutor(self._book, self._processes, settings)
+        self._cache = StateCache(self._context)
+        self._executor = DnsmasqExecutor(self._cache, self._processes, settings)
         self._lock = threading.Lock()
         self._directory_lock = DirectoryLock(
-            settings.confs, "dhcp_confs", on_acquired=self._begin, publish=self._tell
+            settings.confs, "dhcp_confs", on_acquired=self._reset, publish=self._notify
         )
         self._supervisor: Supervisor | None = None
         self._watched: set[NetworkId] = set()
         expect_answer = settings.config_file is None
-        self._pulse = HealthChecker(check_interval, self._served, expect_answer=expect_answer)
+        self._health_checker = HealthChecker(
+            check_interval, self._supervised_networks, expect_answer=expect_answer
+        )
         self._sinks: list[Sink] = []
-        self._devices = DeviceMonitor(self._stations, self._book.served_from, self._tell)
+        self._device_monitor = DeviceMonitor(
+            self._netns_executor, self._cache.served_from, self._notify
+        )
         self._conflicts: dict[DhcpKey, NetfwError] = {}
-        self._complaints = WarningLog()
+        self._warnings = WarningLog()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -129,113 +132,119 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         confs = write_problem(self._settings.confs)
         advice = f"{confs}: correct dhcp_confs, or run as a user who may" if confs else None
         closed = access_problem(self._settings.confs, self._settings.user)
-        told = map(self._book.desired_network, sorted(self._book.desired_networks(), key=str))
-        short = (why for network in told if network for why in shortcomings(network))
-        scarce = None if confs else instance_limit_problem(len(self._book.on_disk()))
+        desired = map(self._cache.desired_network, sorted(self._cache.desired_networks(), key=str))
+        short = (why for network in desired if network for why in service_problems(network))
+        scarce = None if confs else instance_limit_problem(len(self._cache.on_disk()))
         faults = (*missing, advice, closed, scarce, *short)
         return tuple(fault for fault in faults if fault is not None)
 
     def close(self) -> None:
         self._sinks.clear()
-        self._begin()
+        self._reset()
         self._directory_lock.release()
 
     def watch(self, sink: Sink) -> None:
-        """As every driver; a device that somebody else changed concerns its network."""
+        """Also report the network of a device that another program changed."""
         if not self._sinks:
-            self._interface.watch(self._devices.hear)
+            self._interface.watch(self._device_monitor.handle_event)
         self._sinks.append(sink)
 
     def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
-        return self._terms.place(network, server)
+        return self._context.location(network, server)
 
     def present(self) -> frozenset[DhcpKey]:
-        self._book.forget_all()
-        networks = self._held_networks()
-        ports = (port for network in networks for port in self._book.ports_on_disk(network))
+        self._cache.invalidate_all()
+        networks = self._present_networks()
+        ports = (port for network in networks for port in self._cache.ports_on_disk(network))
         return frozenset({*map(NetworkKey, networks), *map(PortKey, ports)})
 
     def observe(self, scope: Update[DhcpKey, DhcpValue] | None) -> Observed:
         if scope is None:
-            self._book.forget_all()
-            networks = self._held_networks() | self._book.desired_networks()
+            self._cache.invalidate_all()
+            networks = self._present_networks() | self._cache.desired_networks()
             return self._observed(dict.fromkeys(networks, True), leases=True)
-        concerned = self._concerned(scope)
-        known = any(isinstance(key, PortKey) and key.port in self._book.homes() for key in scope)
+        concerned = self._concerned_networks(scope)
+        known = any(
+            isinstance(key, PortKey) and key.port in self._cache.port_networks() for key in scope
+        )
         whole = any(isinstance(key, NetworkKey) for key in scope.put)
         return self._observed(concerned, leases=known or whole or scope.complete)
 
     def observe_anew(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
-        """Other networks may be at work in other threads: theirs are left alone."""
-        concerned = self._concerned(update)
+        """Invalidate the caches of the networks of *update* alone: other threads use the others."""
+        concerned = self._concerned_networks(update)
         for network in concerned:
-            self._book.forget(network)
+            self._cache.invalidate(network)
         return self._observed(concerned, leases=True)
 
     def plan(self, update: Update[DhcpKey, DhcpValue], observed: Observed) -> Plan:
-        return plan_dhcp(update, observed, self._terms)
+        return plan_dhcp(update, observed, self._context)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         self._directory_lock.acquire()
-        self._workshop.check(plan)
-        new = {key for key in put_networks(plan) if not self._book.files_of(key.network).there}
+        self._executor.check(plan)
+        new = {
+            key for key in written_networks(plan) if not self._cache.files_of(key.network).exists
+        }
         for number, stage in enumerate(plan.stages):
             try:
-                self._carry_out(stage)
+                self._execute(stage)
             except OperationRefused as refusal:
-                blamed = owners(refusal)
+                blamed = refused_owners(refusal)
                 if isinstance(refusal.__cause__, Conflict):
                     self._conflicts |= dict.fromkeys(blamed, refusal.__cause__)
-                self._take_back(new & blamed)
-                self._resume(plan.stages[:number], plan.stages[number:])
+                self._remove_new(new & blamed)
+                self._restart_stopped(plan.stages[:number], plan.stages[number:])
                 raise
             checkpoint(stage)
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
-        """As every reconciler; and what runs as it should is watched from now on.
+        """Converge as every reconciler does, then supervise the processes of converged networks.
 
-        :raises BackendLocked: another driver is at work in ``dhcp_confs``; `FeedLost` follows.
+        :raises BackendLocked: another driver holds the lock on ``dhcp_confs``; `FeedLost` follows.
         """
         self._directory_lock.acquire()
-        homes = self._book.homes()
+        homes = self._cache.port_networks()
         former: dict[DhcpKey, NetworkId] = {
             key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
         }
-        with self._devices.at_work(self._worked_at(update)) as done:
+        with self._device_monitor.in_progress(self._networks_of(update)) as done:
             outcome = super().converge(update)
             done.update(_networks(outcome.done & update.put.keys()))
-        self._remember(update, outcome)
-        lost = dict(self._keep_watch(outcome.done & update.put.keys()))
+        self._record_desired(update, outcome)
+        lost = dict(self._supervise(outcome.done & update.put.keys()))
         lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
         for key in (*update, *outcome.failed):
             self._conflicts.pop(key, None)
-        self._wake(update, outcome, {former[key] for key in outcome.done & former.keys()})
+        self._requeue_waiting(
+            update, outcome, {former[key] for key in outcome.done & former.keys()}
+        )
         return evolve(outcome, done=outcome.done - lost.keys(), failed=lost)
 
-    def _carry_out(self, stage: Stage) -> None:
-        if self._stations.handles(stage):
-            self._stations.apply(stage)
+    def _execute(self, stage: Stage) -> None:
+        if self._netns_executor.handles(stage):
+            self._netns_executor.apply(stage)
         else:
-            self._workshop.carry_out(stage)
+            self._executor.execute(stage)
 
-    def _take_back(self, networks: Iterable[NetworkKey]) -> None:
-        """Remove what was made for *networks*: who cannot be served has nothing."""
+    def _remove_new(self, networks: Iterable[NetworkKey]) -> None:
+        """Remove what was created for *networks*, which cannot be served."""
         drop: Update[DhcpKey, DhcpValue] = Update(drop=frozenset(networks))
         for stage in self.plan(drop, self.observe(drop)).stages:
-            self._carry_out(stage)
+            self._execute(stage)
 
-    def _resume(self, done: Iterable[Stage], undone: Iterable[Stage]) -> None:
-        """Start what was ended for changes that came to nothing, with its files as they are."""
-        ended = {step.network for step in steps(done) if isinstance(step, StopServer)}
+    def _restart_stopped(self, done: Iterable[Stage], undone: Iterable[Stage]) -> None:
+        """Start the processes that were stopped for changes that failed, on present files."""
+        ended = {step.network for step in payloads(done) if isinstance(step, StopServer)}
         for stage in undone:
-            for step in steps([stage]):
+            for step in payloads([stage]):
                 if isinstance(step, RunServer) and step.files.network in ended:
-                    with suppress(OperationRefused):  # the next try finds that it is to be started
-                        self._carry_out(stage)
+                    with suppress(OperationRefused):  # the next attempt starts it
+                        self._execute(stage)
 
-    def _concerned(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
-        """The networks that *scope* is about, and of which their namespace is, too."""
-        homes = self._book.homes()
+    def _concerned_networks(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
+        """Return the networks of *scope*, each with whether its namespace is concerned."""
+        homes = self._cache.port_networks()
         ports = (key.port for key in scope if isinstance(key, PortKey))
         found = {homes[port]: False for port in ports if port in homes}
         for value in scope.put.values():
@@ -243,142 +252,153 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                 found[value.network] = False
         if scope.complete:
             found |= {
-                network: NetworkKey(network) not in scope.keep for network in self._held_networks()
+                network: NetworkKey(network) not in scope.keep
+                for network in self._present_networks()
             }
         return found | {key.network: True for key in scope if isinstance(key, NetworkKey)}
 
-    def _worked_at(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
+    def _networks_of(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
         named = update.put.keys() | update.keep
-        told = self._book.desired_networks() if update.complete else frozenset()
-        garbage = {network for network in told if NetworkKey(network) not in named}
+        desired = self._cache.desired_networks() if update.complete else frozenset()
+        garbage = {network for network in desired if NetworkKey(network) not in named}
         return _networks(update) | garbage
 
-    def _held_networks(self) -> frozenset[NetworkId]:
-        """Networks of which there are files, a namespace or a process."""
-        spaces = self._stations.namespaces(DHCP_NAMESPACE)
+    def _present_networks(self) -> frozenset[NetworkId]:
+        """Return the networks that have files, a namespace or a process."""
+        spaces = self._netns_executor.namespaces(DHCP_NAMESPACE)
         named = {name.removeprefix(DHCP_NAMESPACE) for name in spaces}
         named |= {key.id for key in self._processes().present() if key.service == SERVICE}
-        ids = (id_of(name) for name in named)
-        return self._book.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
+        ids = (parse_id(name) for name in named)
+        return self._cache.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
 
     def _observed(self, networks: Mapping[NetworkId, bool], *, leases: bool) -> Observed:
         found = {
-            id: self._look(id, looking, leases=leases)
-            for id, looking in sorted(networks.items(), key=str)
+            id: self._observe_network(id, with_netns, leases=leases)
+            for id, with_netns in sorted(networks.items(), key=str)
         }
-        return Observed(networks=found, homes=self._book.homes())
+        return Observed(networks=found, port_networks=self._cache.port_networks())
 
-    def _look(self, id: NetworkId, looking: bool, *, leases: bool) -> FoundNetwork:
+    def _observe_network(self, id: NetworkId, with_netns: bool, *, leases: bool) -> FoundNetwork:
         namespace = dhcp_namespace(id)
         running = self._processes().running(process_key(id))
         digest = running.digest if running is not None and _is_in(namespace, running) else None
-        files = self._terms.files(id)
-        blind = digest is not None and self._book.files_of(id).watched != directories_there(files)
+        files = self._context.files(id)
+        blind = digest is not None and self._cache.files_of(id).watched != directory_identities(
+            files
+        )
         if blind:
-            self._book.forget(id)
-        shelf, lease_file = self._book.files_of(id), files.leases
+            self._cache.invalidate(id)
+        cached, lease_file = self._cache.files_of(id), files.leases
         pid = running.pid if running is not None else None
-        adrift = digest is not None and not is_device_of(shelf.interface, pid)
+        adrift = digest is not None and not is_device_of(cached.interface, pid)
         return FoundNetwork(
-            shelf=shelf,
-            told=self._book.desired_network(id),
-            ports=self._book.desired_ports(id),
-            station=self._stations.observe(namespace) if looking or blind or adrift else None,
+            files=cached,
+            desired=self._cache.desired_network(id),
+            desired_ports=self._cache.desired_ports(id),
+            netns=self._netns_executor.observe(namespace)
+            if with_netns or blind or adrift
+            else None,
             process=digest,
-            blind=blind,
-            adrift=adrift,
-            stray=digest is None and self._processes().pid_path(process_key(id)).exists(),
-            lease_count=size_of(lease_file) // LEASE_BYTES if shelf.there else 0,
-            leases=read_consistent(lease_file, pid) if leases and shelf.there else "",
+            stale_watches=blind,
+            device_gone=adrift,
+            orphaned=digest is None and self._processes().pid_path(process_key(id)).exists(),
+            lease_count=size_of(lease_file) // LEASE_BYTES if cached.exists else 0,
+            leases=read_consistent(lease_file, pid) if leases and cached.exists else "",
         )
 
-    def _remember(self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]) -> None:
-        """What is wanted, for the ports and networks that come later."""
+    def _record_desired(
+        self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]
+    ) -> None:
+        """Cache the desired state, for ports and networks of later updates."""
         for key in outcome.done | outcome.waiting.keys():
             value = update.put.get(key)
             if isinstance(key, NetworkKey):
-                self._complaints.about(key.network, cast(DhcpNetwork | None, value))
-                self._book.set_desired_network(key.network, cast(DhcpNetwork | None, value))
+                self._warnings.update(key.network, cast(DhcpNetwork | None, value))
+                self._cache.set_desired_network(key.network, cast(DhcpNetwork | None, value))
             else:
-                self._book.set_desired_port(key.port, cast(DhcpPort | None, value))
+                self._cache.set_desired_port(key.port, cast(DhcpPort | None, value))
         if update.complete:
-            self._book.forget_desired(update.put.keys() | update.keep)
+            self._cache.forget_desired(update.put.keys() | update.keep)
 
-    def _keep_watch(self, keys: Iterable[DhcpKey]) -> Iterator[tuple[DhcpKey, NetfwError]]:
-        """Take over what runs, so that its death is noticed; those for which that went wrong."""
+    def _supervise(self, keys: Iterable[DhcpKey]) -> Iterator[tuple[DhcpKey, NetfwError]]:
+        """Supervise the processes of *keys*; yield those for which that failed."""
         for key in keys:
             if not isinstance(key, NetworkKey):
                 continue
-            network = self._book.desired_network(key.network)
-            assert network is not None, "it was remembered"
+            network = self._cache.desired_network(key.network)
+            assert network is not None, "it was recorded"
             if self._sinks:
-                self._devices.keep(key.network, self._terms.station(key.network, network))
+                self._device_monitor.watch(
+                    key.network, self._context.service_netns(key.network, network)
+                )
             if key.network in self._watched:
                 continue
-            program = self._terms.recipe(key.network, network).program
+            program = self._context.service_spec(key.network, network).program
             try:
                 self._processes().start(process_key(key.network), program)
             except NetfwError as error:
                 yield key, error
             else:
                 self._watched.add(key.network)
-                self._pulse.begin(self._processes())
+                self._health_checker.start(self._processes())
 
-    def _wake(
+    def _requeue_waiting(
         self,
         update: Update[DhcpKey, DhcpValue],
         outcome: Outcome[DhcpKey],
         touched: set[NetworkId],
     ) -> None:
-        """Tell of ports that waited for a network that is served now, or, on those *touched*, for
-        what somebody has given up."""
+        """Request another converge of ports that waited for a network that is served now, or, on
+        those *touched*, for addresses that another port has released."""
         for key in update.drop:
             if isinstance(key, NetworkKey):
                 self._watched.discard(key.network)
         served = _networks(outcome.done & update.put.keys())
-        touched |= self._book.desired_networks() if update.complete else set()
-        for network in served | {id for id in touched if self._book.files_of(id).there}:
-            woken = self._book.waiting_no_more(network) - update.put.keys()
+        touched |= self._cache.desired_networks() if update.complete else set()
+        for network in served | {id for id in touched if self._cache.files_of(id).exists}:
+            woken = self._cache.pop_waiting(network) - update.put.keys()
             if woken:
-                why = "their network is served now" if network in served else GIVEN_UP
-                self._tell(KeysChanged(why, woken))
-        self._book.wait(key.port for key in outcome.waiting if isinstance(key, PortKey))
+                why = "their network is served now" if network in served else ADDRESSES_RELEASED
+                self._notify(KeysChanged(why, woken))
+        self._cache.add_waiting(key.port for key in outcome.waiting if isinstance(key, PortKey))
 
-    def _served(self) -> Iterator[tuple[NetworkId, DhcpNetwork]]:
-        """Whose process is watched over."""
+    def _supervised_networks(self) -> Iterator[tuple[NetworkId, DhcpNetwork]]:
+        """Yield the networks whose process is supervised."""
         for id in tuple(self._watched):
-            if (network := self._book.desired_network(id)) is not None:
+            if (network := self._cache.desired_network(id)) is not None:
                 yield id, network
 
-    def _begin(self) -> None:
-        """Begin anew: what was read and is watched so far may have been another driver's."""
-        self._pulse.end()
+    def _reset(self) -> None:
+        """Drop caches and supervision: another driver may have had the directory meanwhile."""
+        self._health_checker.stop()
         with self._lock:
             supervisor, self._supervisor = self._supervisor, None
             self._watched.clear()
         if supervisor is not None:
             supervisor.close()
-        self._devices.close()
-        self._book.forget_all()
+        self._device_monitor.close()
+        self._cache.invalidate_all()
 
     def _processes(self) -> Supervisor:
         with self._lock:
             if self._supervisor is None:
                 directory = self._settings.confs / "processes"
-                self._supervisor = Supervisor(directory, self._heard, backoff=self._backoff)
+                self._supervisor = Supervisor(
+                    directory, self._handle_process_event, backoff=self._backoff
+                )
             return self._supervisor
 
-    def _heard(self, event: Event) -> None:
-        """What the supervisor says, as the agent understands it."""
+    def _handle_process_event(self, event: Event) -> None:
+        """Translate an event of the supervisor, and publish it."""
         match event:
             case Died(reason=reason, key=key, on_death=on_death, tail=tail):
-                said = f"{reason}: {tail}" if tail else reason
+                text = f"{reason}: {tail}" if tail else reason
                 network = NetworkKey(NetworkId(UUID(key.id)))
-                self._tell(ProcessDied(said, [network], on_death is OnDeath.TELL))
+                self._notify(ProcessDied(text, [network], on_death is OnDeath.TELL))
             case RespawnFailed(reason=reason, key=key):
-                self._tell(KeysChanged(reason, [NetworkKey(NetworkId(UUID(key.id)))]))
+                self._notify(KeysChanged(reason, [NetworkKey(NetworkId(UUID(key.id)))]))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for sink in tuple(self._sinks):
             sink(event)
 
@@ -388,7 +408,7 @@ def _networks(keys: Iterable[DhcpKey]) -> set[NetworkId]:
 
 
 def _is_in(namespace: str, running: Running) -> bool:
-    """Whether it runs in the namespace that has the name now."""
+    """Return whether it runs in the namespace that has the name now."""
     try:
         return running.namespace == netns.identity(namespace)
     except NotFound:

@@ -1,10 +1,9 @@
-"""The configuration of one proxy, as haproxy reads it.  Pure.
+"""Configuration of one haproxy.  Pure.
 
-What a guest sends is believed in nothing that says who it is: headers of such names are deleted,
-in every spelling that a server behind could take for them, before the proxy's own are set.  What
-could be read in two ways (a body in chunks, another protocol, a form of target that clients of a
-server do not use, control characters) is refused.  Each request goes to the agent on a connection
-of its own, so that no request can become part of another guest's.
+Identity headers of an instance are not trusted: they are deleted, in every spelling that a server
+behind the proxy could accept, before the proxy's own are set.  Ambiguous requests (chunked body,
+another protocol, proxy forms of the target, control characters) are refused.  Each request goes to
+the agent on a connection of its own, so that no request can become part of another instance's.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from netfw_drivers.haproxy.settings import Settings
 EVERYWHERE = IPv4Address("0.0.0.0")
 
 _BODY = 65536
-"""The largest body in bytes; what instances send to a metadata service is a few words."""
+"""Limit of a request body in bytes; instances send short ones."""
 
 _SOURCES = 16384
-"""How many addresses are remembered; those that were silent for longest are forgotten first."""
+"""Addresses in each stick table; the oldest entries are evicted first."""
 
 _SHARES = 8
-"""One instance gets this part of all connections at most."""
+"""One instance gets at most this fraction of all connections."""
 _LEAST = 8
-"""Connections that an instance gets, however few there are."""
+"""Connections that an instance gets at least."""
 
 _HEADERS_OF_PROXIES = "|".join(
     (
@@ -57,11 +56,11 @@ _HEADERS_OF_PROXIES = "|".join(
         "x-metadata-provider.*",
     )
 )
-"""Names that only proxies may use, in lower case as haproxy has them."""
+"""Headers that only proxies may set, in lower case as haproxy has them."""
 
 _HEADERS_OF_CONNECTIONS = "connection|proxy-.*|keep-alive|te|trailer|upgrade|expect"
-"""Names that concern the guest's connection, not the agent's: one could ask for ours to be dropped.
-"""
+"""Headers of the instance's connection, not the agent's: one could request to drop the proxy's own
+headers."""
 
 _RULES = (
     "deny deny_status 405 unless { method GET HEAD POST PUT }",
@@ -71,7 +70,7 @@ _RULES = (
     r"deny deny_status 400 if { req.hdrs -m reg '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]' }",
     f"deny deny_status 413 if {{ req.body_size gt {_BODY} }}",
     "set-uri %[pathq]",
-    "del-header _ -m sub",  # many a server takes an underscore for a dash
+    "del-header _ -m sub",  # some servers treat an underscore as a dash
     f"del-header '^({_HEADERS_OF_PROXIES})$' -m reg",
     f"del-header '^({_HEADERS_OF_CONNECTIONS})$' -m reg",
     "set-header X-Forwarded-For %[src]",
@@ -79,8 +78,8 @@ _RULES = (
 
 
 @frozen
-class Place:
-    """Where a proxy listens: an address and, for one that each device has, the device."""
+class ListenAddress:
+    """Listen address of a proxy, with the device for a link-local address."""
 
     address: IpAddress
     port: int
@@ -91,8 +90,8 @@ class Place:
         return f"{host}:{self.port}"
 
 
-def places_of(proxy: MetadataProxy, settings: Settings) -> tuple[Place, ...]:
-    """All places where *proxy* listens.
+def listen_addresses(proxy: MetadataProxy, settings: Settings) -> tuple[ListenAddress, ...]:
+    """Return all addresses on which *proxy* listens.
 
     :raises InvalidInput: a link-local address, and no device that it could be on.
     """
@@ -101,18 +100,18 @@ def places_of(proxy: MetadataProxy, settings: Settings) -> tuple[Place, ...]:
     return tuple(_place(address, proxy) for address in addresses)
 
 
-def _place(address: IpAddress, proxy: MetadataProxy) -> Place:
+def _place(address: IpAddress, proxy: MetadataProxy) -> ListenAddress:
     if address.version == 4 or not address.is_link_local:
-        return Place(address, proxy.port)
+        return ListenAddress(address, proxy.port)
     if proxy.device is None:
         raise InvalidInput({"device": f"{address} is on every device: say on which to listen"})
-    return Place(address, proxy.port, proxy.device)
+    return ListenAddress(address, proxy.port, proxy.device)
 
 
 def render_config(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> str:
-    """The text of the configuration.
+    """Render the configuration.
 
-    :raises InvalidInput: the proxy cannot be; the message names the field.
+    :raises InvalidInput: the proxy is impossible; the message names the field.
     """
     lines = [
         f"# Metadata proxy of {key}, written by netfw: changes are lost.",
@@ -134,7 +133,7 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
 def _global(settings: Settings) -> Iterator[str]:
     yield "nbthread 1"
     yield f"maxconn {settings.maxconn}"
-    yield "noreuseport"  # or another one could listen beside it, and each had half of the requests
+    yield "noreuseport"  # else another process could share the address, and requests
     for word, number, value in (("user", "uid", settings.user), ("group", "gid", settings.group)):
         if value is not None:
             yield f"{number} {value}" if value.isdecimal() else f"{word} '{value}'"
@@ -164,13 +163,13 @@ def _defaults(settings: Settings) -> Iterator[str]:
 
 
 def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Iterator[str]:
-    for place in places_of(proxy, settings):
-        # Transparent: it may listen before the kernel has made sure that the address is its own.
-        words = ["bind", str(place), "transparent"]
-        if place.address.version == 6:
+    for address in listen_addresses(proxy, settings):
+        # Transparent: it may listen before duplicate address detection is done.
+        words = ["bind", str(address), "transparent"]
+        if address.address.version == 6:
             words.append("v6only")
-        if place.device is not None:
-            words.append(f"interface '{place.device}'")
+        if address.device is not None:
+            words.append(f"interface '{address.device}'")
         yield " ".join(words)
     most = max(_LEAST, settings.maxconn // _SHARES)
     yield "tcp-request connection track-sc2 src table connections"
@@ -182,7 +181,7 @@ def _listen(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Itera
 
 
 def _limits(settings: Settings) -> Iterator[str]:
-    """Count each request, then refuse who has too many in any window."""
+    """Count each request, then refuse an address over the limit of any window."""
     for number, _ in enumerate(settings.windows):
         yield f"track-sc{number} src table window{number}"
     for number, window in enumerate(settings.windows):
@@ -190,8 +189,7 @@ def _limits(settings: Settings) -> Iterator[str]:
 
 
 def _tables(settings: Settings) -> Iterator[str]:
-    """Where connections and requests are counted, by address: of both families, as all fit into the
-    larger."""
+    """Render stick tables of connections and requests; type ipv6 fits both families."""
     yield "backend connections"
     yield f"    stick-table type ipv6 size {_SOURCES} expire 1m store conn_cur"
     for number, window in enumerate(settings.windows):

@@ -1,4 +1,4 @@
-"""HaproxyMetadataDriver: a small haproxy in each namespace that needs a metadata proxy."""
+"""HaproxyMetadataDriver: one haproxy in each namespace that needs a metadata proxy."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from netfw.plan import Operation, Outcome, Plan, Update
 from netfw_drivers.haproxy.plan import (
     Found,
     HaproxySpec,
-    NamespaceFacts,
     Observed,
+    ObservedNamespace,
     RemoveProxy,
     Running,
     StartProxy,
@@ -39,35 +39,38 @@ from netfw_drivers.haproxy.plan import (
     StopProxy,
     WriteConfig,
     config_path,
+    make_spec,
     plan_proxies,
     process_key,
-    wish_for,
 )
-from netfw_drivers.haproxy.prerequisites import faults_of
+from netfw_drivers.haproxy.prerequisites import find_problems
 from netfw_drivers.haproxy.settings import OPTIONS, Settings, read_settings
 from netfw_drivers.haproxy.users import first_group
 
 _IPV6 = Path("/proc/self/net/if_inet6")
-"""Is there if the kernel has IPv6."""
+"""Exists if the kernel has IPv6."""
 
 
 class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, Observed]):
-    """Runs one haproxy per key, on a configuration of its own.
+    """Runs one haproxy per key, with a configuration of its own.
 
-    Its records are files under ``metadata_proxy_confs``: whose process it is, and the digest of
-    the configuration that it was started on.  Different keys may be converged in parallel.
+    Its records are files under ``metadata_proxy_confs``: the key of each process, and the digest of
+    the configuration that it was started with.  Different keys may be converged in parallel.
     """
 
     VERSION: ClassVar[int] = 1
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
 
     def __init__(self, settings: Settings) -> None:
-        self._chosen = settings
+        self._configured = settings
         self._lock = threading.Lock()
         self._directory_lock = DirectoryLock(
-            settings.directory, "metadata_proxy_confs", on_acquired=self._begin, publish=self._tell
+            settings.directory,
+            "metadata_proxy_confs",
+            on_acquired=self._reset,
+            publish=self._notify,
         )
-        self._made: Supervisor | None = None
+        self._current_supervisor: Supervisor | None = None
         self._sinks: tuple[Sink, ...] = ()
 
     @classmethod
@@ -78,7 +81,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         return DriverInfo("haproxy", {Capability.PLAN, Capability.WATCH})
 
     def problems(self) -> tuple[str, ...]:
-        return tuple(faults_of(self._chosen))
+        return tuple(find_problems(self._configured))
 
     def watch(self, sink: Sink) -> None:
         with self._lock:
@@ -87,7 +90,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def close(self) -> None:
         with self._lock:
             self._sinks = ()
-        self._begin()
+        self._reset()
         self._directory_lock.release()
 
     def present(self) -> frozenset[MetadataKey]:
@@ -95,15 +98,15 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
 
     def observe(self, scope: Update[MetadataKey, MetadataProxy] | None) -> Observed:
         if scope is None:
-            keys, places = self._all_keys(), netns.names()
+            keys, names = self._all_keys(), netns.names()
         else:
             keys = frozenset(scope) | (self._all_keys() if scope.complete else frozenset())
-            places = frozenset(proxy.netns for proxy in scope.put.values())
-        grounds = {name: _ground(name) for name in places}
+            names = frozenset(proxy.netns for proxy in scope.put.values())
+        observed = {name: _observe_namespace(name) for name in names}
         return Observed(
-            settings=self._settings() if scope is None or scope.put else self._chosen,
+            settings=self._settings() if scope is None or scope.put else self._configured,
             found={key: self._find(key) for key in keys},
-            grounds={name: ground for name, ground in grounds.items() if ground is not None},
+            namespaces={name: each for name, each in observed.items() if each is not None},
         )
 
     def plan(self, update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
@@ -113,56 +116,58 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         self._directory_lock.acquire()
         for stage in plan.stages:
             for operation in stage.operations:
-                self._carry_out(operation)
+                self._execute(operation)
             checkpoint(stage)
 
     def converge(self, update: Update[MetadataKey, MetadataProxy]) -> Outcome[MetadataKey]:
-        """As every reconciler; what ran already is watched over from now on too.
+        """Converge as every reconciler does, then supervise the processes that ran already.
 
-        :raises BackendLocked: another driver is at work in ``metadata_proxy_confs``; `FeedLost`
-            follows.
+        :raises BackendLocked: another driver holds the lock on ``metadata_proxy_confs``;
+            `FeedLost` follows.
         """
         self._directory_lock.acquire()
         outcome = super().converge(update)
         lost: dict[MetadataKey, NetfwError] = {}
         for key in outcome.done & update.put.keys():
             try:
-                self._supervise(key, wish_for(key, update.put[key], self._settings()))
+                self._supervise(key, make_spec(key, update.put[key], self._settings()))
             except (OperationRefused, NotFound) as error:
-                lost[key] = error  # it ended just now, and cannot be started again
+                lost[key] = error  # it died meanwhile, and cannot be restarted
         return evolve(outcome, done=outcome.done - lost.keys(), failed={**outcome.failed, **lost})
 
-    def _begin(self) -> None:
-        """Begin anew: what is watched so far may have been another driver's."""
+    def _reset(self) -> None:
+        """Stop supervision: another driver may have had the directory meanwhile."""
         with self._lock:
-            made, self._made = self._made, None
+            made, self._current_supervisor = self._current_supervisor, None
         if made is not None:
             made.close()
 
     @property
     def _supervisor(self) -> Supervisor:
         with self._lock:
-            if self._made is None:
-                self._made = Supervisor(self._chosen.directory, self._announce)
-            return self._made
+            if self._current_supervisor is None:
+                self._current_supervisor = Supervisor(
+                    self._configured.directory, self._handle_process_event
+                )
+            return self._current_supervisor
 
     def _settings(self) -> Settings:
-        """What the operator chose, and what it comes to on this machine."""
-        chosen = evolve(self._chosen, ipv6=_IPV6.exists())
+        """Return the configured settings, completed with facts of this host."""
+        chosen = evolve(self._configured, ipv6=_IPV6.exists())
         if chosen.user is None or chosen.group is not None:
             return chosen
         return evolve(chosen, group=first_group(chosen.user))
 
     def _path(self, key: MetadataKey) -> Path:
-        return config_path(self._chosen.directory, key)
+        return config_path(self._configured.directory, key)
 
     def _all_keys(self) -> frozenset[MetadataKey]:
-        """Whoever has a process, or a file."""
-        with _translated(f"listing {self._chosen.directory}"):
+        """Return the keys that have a process or a file."""
+        with _translated(f"listing {self._configured.directory}"):
             names = {
                 (service, path.name.split(".")[0])
                 for service in ("network", "router")
-                for path in (self._chosen.directory / service).glob("*.*")
+                for path in (self._configured.directory / service).glob("*.*")
             }
         return frozenset(_keys(names)) | self.present()
 
@@ -177,9 +182,9 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         )
 
     def _files(self, key: MetadataKey) -> Iterator[Path]:
-        """All files that there could be, but the configuration."""
+        """Yield all possible files of *key*, except the configuration."""
         path = self._path(key)
-        yield _beside(path)
+        yield _temporary_path(path)
         for suffix in (".json", ".pid", ".log"):
             yield path.with_suffix(suffix)
 
@@ -194,14 +199,14 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
         path = self._path(key)
         with _translated(f"writing {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _beside(path).write_text(text)
-            os.replace(_beside(path), path)
+            _temporary_path(path).write_text(text)
+            os.replace(_temporary_path(path), path)
 
-    def _carry_out(self, operation: Operation) -> None:
+    def _execute(self, operation: Operation) -> None:
         step: Step = operation.payload  # type: ignore[assignment]
         match step:
-            case StartProxy(key, wish):
-                self._start(operation, key, wish)
+            case StartProxy(key, spec):
+                self._start(operation, key, spec)
             case StopProxy(key):
                 self._supervisor.stop(process_key(key))
             case RemoveProxy(key):
@@ -209,23 +214,23 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             case WriteConfig(key, text):
                 self._write(key, text)
 
-    def _start(self, operation: Operation, key: MetadataKey, wish: HaproxySpec) -> None:
-        self._write(key, wish.text)
+    def _start(self, operation: Operation, key: MetadataKey, spec: HaproxySpec) -> None:
+        self._write(key, spec.text)
         try:
-            self._supervise(key, wish)
+            self._supervise(key, spec)
         except (OperationRefused, NotFound) as error:
             self._remove(key)
             reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
             raise OperationRefused({operation: "; ".join(map(str, reasons))}) from error
 
-    def _supervise(self, key: MetadataKey, wish: HaproxySpec) -> None:
-        """Have it run, or take over what runs so already."""
-        wanted = {(place.address, place.port) for place in wish.places}
+    def _supervise(self, key: MetadataKey, spec: HaproxySpec) -> None:
+        """Start the proxy, or adopt a running one with the same specification."""
+        wanted = {(address.address, address.port) for address in spec.listen_addresses}
 
         def listens(pid: int) -> bool:
             return wanted <= {(each.address, each.port) for each in listeners_of(pid)}
 
-        self._supervisor.start(process_key(key), evolve(wish.program, ready=listens))
+        self._supervisor.start(process_key(key), evolve(spec.program, ready=listens))
 
     def _remove(self, key: MetadataKey) -> None:
         self._supervisor.stop(process_key(key))
@@ -233,23 +238,23 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
             for path in (*self._files(key), self._path(key)):
                 path.unlink(missing_ok=True)
 
-    def _announce(self, event: Event) -> None:
-        """What the supervisor says, in words of keys."""
+    def _handle_process_event(self, event: Event) -> None:
+        """Translate an event of the supervisor to keys, and publish it."""
         if isinstance(event, SupervisedDied):
             keys = frozenset(_keys([_named(event.key)]))
             fatal = event.on_death is OnDeath.TELL
-            self._tell(ProcessDied(f"metadata proxy: {event.reason}", keys, fatal))
+            self._notify(ProcessDied(f"metadata proxy: {event.reason}", keys, fatal))
         elif isinstance(event, RespawnFailed):
             keys = frozenset(_keys([_named(event.key)]))
-            self._tell(KeysChanged(f"metadata proxy: {event.reason}", keys))
+            self._notify(KeysChanged(f"metadata proxy: {event.reason}", keys))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for sink in self._sinks:
             sink(event)
 
 
 def _keys(names: Iterable[tuple[str, str]]) -> Iterator[MetadataKey]:
-    """Whose processes or files these are; what was not named by us is nobody's."""
+    """Yield the keys of processes or files; skip names that this driver did not write."""
     for service, name in names:
         try:
             id = UUID(name)
@@ -265,14 +270,14 @@ def _named(process: ProcessKey) -> tuple[str, str]:
     return process.service, process.id
 
 
-def _beside(path: Path) -> Path:
-    """Where a file is before it is whole."""
+def _temporary_path(path: Path) -> Path:
+    """Return the path of a file while it is written."""
     return path.with_name(f".{path.name}.new")
 
 
-def _ground(name: str) -> NamespaceFacts | None:
+def _observe_namespace(name: str) -> ObservedNamespace | None:
     try:
-        return NamespaceFacts(netns.identity(name), listeners(name))
+        return ObservedNamespace(netns.identity(name), listeners(name))
     except NotFound:
         return None
 

@@ -1,4 +1,4 @@
-"""What has to be done to have the wanted proxies.  Pure."""
+"""Plan from the observed to the desired proxies.  Pure."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.linux.sockets.values import Listener
 from netfw.plan import Operation, Plan, Stage, Update
-from netfw_drivers.haproxy.config import Place, places_of, render_config
+from netfw_drivers.haproxy.config import ListenAddress, listen_addresses, render_config
 from netfw_drivers.haproxy.settings import Settings
 
 BACKEND = "haproxy"
 CONFIGURATION = "NETFW_CONFIGURATION"
-"""Environment variable that makes programs with different configurations different."""
+"""Environment variable with the digest of the configuration: another one is another program."""
 
 
 @frozen(kw_only=True)
 class Running:
-    """A proxy's process."""
+    """Process of a proxy."""
 
     digest: str
     namespace: Hashable
-    """Which namespace it is in, whatever has the name by now."""
+    """Identity of its namespace, which another one may have replaced under the same name."""
     sockets: frozenset[int] = field(default=frozenset(), repr=False)
 
 
 @frozen
 class Found:
-    """What there is of one proxy."""
+    """Observed state of one proxy."""
 
     running: Running | None = None
     text: str | None = None
-    """Of its configuration."""
+    """Text of its configuration."""
     remains: bool = False
-    """There are other files."""
+    """Other files of it exist."""
 
 
 @frozen
-class NamespaceFacts:
-    """A namespace: which one it is, and who listens there."""
+class ObservedNamespace:
+    """Identity of a namespace, and its listeners."""
 
     identity: Hashable
     listeners: frozenset[Listener] = frozenset()
@@ -53,48 +53,48 @@ class NamespaceFacts:
 
 @frozen(kw_only=True)
 class Observed:
-    """What the machine has, and the settings as they are there: groups have numbers."""
+    """Observed proxies and namespaces, and the settings with numbers of groups."""
 
     settings: Settings
     found: Mapping[MetadataKey, Found] = field(factory=dict)
-    grounds: Mapping[str, NamespaceFacts] = field(factory=dict)
+    namespaces: Mapping[str, ObservedNamespace] = field(factory=dict)
 
 
 @frozen
 class HaproxySpec:
-    """A proxy that can be, as it shall run."""
+    """Validated specification of a proxy."""
 
     proxy: MetadataProxy
-    places: tuple[Place, ...]
+    listen_addresses: tuple[ListenAddress, ...]
     text: str
     program: Program = field(hash=False)
 
 
 @frozen
 class StopProxy:
-    """End a process; it is to be followed by another one."""
+    """Stop a process that another one will replace."""
 
     key: MetadataKey
 
 
 @frozen
 class RemoveProxy:
-    """End a process, and remove its files."""
+    """Stop a process, and remove its files."""
 
     key: MetadataKey
 
 
 @frozen
 class StartProxy:
-    """Write a configuration, and start a process on it."""
+    """Write a configuration, and start a process with it."""
 
     key: MetadataKey
-    wish: HaproxySpec
+    spec: HaproxySpec
 
 
 @frozen
 class WriteConfig:
-    """Write the configuration that the process runs on already."""
+    """Write the configuration that the process runs with already."""
 
     key: MetadataKey
     text: str
@@ -104,22 +104,22 @@ Step = StopProxy | RemoveProxy | StartProxy | WriteConfig
 
 
 def process_key(key: MetadataKey) -> ProcessKey:
-    """What the process is called."""
+    """Return the key of the process."""
     if isinstance(key, NetworkKey):
         return ProcessKey("network", str(key.network))
     return ProcessKey("router", str(key.router))
 
 
 def config_path(directory: Path, key: MetadataKey) -> Path:
-    """Where the configuration is, beside the pid file."""
+    """Return the path of the configuration, beside the pid file."""
     process = process_key(key)
     return directory / process.service / f"{process.id}.conf"
 
 
-def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> HaproxySpec:
-    """How *proxy* shall run.
+def make_spec(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> HaproxySpec:
+    """Render *proxy*.
 
-    :raises InvalidInput: it cannot.
+    :raises InvalidInput: it is impossible.
     """
     text = render_config(key, proxy, settings)
     path = config_path(settings.directory, key)
@@ -130,113 +130,117 @@ def wish_for(key: MetadataKey, proxy: MetadataProxy, settings: Settings) -> Hapr
         log=settings.log_file,
         on_death=settings.on_death,
     )
-    return HaproxySpec(proxy, places_of(proxy, settings), text, program)
+    return HaproxySpec(proxy, listen_addresses(proxy, settings), text, program)
 
 
 def plan_proxies(update: Update[MetadataKey, MetadataProxy], observed: Observed) -> Plan:
-    """Removals first, then ends, then beginnings: a place can change hands in one update."""
-    wishes, refused = _wishes(update, observed)
+    """Plan removals, then stops, then starts: one update can move a listen address."""
+    specs, refused = _make_specs(update, observed)
     leaving = _leaving(update, observed)
-    starting, conflicts = _starting(wishes, leaving, observed)
+    starting, conflicts = _starting(specs, leaving, observed)
     steps: list[Step] = [RemoveProxy(key) for key in leaving]
     steps += [StopProxy(key) for key in starting if _found(observed, key).running is not None]
-    steps += [StartProxy(key, wishes[key]) for key in starting]
+    steps += [StartProxy(key, specs[key]) for key in starting]
     steps += [
-        WriteConfig(key, wish.text)
-        for key, wish in wishes.items()
+        WriteConfig(key, spec.text)
+        for key, spec in specs.items()
         if key not in starting and key not in conflicts
-        if _found(observed, key).text != wish.text
+        if _found(observed, key).text != spec.text
     ]
     return Plan(
         stages=[Stage((_operation(step),)) for step in steps], refused={**refused, **conflicts}
     )
 
 
-def _wishes(
+def _make_specs(
     update: Update[MetadataKey, MetadataProxy], observed: Observed
 ) -> tuple[dict[MetadataKey, HaproxySpec], dict[MetadataKey, NetfwError]]:
-    wishes: dict[MetadataKey, HaproxySpec] = {}
+    specs: dict[MetadataKey, HaproxySpec] = {}
     refused: dict[MetadataKey, NetfwError] = {}
     for key, proxy in update.put.items():
         try:
-            wishes[key] = wish_for(key, proxy, observed.settings)
+            specs[key] = make_spec(key, proxy, observed.settings)
         except InvalidInput as error:
             refused[key] = error
             continue
-        if proxy.netns not in observed.grounds:
-            del wishes[key]
+        if proxy.netns not in observed.namespaces:
+            del specs[key]
             refused[key] = NotFound(
                 f"there is no network namespace {proxy.netns} for the metadata proxy of {key}: "
-                "it is made by whoever serves it"
+                "the agent that serves it creates it"
             )
-    return wishes, refused
+    return specs, refused
 
 
 def _leaving(
     update: Update[MetadataKey, MetadataProxy], observed: Observed
 ) -> tuple[MetadataKey, ...]:
-    """Of what is there: what shall be gone."""
+    """Return the present proxies that the update removes."""
     there = {key for key, found in observed.found.items() if found != Found()}
     rest = there - update.put.keys() - update.keep if update.complete else set()
     return tuple(sorted((there & update.drop) | rest, key=str))
 
 
 def _starting(
-    wishes: Mapping[MetadataKey, HaproxySpec], leaving: Iterable[MetadataKey], observed: Observed
+    specs: Mapping[MetadataKey, HaproxySpec], leaving: Iterable[MetadataKey], observed: Observed
 ) -> tuple[tuple[MetadataKey, ...], dict[MetadataKey, NetfwError]]:
-    """Who does not run as it should, and can; and who cannot, because its place is taken.
+    """Return the keys to start, and those that cannot start since their address is taken.
 
-    Whoever cannot keeps what it has, so that others may be refused because of it.
+    A key that cannot start keeps its present addresses, which may conflict with other keys.
     """
     conflicts: dict[MetadataKey, NetfwError] = {}
     while True:
         starting = tuple(
             key
-            for key, wish in wishes.items()
-            if key not in conflicts and not _fits(wish, _found(observed, key), observed)
+            for key, spec in specs.items()
+            if key not in conflicts and not _fits(spec, _found(observed, key), observed)
         )
         going = {*leaving, *starting}
         running = (_found(observed, key).running for key in going)
         freed = frozenset(inode for each in running if each for inode in each.sockets)
-        more = dict(_conflicts({key: wishes[key] for key in starting}, freed, observed))
+        more = dict(_conflicts({key: specs[key] for key in starting}, freed, observed))
         if not more:
             return starting, conflicts
         conflicts |= more
 
 
-def _fits(wish: HaproxySpec, found: Found, observed: Observed) -> bool:
-    """Whether it runs on this configuration, in the namespace that has the name now."""
+def _fits(spec: HaproxySpec, found: Found, observed: Observed) -> bool:
+    """Return whether it runs with this configuration, in the present namespace of that name."""
     running = found.running
-    if running is None or running.digest != wish.program.digest():
+    if running is None or running.digest != spec.program.digest():
         return False
-    return running.namespace == observed.grounds[wish.proxy.netns].identity
+    return running.namespace == observed.namespaces[spec.proxy.netns].identity
 
 
 def _conflicts(
-    wishes: Mapping[MetadataKey, HaproxySpec], freed: frozenset[int], observed: Observed
+    specs: Mapping[MetadataKey, HaproxySpec], freed: frozenset[int], observed: Observed
 ) -> Iterator[tuple[MetadataKey, NetfwError]]:
-    given: dict[tuple[str, Place], MetadataKey] = {}
-    for key, wish in wishes.items():
-        netns, places = wish.proxy.netns, wish.places
-        listeners = [each for each in observed.grounds[netns].listeners if each.inode not in freed]
-        taken = [place for place in places if _is_taken(place, listeners)]
-        rivals = [given[netns, place] for place in places if (netns, place) in given]
+    given: dict[tuple[str, ListenAddress], MetadataKey] = {}
+    for key, spec in specs.items():
+        netns, listen_addresses = spec.proxy.netns, spec.listen_addresses
+        listeners = [
+            each for each in observed.namespaces[netns].listeners if each.inode not in freed
+        ]
+        taken = [address for address in listen_addresses if _is_taken(address, listeners)]
+        rivals = [
+            given[netns, address] for address in listen_addresses if (netns, address) in given
+        ]
         if taken:
             yield (
                 key,
                 Conflict(
-                    f"somebody listens at {taken[0]} in {netns} already: "
-                    f"find out who with: ip netns exec {netns} ss -ltnp"
+                    f"another process listens at {taken[0]} in {netns} already: "
+                    f"find it with: ip netns exec {netns} ss -ltnp"
                 ),
             )
         elif rivals:
-            yield key, Conflict(f"{rivals[0]} shall listen at the same place in {netns}")
+            yield key, Conflict(f"{rivals[0]} listens at the same address in {netns}")
         else:
-            given |= {(netns, place): key for place in places}
+            given |= {(netns, address): key for address in listen_addresses}
 
 
-def _is_taken(place: Place, listeners: Iterable[Listener]) -> bool:
-    return any(each.is_in_the_way_of(place.address, place.port) for each in listeners)
+def _is_taken(address: ListenAddress, listeners: Iterable[Listener]) -> bool:
+    return any(each.is_in_the_way_of(address.address, address.port) for each in listeners)
 
 
 def _found(observed: Observed, key: MetadataKey) -> Found:
@@ -249,12 +253,12 @@ def _operation(step: Step) -> Operation:
 
 def _text(step: Step) -> str:
     match step:
-        case StartProxy(key, wish):
-            places = ", ".join(map(str, wish.places))
-            return f"start the proxy of {key} in {wish.proxy.netns} at {places}"
+        case StartProxy(key, spec):
+            listen_addresses = ", ".join(map(str, spec.listen_addresses))
+            return f"start the proxy of {key} in {spec.proxy.netns} at {listen_addresses}"
         case StopProxy(key):
-            return f"end the proxy of {key}, which runs on another configuration"
+            return f"end the proxy of {key}, which runs with another configuration"
         case RemoveProxy(key):
             return f"end the proxy of {key} and remove its files"
         case WriteConfig(key):
-            return f"write the configuration of {key}, which somebody changed, again"
+            return f"write the configuration of {key} again: it was changed"

@@ -1,4 +1,4 @@
-"""What this host lacks for metadata proxies, and what to do about each."""
+"""Prerequisites of metadata proxies on this host."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from netfw_drivers.haproxy.settings import Settings
 from netfw_drivers.haproxy.users import first_group, group_id, user_id
 
 OLDEST = (2, 4)
-"""The first haproxy that has all that the configuration uses."""
+"""Oldest haproxy that supports the configuration."""
 
 _VERSION = re.compile(r"[Vv]ersion (\d+)\.(\d+)")
 
 
-def faults_of(settings: Settings) -> Iterator[str]:
-    """All of them, each in one sentence.  Changes nothing."""
+def find_problems(settings: Settings) -> Iterator[str]:
+    """Yield missing prerequisites, each with what to do.  Changes nothing."""
     yield from _haproxy()
     try:
         user, group = _account(settings)
@@ -55,7 +55,7 @@ def _account(settings: Settings) -> tuple[int, int]:
 
 
 def _socket(socket: Path, user: int, group: int) -> Iterator[str]:
-    """Whether the proxies can reach the socket, as far as it is there already."""
+    """Yield why proxies cannot reach the socket, as far as its path exists."""
     for directory in reversed(socket.parents):
         if directory.exists() and not has_permission(
             directory, Right.SEARCH, user=user, groups={group}

@@ -1,4 +1,4 @@
-"""Options of the driver, and the settings they make.  Does no I/O."""
+"""Options of the driver, and settings parsed from them.  Does no I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netfw.errors import ConfigError
 from netfw.linux.process.program import OnDeath
 
 SOCKET_PATH_LENGTH = 107
-"""What the kernel takes as the path of a unix socket."""
+"""Limit of the kernel for the path of a unix socket."""
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -78,7 +78,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.BoolOpt(
         "rate_limit_enabled",
         default=False,
-        help="Whether an address that asks too often is told to come back later (status 429).",
+        help="Whether an address that sends too many requests is refused (status 429).",
     ),
     cfg.IntOpt(
         "base_window_duration", default=10, min=1, help="Seconds over which requests are counted."
@@ -112,7 +112,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
 
 @frozen
 class Window:
-    """So many requests of one address in so many seconds."""
+    """Limit of requests of one address within a number of seconds."""
 
     seconds: int
     requests: int
@@ -120,7 +120,7 @@ class Window:
 
 @frozen(kw_only=True)
 class Settings:
-    """What the operator chose."""
+    """Validated options."""
 
     socket: str
     directory: Path
@@ -133,16 +133,16 @@ class Settings:
     request_timeout: int = 10
     answer_timeout: int = 60
     windows: tuple[Window, ...] = ()
-    """All of which an address has to keep to."""
+    """Limits that all apply to an address."""
     ipv6: bool = True
-    """Whether this machine has it: instances without IPv4 are not served where it has not."""
+    """Whether this host has IPv6; without it, instances without IPv4 are not served."""
     on_death: OnDeath = field(default=OnDeath.RESPAWN, converter=OnDeath)
 
 
 def read_settings(options: Mapping[str, Any]) -> Settings:
-    """The settings that checked option values make.
+    """Parse checked option values.
 
-    :raises ConfigError: a path that is none, or that haproxy could misread.
+    :raises ConfigError: a path is invalid, or haproxy could misread it.
     """
     log_file = _path(options, "metadata_proxy_log_file")
     socket = _path(options, "metadata_proxy_socket")
@@ -188,7 +188,7 @@ def _path(options: Mapping[str, Any], name: str) -> str | None:
 
 
 def _word(options: Mapping[str, Any], name: str) -> str | None:
-    """A value that stands in a configuration between quotes."""
+    """Return a value that can stand between quotes in a configuration."""
     text: str | None = options[name]
     if not text:
         return None

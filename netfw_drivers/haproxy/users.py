@@ -1,4 +1,4 @@
-"""Users and groups by name or number, as this machine knows them."""
+"""Users and groups of this host, by name or number."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from netfw.errors import ConfigError
 
 
 def user_id(user: str) -> int:
-    """The number of a user.
+    """Return the id of a user.
 
-    :raises ConfigError: there is none of that name.
+    :raises ConfigError: there is no such user.
     """
     if user.isdecimal():
         return int(user)
@@ -24,9 +24,9 @@ def user_id(user: str) -> int:
 
 
 def group_id(group: str) -> int:
-    """The number of a group.
+    """Return the id of a group.
 
-    :raises ConfigError: there is none of that name.
+    :raises ConfigError: there is no such group.
     """
     if group.isdecimal():
         return int(group)
@@ -39,14 +39,14 @@ def group_id(group: str) -> int:
 
 
 def first_group(user: str) -> str:
-    """The number, in words, of the group that *user* has first.
+    """Return the id of the primary group of *user*, as text.
 
-    :raises ConfigError: this machine does not know the user.
+    :raises ConfigError: there is no such user.
     """
     try:
         return str(pwd.getpwuid(user_id(user)).pw_gid)
     except KeyError as error:
         raise ConfigError(
-            f"metadata_proxy_user: nobody has the number {user} here, so that its group is not "
-            "known: set metadata_proxy_group"
+            f"metadata_proxy_user: there is no user with the id {user} here, so that its group "
+            "is not known: set metadata_proxy_group"
         ) from error

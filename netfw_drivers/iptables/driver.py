@@ -1,4 +1,4 @@
-"""Firewall drivers that filter ports of Linux bridges with iptables, ipset and ebtables."""
+"""Firewall drivers for ports of Linux bridges: iptables, ipset and ebtables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from netfw_drivers.iptables.plan.plan import (
     CONNECTIONS_BACKEND,
     FRAMES_BACKEND,
     SETS_BACKEND,
-    SWITCH_BACKEND,
+    SYSCTL_BACKEND,
     FlushConnections,
     Observed,
     plan_firewall,
@@ -52,11 +52,11 @@ from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 LOG = logging.getLogger(__name__)
 
-SWITCHES = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
-"""What makes the kernel show frames of bridges to iptables."""
+BRIDGE_SYSCTLS = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
+"""Sysctls that make the kernel pass bridged frames to iptables."""
 
-_MANY = 16
-"""From how many devices on it is cheaper to read all."""
+_READ_ALL_FROM = 16
+"""Number of devices from which reading all of them is cheaper."""
 
 _CAPABILITIES = (
     Capability.PLAN,
@@ -70,13 +70,13 @@ _CAPABILITIES = (
 class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, Observed]):
     """Filters devices that are ports of Linux bridges.
 
-    Its chains, sets and frames are its only record: they are read when it starts and when
-    everything is observed, and mirrored in between.
+    Its chains, sets and frame rules are its only record: they are read at its start and by a full
+    observation, and mirrored in between.
     """
 
     VERSION: ClassVar[int] = 1
     OWNER: ClassVar[str] = OWNER
-    """What its chains and sets begin with."""
+    """Prefix of its chains and sets."""
     PRIVATE: ClassVar[bool] = False
     """Each port has a Linux bridge of its own."""
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -95,8 +95,8 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         self._tables = Iptables(self.OWNER, namespace=namespace, tool=tool)
         self._sets = IpSets(self.OWNER, namespace=namespace)
         self._frames = Ebtables(self.OWNER, namespace=namespace)
-        self._picture: RulesetIndex | None = None
-        self._switches: tuple[str, ...] | None = None
+        self._index: RulesetIndex | None = None
+        self._disabled_sysctls: tuple[str, ...] | None = None
         self._fresh = True
 
     @classmethod
@@ -114,27 +114,27 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
             return (str(error),)
         return tuple(
             f"there is no {name}: load the kernel's br_netfilter (modprobe br_netfilter)"
-            for name in self._unseen()
+            for name in self._missing_sysctls()
         )
 
     def present(self) -> frozenset[FirewallKey]:
         self._read()
-        picture = self._known()
-        keys: set[FirewallKey] = {PortKey(id) for id in picture.ports}
-        keys |= {GroupKey(id) for id, put in picture.groups.items() if put}
+        index = self._current_index()
+        keys: set[FirewallKey] = {PortKey(id) for id in index.ports}
+        keys |= {GroupKey(id) for id, put in index.groups.items() if put}
         return frozenset(keys | set(self._members()))
 
     def observe(self, scope: Update[FirewallKey, FirewallValue] | None) -> Observed:
         if scope is None:
             self._read()
         return Observed(
-            picture=self._known(),
+            index=self._current_index(),
             chains=self._tables.chains,
             sets=self._sets.sets,
             frames=self._frames.chains,
-            ground=BridgePorts(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
+            bridge_ports=BridgePorts(self._bridges(scope), self.locate, self.OWNER, self.PRIVATE),
             tables=self._tables.plan,
-            switches=self._switches or (),
+            disabled_sysctls=self._disabled_sysctls or (),
             fresh=self._fresh,
         )
 
@@ -143,48 +143,50 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for stage in plan.stages:
-            self._carry_out(stage)
+            self._execute(stage)
             checkpoint(stage)
         fresh, self._fresh = self._fresh, False
-        if fresh and self._known().ports and (unseen := self._unseen()):
-            self._forget()
+        if fresh and self._current_index().ports and (missing := self._missing_sysctls()):
+            self._invalidate()
             raise BackendBroken(
-                f"nothing is filtered, as iptables sees nothing of bridges: there is no {unseen[0]}"
-                " (modprobe br_netfilter)"
+                f"nothing is filtered, as iptables sees nothing of bridges: there is no "
+                f"{missing[0]} (modprobe br_netfilter)"
             )
 
     @staticmethod
     def locate(device: str) -> str:
-        """The device on a Linux bridge that stands for a port's device."""
+        """Return the device on a Linux bridge that belongs to a port's device."""
         return device
 
     def _read(self) -> None:
         self._tables.observe()
         self._sets.observe()
         self._frames.observe()
-        self._forget()
-        found = sysctl.read_many(SWITCHES, self._namespace)
-        self._switches = tuple(name for name in SWITCHES if found.get(name, "1") != "1")
+        self._invalidate()
+        found = sysctl.read_many(BRIDGE_SYSCTLS, self._namespace)
+        self._disabled_sysctls = tuple(
+            name for name in BRIDGE_SYSCTLS if found.get(name, "1") != "1"
+        )
 
-    def _forget(self) -> None:
-        """What was made of the mirrors: something is in doubt, or was read anew."""
-        self._picture, self._fresh = None, True
+    def _invalidate(self) -> None:
+        """Invalidate the index of the mirrors: they were read again, or are in doubt."""
+        self._index, self._fresh = None, True
 
-    def _unseen(self) -> tuple[str, ...]:
-        """The switches that this kernel does not have; the first rule for a bridge brings them."""
-        found = sysctl.read_many(SWITCHES, self._namespace)
-        return tuple(name for name in SWITCHES if name not in found)
+    def _missing_sysctls(self) -> tuple[str, ...]:
+        """Return the sysctls that this kernel lacks; the first rule for a bridge creates them."""
+        found = sysctl.read_many(BRIDGE_SYSCTLS, self._namespace)
+        return tuple(name for name in BRIDGE_SYSCTLS if name not in found)
 
-    def _known(self) -> RulesetIndex:
-        if self._switches is None:
+    def _current_index(self) -> RulesetIndex:
+        if self._disabled_sysctls is None:
             self._read()
-        if self._picture is None:
-            self._picture = RulesetIndex()
-            self._picture.learn_all(self._tables.chains)
-        return self._picture
+        if self._index is None:
+            self._index = RulesetIndex()
+            self._index.update_all(self._tables.chains)
+        return self._index
 
     def _bridges(self, scope: Update[FirewallKey, FirewallValue] | None) -> dict[str, str | None]:
-        """The devices that matter for *scope*, each with the bridge it is on."""
+        """Return the devices that concern *scope*, each with its bridge."""
         wanted: set[str] = set()
         for value in scope.put.values() if scope is not None else ():
             if isinstance(value, FilteredPort):
@@ -192,29 +194,31 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
                     wanted.add(check_device(self.locate(check_device(value.device))))
         if scope is not None and not wanted:
             return {}
-        few = scope is not None and len(wanted) < _MANY
+        few = scope is not None and len(wanted) < _READ_ALL_FROM
         return read_bridge_masters(wanted if few else None, self._namespace)
 
     def _members(self) -> Iterator[Member]:
-        for name, held in self._sets.sets.items():
+        for name, present in self._sets.sets.items():
             remote = read_set_name(name)
             if remote is not None:
-                yield from (Member(remote[0], prefix) for prefix in _prefixes(held.elements))
-        for (group, family), macs in self._known().macs.items():
+                yield from (Member(remote[0], prefix) for prefix in _prefixes(present.elements))
+        for (group, family), macs in self._current_index().macs.items():
             everything = ip_network("0.0.0.0/0" if family == 4 else "::/0")
             yield from (Member(group, everything, mac) for mac in macs)
 
-    def _turn_on(self, switch: SetSysctl) -> None:
+    def _enable_sysctl(self, switch: SetSysctl) -> None:
         sysctl.write(switch.name, switch.value, self._namespace)
         LOG.warning("%s was off: turned on, so that ports of bridges are filtered", switch.name)
-        self._switches = tuple(name for name in self._switches or () if name != switch.name)
+        self._disabled_sysctls = tuple(
+            name for name in self._disabled_sysctls or () if name != switch.name
+        )
 
-    def _carry_out(self, stage: Stage) -> None:
+    def _execute(self, stage: Stage) -> None:
         by_payload = {operation.payload: operation for operation in stage.operations}
         try:
-            self._do(stage.backend, tuple(by_payload))
+            self._apply_payloads(stage.backend, tuple(by_payload))
         except NetfwError as error:
-            self._forget()
+            self._invalidate()
             match error:
                 case OperationRefused():
                     reasons = {by_payload.get(key, key): why for key, why in error.reasons.items()}
@@ -223,17 +227,17 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
                     raise OperationRefused(dict.fromkeys(stage.operations, str(error))) from error
             raise
 
-    def _do(self, backend: str, payloads: tuple[Any, ...]) -> None:
+    def _apply_payloads(self, backend: str, payloads: tuple[Any, ...]) -> None:
         if backend == FRAMES_BACKEND:
             self._frames.apply(payloads)
         elif backend == SETS_BACKEND:
             self._sets.apply(payloads)
         elif backend == CONNECTIONS_BACKEND:
-            for cut in payloads:
-                self._cut(cut)
-        elif backend == SWITCH_BACKEND:
+            for flush in payloads:
+                self._flush_connections(flush)
+        elif backend == SYSCTL_BACKEND:
             for switch in payloads:
-                self._turn_on(switch)
+                self._enable_sysctl(switch)
         else:
             self._change_table(payloads)
 
@@ -241,21 +245,23 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         first = operations[0]
         where = first.point if isinstance(first, AddHook | DropHook) else first.key
         self._tables.apply(TableChange(where.family, where.table, operations))
-        picture = self._known()
+        index = self._current_index()
         for operation in operations:
             if isinstance(operation, PutChain):
-                picture.learn(operation.key, operation.lines)
+                index.update(operation.key, operation.lines)
             elif isinstance(operation, DropChain):
-                picture.learn(operation.key, None)
+                index.update(operation.key, None)
 
-    def _cut(self, cut: FlushConnections) -> None:
-        court = ConnectionEvaluator(
-            picture=self._known(), chains=self._tables.chains, sets=self._sets.sets
+    def _flush_connections(self, flush: FlushConnections) -> None:
+        evaluator = ConnectionEvaluator(
+            index=self._current_index(), chains=self._tables.chains, sets=self._sets.sets
         )
-        denied = court.denied(cut.ports)
+        denied = evaluator.denied(flush.ports)
         with Conntrack(self._namespace) as conntrack:
-            ended = conntrack.remove(_Denied(judge=lambda c: c.zone in cut.zones or denied(c)))
-        LOG.debug("%d connections ended", ended)
+            ended = conntrack.remove(
+                _DeniedConnections(is_denied=lambda c: c.zone in flush.zones or denied(c))
+            )
+        LOG.debug("conntrack: removed %d connections", ended)
 
 
 class IptablesHybridFirewallDriver(IptablesFirewallDriver):
@@ -277,17 +283,17 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
 
 
 @frozen(kw_only=True)
-class _Denied(Filter):
-    """Connections by what is said of each."""
+class _DeniedConnections(Filter):
+    """Selects connections by a predicate."""
 
-    judge: Callable[[Connection], bool]
+    is_denied: Callable[[Connection], bool]
 
     def takes(self, connection: Connection) -> bool:
-        return self.judge(connection)
+        return self.is_denied(connection)
 
 
 def _prefixes(words: Iterable[str]) -> Iterator[IpNetwork]:
-    """The prefixes that a set holds; two halves are everything."""
+    """Yield the prefixes in a set; two halves are joined to the whole range."""
     prefixes = {ip_network(word) for word in words}
     for everything in (ip_network("0.0.0.0/0"), ip_network("::/0")):
         halves = set(everything.subnets())

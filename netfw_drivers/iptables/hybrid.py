@@ -1,9 +1,10 @@
 """The hybrid plug: a Linux bridge between an instance and the integration bridge.
 
-On a port of Open vSwitch iptables sees nothing.  So the instance's device (``tap...``) is put on a
-Linux bridge of its own (``qbr...``), from which a veth pair leads on: ``qvb...`` on the Linux
-bridge, ``qvo...`` on the integration bridge.  These are the names that compute services use, who
-make such a plug themselves where a port says so; :func:`make_plug` is for everybody else.
+iptables does not see packets at a port of Open vSwitch.  So the instance's device (``tap...``) is
+put on a Linux bridge of its own (``qbr...``), and a veth pair connects that to the integration
+bridge: ``qvb...`` on the Linux bridge, ``qvo...`` on the integration bridge.  Compute services use
+the same names, and create such a plug themselves if a port asks for it; :func:`make_plug` is for
+other programs.
 """
 
 from __future__ import annotations
@@ -34,52 +35,52 @@ _NAME_LENGTH = 14
 
 @frozen
 class HybridPlug:
-    """The names of the devices of one plug."""
+    """Device names of one plug."""
 
     suffix: str
 
     @classmethod
     def of(cls, port: PortId) -> HybridPlug:
-        """Of a port, as compute services call them."""
+        """Return the plug of a port, named as compute services name it."""
         return cls(f"{_TAP}{port}"[len(_TAP) : _NAME_LENGTH])
 
     @classmethod
     def with_switch_end(cls, device: str) -> HybridPlug:
-        """The plug whose end on the integration bridge is *device*.
+        """Return the plug whose end on the integration bridge is *device*.
 
         :raises InvalidInput: it is not that of a hybrid plug.
         """
         if not device.startswith(_SWITCH_END) or device == _SWITCH_END:
-            said = f"{device!r} is not called {_SWITCH_END}...: the port has no hybrid plug"
-            raise InvalidInput({"device": said})
+            reason = f"{device!r} is not called {_SWITCH_END}...: the port has no hybrid plug"
+            raise InvalidInput({"device": reason})
         return cls(device.removeprefix(_SWITCH_END))
 
     @property
     def switch_end(self) -> str:
-        """Of the veth pair, on the integration bridge; what a port's device is."""
+        """End of the veth pair on the integration bridge: the port's device."""
         return _SWITCH_END + self.suffix
 
     @property
     def bridge_end(self) -> str:
-        """Of the veth pair, on the Linux bridge."""
+        """End of the veth pair on the Linux bridge."""
         return _BRIDGE_END + self.suffix
 
     @property
     def bridge(self) -> str:
-        """The Linux bridge."""
+        """Name of the Linux bridge."""
         return _BRIDGE + self.suffix
 
     @property
     def tap(self) -> str:
-        """The device of the instance."""
+        """Device of the instance."""
         return _TAP + self.suffix
 
 
 def make_plug(network: NetlinkClient, plug: HybridPlug, mtu: int = 1500) -> None:
-    """Make of *plug* what is missing: the bridge and the veth pair; and put the tap on, if it is.
+    """Create the bridge and the veth pair if missing, and add the tap to the bridge if it exists.
 
-    Nothing on the Linux bridge speaks for itself: the host has no address there.  Whoever calls
-    puts ``switch_end`` on the integration bridge, and makes the tap.
+    The host has no address on the Linux bridge.  The caller puts ``switch_end`` on the integration
+    bridge, and creates the tap.
 
     :raises Conflict: a device of such a name is something else.
     """
@@ -89,14 +90,14 @@ def make_plug(network: NetlinkClient, plug: HybridPlug, mtu: int = 1500) -> None
 
 
 def remove_plug(network: NetlinkClient, plug: HybridPlug) -> None:
-    """Remove the bridge and the veth pair; what is gone already does not matter."""
+    """Remove the bridge and the veth pair.  Idempotent."""
     network.apply([DelLink(plug.switch_end), DelLink(plug.bridge)])
 
 
 def plan_plug(
     plug: HybridPlug, mtu: int, found: dict[str, Link | None]
 ) -> Iterator[NetworkOperation]:
-    """What is missing of *plug*.  Pure."""
+    """Yield the operations that complete *plug*.  Pure."""
     if found[plug.bridge] is None:
         yield AddBridge(plug.bridge)
     if found[plug.switch_end] is None:

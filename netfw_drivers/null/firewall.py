@@ -14,7 +14,7 @@ from netfw.plan import Outcome, Update
 
 
 @define
-class ImaginaryFirewall:
+class NullFirewallState:
     """What a null driver has instead of a firewall; drivers of one host share it."""
 
     policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
@@ -31,12 +31,12 @@ class NullFirewallDriver(FirewallDriver):
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, firewall: ImaginaryFirewall | None = None) -> None:
-        self._firewall = firewall if firewall is not None else ImaginaryFirewall()
+    def __init__(self, firewall: NullFirewallState | None = None) -> None:
+        self._firewall = firewall if firewall is not None else NullFirewallState()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(host.share(ImaginaryFirewall, ImaginaryFirewall))
+        return cls(host.share(NullFirewallState, NullFirewallState))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("noop")

@@ -16,7 +16,7 @@ from netfw.plan import Outcome, Update
 
 
 @define
-class ImaginaryMachine:
+class NullInterfaceState:
     """What a null driver has instead of a machine; drivers of one host share it.
 
     Its state is open, so that a test can spoil it: names that somebody else has are ``foreign``,
@@ -38,12 +38,12 @@ class NullInterfaceDriver(InterfaceDriver):
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, machine: ImaginaryMachine | None = None) -> None:
-        self._machine = machine if machine is not None else ImaginaryMachine()
+    def __init__(self, machine: NullInterfaceState | None = None) -> None:
+        self._machine = machine if machine is not None else NullInterfaceState()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(host.share(ImaginaryMachine, ImaginaryMachine))
+        return cls(host.share(NullInterfaceState, NullInterfaceState))
 
     def describe(self) -> DriverInfo:
         return DriverInfo("null", {Capability.MTU_CHANGE})
@@ -71,10 +71,10 @@ class NullInterfaceDriver(InterfaceDriver):
 class _Answering:
     """The machine, for one caller at a time, if it answers."""
 
-    def __init__(self, machine: ImaginaryMachine) -> None:
+    def __init__(self, machine: NullInterfaceState) -> None:
         self._machine = machine
 
-    def __enter__(self) -> ImaginaryMachine:
+    def __enter__(self) -> NullInterfaceState:
         if not self._machine.online:
             raise BackendUnavailable("the imaginary machine is switched off")
         self._machine.lock.acquire()
@@ -84,14 +84,14 @@ class _Answering:
         self._machine.lock.release()
 
 
-def _leaving(update: Update[PortId, Attachment], machine: ImaginaryMachine) -> Iterator[PortId]:
+def _leaving(update: Update[PortId, Attachment], machine: NullInterfaceState) -> Iterator[PortId]:
     yield from update.drop
     if update.complete:
         yield from machine.attachments.keys() - update.put.keys() - update.keep
 
 
 def _refusals(
-    update: Update[PortId, Attachment], machine: ImaginaryMachine
+    update: Update[PortId, Attachment], machine: NullInterfaceState
 ) -> dict[PortId, NetfwError]:
     """Who wants a name that somebody keeps, or a namespace; whoever is refused keeps his own."""
     refused: dict[PortId, NetfwError] = {

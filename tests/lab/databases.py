@@ -9,7 +9,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from netfw.server.db import Database, migration
-from netfw.server.db.schema.tables import HEAD
+from netfw.server.db.schema.tables import JOURNAL_HEAD
 from netfw.testing.lab.databases import PrivateMariadb, PrivatePostgres
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")
@@ -95,7 +95,9 @@ def _with(url: str, work: object) -> None:
 
 
 def _empty(database: Database) -> None:
-    names = [table.name for table in HEAD.metadata.sorted_tables if table is not HEAD]
+    names = [
+        table.name for table in JOURNAL_HEAD.metadata.sorted_tables if table is not JOURNAL_HEAD
+    ]
     with database.writing.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"TRUNCATE {', '.join(names)}")

@@ -1,7 +1,7 @@
 """The metadata proxy as a WSGI application.
 
 An error response has one short sentence; details are only in the log.  The HTTP server has refused
-ambiguous headers already (`netfw.http.request_head`).
+ambiguous headers already (`netfw.http.request_parser`).
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         conf = load_config(PROGRAM, file_arguments(arguments), dict(options.list_opts())).conf
         try:
-            from netfw.server.db.factory import configured
+            from netfw.server.db.factory import make_database
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
-        database = configured(conf)
+        database = make_database(conf)
         try:
             work: Callable[[Database, argparse.Namespace], int] = arguments.work
             return work(database, arguments)
@@ -104,7 +104,7 @@ def _check(database: Database, _: argparse.Namespace) -> int:
 
 
 def _restored(database: Database, _: argparse.Namespace) -> int:
-    database.transaction(lambda transaction: transaction.journal.begin_epoch())
+    database.transaction(lambda transaction: transaction.journal.start_epoch())
     print("agents will read everything anew")
     return 0
 
@@ -120,7 +120,7 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.forget is not None:
         return _forget(database, arguments.forget)
-    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.faults()))
+    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.failures()))
     for driver, backlog in sorted(backlogs.items()):
         print(
             f"{driver}: {backlog.waiting} waiting, {backlog.failed} refused, "
@@ -143,7 +143,7 @@ def _forget(database: Database, driver: str) -> int:
 
     def forget(transaction: Transaction) -> tuple[set[str], int]:
         known = {*transaction.outbox.backlogs(), *_lanes(transaction)}
-        return known, transaction.outbox.forget(driver)
+        return known, transaction.outbox.delete_driver(driver)
 
     known, gone = database.transaction(forget)
     if driver in known:
@@ -155,7 +155,7 @@ def _forget(database: Database, driver: str) -> int:
 
 
 def _lanes(transaction: Transaction) -> Iterator[str]:
-    return (fault.lane.driver for fault in transaction.outbox.faults())
+    return (fault.lane.driver for fault in transaction.outbox.failures())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import define
 
-from netfw.drivers.transport import Shared
+from netfw.drivers.transport import SharedAddress
 
 LOG = logging.getLogger(__name__)
 
@@ -85,10 +85,10 @@ class PreforkSupervisor:
         command: Sequence[str],
         count: int,
         sockets: Mapping[str, socket.socket],
-        shared: Shared | None = None,
+        shared: SharedAddress | None = None,
     ) -> None:
         self._command, self._sockets = list(command), dict(sockets)
-        self._shared = shared or Shared()
+        self._shared = shared or SharedAddress()
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._read, self._write = os.pipe2(os.O_CLOEXEC)
         self._lock = threading.Lock()

@@ -36,7 +36,7 @@ from netfw.server.core.settings import Settings
 from netfw.server.core.vendor_resources import DocumentsPlugin
 from netfw.server.db import migration
 from netfw.server.db.database import ReadSnapshot
-from netfw.server.db.factory import configured, retention
+from netfw.server.db.factory import journal_retention, make_database
 from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.ml2.builder import Core, Drivers, build_core, publish
 from netfw.server.state_source.commit_watcher import CommitWatch
@@ -133,7 +133,7 @@ class ServerComponents:
     def __init__(self, conf: ConfigOpts) -> None:
         self.conf = conf
         with ExitStack() as stack:
-            self.database = configured(conf)
+            self.database = make_database(conf)
             stack.callback(self.database.close)
             self.host = stack.enter_context(LocalHostResources())
             self.core = self._core(stack)
@@ -145,7 +145,7 @@ class ServerComponents:
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
             self.plugins |= self._documents()
-            self.commits = CommitWatch(self.database, retention(conf))
+            self.commits = CommitWatch(self.database, journal_retention(conf))
             stack.callback(self.commits.close)
             self.source = DatabaseSource(
                 self.database, self.commits, heard=self.heard, answer=self.answer

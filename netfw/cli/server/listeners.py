@@ -19,8 +19,9 @@ from netfw.errors import ConfigError
 from netfw.http.server import HttpServer
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
-from netfw.server.api.config import bounds, http_settings, tls_files
+from netfw.server.api.config import http_settings, request_limits, tls_files
 from netfw.server.api.error_responses import worded
+from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
 from netfw.server.api.policy.target import lookup_in
@@ -69,7 +70,7 @@ class AgentListener:
 
         :raises Conflict: the address is taken.
         """
-        self._transport.share()
+        self._transport.share_address()
 
     def open(self) -> None:
         """Start to serve agents.
@@ -97,22 +98,23 @@ class ApiBundle:
         declared = resource_registry.build(parts.plugins, extending=extending, api=parts.extensions)
         more = [rule for extension in parts.extensions for rule in extension.policies()]
         lookup = lookup_in(parts.plugins)
-        self._policy = policy.configured(conf, declared.resources, lookup, more)
-        self._identity = identity.configured(conf, self._policy.is_admin)
-        identity.refuse_unserved(conf, [name for name in sockets if not _is_unix(sockets[name])])
+        self._policy = policy.make_policy(conf, declared.resources, lookup, more)
+        self._identity = identity.make_methods(conf, self._policy.is_admin)
+        identity.validate_listeners(conf, [name for name in sockets if not _is_unix(sockets[name])])
         self.collections = [each.collection for each in declared.resources]
         self.app = make_app(
             declared,
             parts.plugins,
             policy=self._policy,
             identity=self._identity,
-            bounds=bounds(conf),
+            limits=request_limits(conf),
+            subscribers=find_subscribers([parts.plugin, *parts.services]),
         )
 
     def look(self) -> None:
         """Reload rules and tokens if their files changed; log what is wrong."""
         for each in (self._policy, self._identity):
-            each.look()
+            each.reload_if_changed()
 
     def reload(self) -> None:
         """Reload rules and tokens; keep the former ones where a file is wrong."""

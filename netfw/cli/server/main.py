@@ -131,7 +131,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
         if "messages" in conf.server.serve:
             transport = transport_of(conf, stack.enter_context(LocalHostResources()))
             stack.callback(transport.close)
-            shared = transport.share()
+            shared = transport.share_address()
         _check(conf, sockets)
         command = [sys.executable, "-m", "netfw.cli.server.main", *files]
         workers = PreforkSupervisor(command, count, sockets, shared)
@@ -168,10 +168,10 @@ def _listening(conf: ConfigOpts) -> Iterator[Sockets]:
     :raises ConfigError: a socket cannot be opened.
     """
     from netfw.http.listen_sockets import removal
-    from netfw.server.api.config import listening
+    from netfw.server.api.config import open_sockets
 
     with ExitStack() as stack:
-        sockets = listening(conf, needed="api" in conf.server.serve)
+        sockets = open_sockets(conf, needed="api" in conf.server.serve)
         for each in sockets.values():
             stack.callback(each.close)
         if conf.api.socket in sockets:

@@ -1,7 +1,7 @@
-"""In which of many namespaces something changes; one socket and one thread for all of them.
+"""Netlink monitor of many network namespaces, with one socket and one thread.
 
-The kernel passes what it announces in a namespace on to whoever listens in another one that has a
-number for it.  No namespace is kept alive by that, as a socket of its own would.
+The kernel passes the multicast of a namespace on to sockets in another one that has an id for it
+(NETLINK_LISTEN_ALL_NSID).  Unlike a socket in each namespace, this keeps none of them alive.
 """
 
 from __future__ import annotations
@@ -32,29 +32,33 @@ _GENERIC, _INT = bytes(4), struct.Struct("=i")
 _TIMEOUT = 30.0
 _MOUNTS = "/proc/thread-self/mountinfo"
 
-Tell = Callable[[frozenset[str]], None]
+Callback = Callable[[frozenset[str]], None]
 _Birth = tuple[int, int]
-"""Inode and time: the kernel gives the inode of a namespace that is gone to one made after it."""
+"""Inode and ctime: the kernel reuses the inode of a deleted namespace."""
 
 
 class MultiNetnsMonitor:
-    """Tells *tell*, from a thread of its own until ``close``, in which namespaces something stirs.
+    """Calls *callback*, from a thread of its own until ``close``, with the namespaces that changed.
 
-    1. That is: links, addresses or routes changed, or the name refers to another namespace or to
-       none.  What it was is not told; where something may have been missed, all are named.
-    2. It is told *debounce* seconds after the first change, once for all that changes until then.
-    3. Only of namespaces that `heed` was called for; one that was made anew needs it again.
+    1. A namespace has changed when its links, addresses or routes did, or when its name refers to
+       another namespace or to none.  The change itself is not reported; when events may have been
+       lost, all watched namespaces are reported.
+    2. The call comes *debounce* seconds after the first change, once for all changes until then.
+    3. Only namespaces for which `watch` was called are reported; one that was made anew needs
+       another call.
 
     :raises BackendBroken: netfw may not listen; the message says what it lacks.
     :raises BackendUnavailable: the machine has no room for more open files.
     """
 
-    def __init__(self, tell: Tell, debounce: float = 0.2, buffer_size: int = 1 << 20) -> None:
-        self._tell, self._debounce = tell, debounce
+    def __init__(
+        self, callback: Callback, debounce: float = 0.2, buffer_size: int = 1 << 20
+    ) -> None:
+        self._callback, self._debounce = callback, debounce
         self._guard = threading.Lock()
-        self._numbers: dict[int, str] = {}
-        self._heeded: dict[str, _Birth] = {}
-        self._stirred: set[str] = set()
+        self._by_nsid: dict[int, str] = {}
+        self._watched: dict[str, _Birth] = {}
+        self._changed: set[str] = set()
         self._closed = False
         try:
             self._netlink = RawNetlinkSocket(
@@ -70,11 +74,11 @@ class MultiNetnsMonitor:
             raise error_from_errno(
                 error.errno or 0, "listening in all namespaces", str(error)
             ) from error
-        self._thread = threading.Thread(target=self._run, name="netfw-stirring", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-netns-monitor", daemon=True)
         self._thread.start()
 
     def watch(self, namespace: str) -> None:
-        """Tell of *namespace*, as its name is understood now, from now on.
+        """Watch the namespace that the name refers to now.
 
         :raises NotFound: there is no such namespace.
         :raises BackendBroken: netfw may not listen there.
@@ -82,7 +86,7 @@ class MultiNetnsMonitor:
         descriptor = netns.open_namespace(namespace)
         try:
             birth = _birth(descriptor)
-            number = _number_of(descriptor)
+            number = _assign_nsid(descriptor)
         except OSError as error:
             raise error_from_errno(
                 error.errno or 0, f"listening in {namespace}", str(error)
@@ -90,17 +94,17 @@ class MultiNetnsMonitor:
         finally:
             os.close(descriptor)
         with self._guard:
-            self._numbers[number] = namespace
-            self._heeded[namespace] = birth
+            self._by_nsid[number] = namespace
+            self._watched[namespace] = birth
 
     def unwatch(self, namespace: str) -> None:
-        """Tell of *namespace* no more."""
+        """Stop watching *namespace*."""
         with self._guard:
-            self._heeded.pop(namespace, None)
-            self._stirred.discard(namespace)
+            self._watched.pop(namespace, None)
+            self._changed.discard(namespace)
 
     def close(self) -> None:
-        """Tell nothing more, and leave no thread.  Closing twice is closing once."""
+        """Stop the thread and close the socket.  Idempotent."""
         with self._guard:
             if self._closed:
                 return
@@ -112,55 +116,55 @@ class MultiNetnsMonitor:
         os.close(self._wake)
 
     def _run(self) -> None:
-        waiting = select.poll()
-        waiting.register(self._netlink, select.POLLIN)
-        waiting.register(self._mounts, select.POLLPRI)
-        waiting.register(self._wake, select.POLLIN)
+        poller = select.poll()
+        poller.register(self._netlink, select.POLLIN)
+        poller.register(self._mounts, select.POLLPRI)
+        poller.register(self._wake, select.POLLIN)
         due: float | None = None
         while not self._closed:
             left = None if due is None else max(0.0, due - time.monotonic()) * 1000
-            ready = {descriptor for descriptor, _ in waiting.poll(left)}
+            ready = {descriptor for descriptor, _ in poller.poll(left)}
             if self._netlink.fileno() in ready:
-                self._hear()
+                self._receive()
             if self._mounts in ready:
                 self._compare()
-            if due is None and self._stirred:
+            if due is None and self._changed:
                 due = time.monotonic() + self._debounce
             elif due is not None and time.monotonic() >= due:
                 due = None
-                self._say()
+                self._publish()
 
-    def _hear(self) -> None:
-        """Of an announcement it counts only where it was made."""
+    def _receive(self) -> None:
+        """Read the origin of each announcement; its contents are not used."""
         while True:
             try:
-                numbers = self._netlink.receive_origin()
+                nsids = self._netlink.receive_origin()
             except BlockingIOError:
                 return
             except OSError:  # an overrun, or an announcement that the kernel could not build
                 with self._guard:
-                    self._stirred |= self._heeded.keys()
+                    self._changed |= self._watched.keys()
                 continue
             with self._guard:
-                named = {self._numbers.get(number, "") for number in numbers}
-                self._stirred |= named & self._heeded.keys()
+                named = {self._by_nsid.get(number, "") for number in nsids}
+                self._changed |= named & self._watched.keys()
 
     def _compare(self) -> None:
-        """Something was mounted or unmounted: perhaps what a name refers to."""
+        """Find the names that refer to another namespace after a mount or an unmount."""
         with self._guard:
-            heeded = dict(self._heeded)
-        stirred = {name for name, birth in heeded.items() if not _is_still(name, birth)}
+            watched = dict(self._watched)
+        changed = {name for name, birth in watched.items() if not _is_still(name, birth)}
         with self._guard:
-            self._stirred |= stirred & self._heeded.keys()
+            self._changed |= changed & self._watched.keys()
 
-    def _say(self) -> None:
+    def _publish(self) -> None:
         with self._guard:
-            stirred, self._stirred = frozenset(self._stirred), set()
-        if stirred and not self._closed:
-            self._tell(stirred)
+            changed, self._changed = frozenset(self._changed), set()
+        if changed and not self._closed:
+            self._callback(changed)
 
 
-def _number_of(descriptor: int) -> int:
+def _assign_nsid(descriptor: int) -> int:
     """Return the id of another namespace in the calling thread's one; assign one if it has none."""
     target = render_attribute(_DESCRIPTOR_ATTRIBUTE, _INT.pack(descriptor))
     any_id = render_attribute(_NSID_ATTRIBUTE, _INT.pack(-1))

@@ -1,4 +1,4 @@
-"""Guard: finds out which stations somebody else has changed, as soon as that happens."""
+"""Drift monitor: detects service namespaces that another program has changed."""
 
 from __future__ import annotations
 
@@ -13,69 +13,68 @@ from netfw.linux.service_netns.values import ServiceNetns
 
 
 class DriftMonitor:
-    """Looks at a station in whose namespace something stirs, and tells when it is not as it was.
+    """Observes a namespace after each change in it, and reports one that is not as desired.
 
-    It is told once: whoever is told makes the station as it should be, and then calls `keep` again.
-    What the kernel does not announce (parameters, rules of its packet filter) is not noticed.
+    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Sysctls
+    and packet filter rules, whose changes the kernel does not announce, are not watched.
 
-    :param tell: is told the namespace, from a thread of the guard's; called for none that is not
-        kept any more.
+    :param on_drift: receives the name of the namespace, from a thread of the monitor; never for
+        one that is not watched any more.
     """
 
-    def __init__(self, stations: ServiceNetnsExecutor, tell: Callable[[str], None]) -> None:
-        self._stations, self._tell = stations, tell
+    def __init__(self, executor: ServiceNetnsExecutor, on_drift: Callable[[str], None]) -> None:
+        self._executor, self._on_drift = executor, on_drift
         self._lock = threading.Lock()
-        self._stirring: MultiNetnsMonitor | None = None
-        self._kept: dict[str, ServiceNetns] = {}
+        self._monitor: MultiNetnsMonitor | None = None
+        self._watched: dict[str, ServiceNetns] = {}
 
-    def watch(self, station: ServiceNetns) -> None:
-        """*station* is as it should be: tell when it is not so any more.
+    def watch(self, desired: ServiceNetns) -> None:
+        """Watch a namespace that is as *desired* now.
 
         :raises NotFound: it is gone.
-        :raises BackendError: nobody can listen there.
+        :raises BackendError: it cannot be monitored.
         """
         with self._lock:
-            if self._stirring is None:
-                self._stirring = MultiNetnsMonitor(self._look)
-            stirring = self._stirring
-            self._kept[station.netns] = station
-        stirring.watch(station.netns)
+            if self._monitor is None:
+                self._monitor = MultiNetnsMonitor(self._check)
+            monitor = self._monitor
+            self._watched[desired.netns] = desired
+        monitor.watch(desired.netns)
 
     def unwatch(self, netns: str) -> None:
-        """A station is being changed, or is not wanted any more."""
+        """Stop watching a namespace, to change or to remove it."""
         with self._lock:
-            self._kept.pop(netns, None)
-            stirring = self._stirring
-        if stirring is not None:
-            stirring.unwatch(netns)
+            self._watched.pop(netns, None)
+            monitor = self._monitor
+        if monitor is not None:
+            monitor.unwatch(netns)
 
     def close(self) -> None:
-        """Tell nothing more.  What is kept after that begins anew."""
+        """Stop reporting.  `watch` starts the monitor anew."""
         with self._lock:
-            stirring, self._stirring = self._stirring, None
-            self._kept.clear()
-        if stirring is not None:
-            stirring.close()
+            monitor, self._monitor = self._monitor, None
+            self._watched.clear()
+        if monitor is not None:
+            monitor.close()
 
-    def _look(self, stirred: frozenset[str]) -> None:
-        for netns in sorted(stirred):
-            station = self._kept.get(netns)
-            if station is not None and not self._is_so(station):
-                self._alarm(station)
+    def _check(self, changed: frozenset[str]) -> None:
+        for netns in sorted(changed):
+            desired = self._watched.get(netns)
+            if desired is not None and self._has_drifted(desired):
+                self._report(desired)
 
-    def _is_so(self, station: ServiceNetns) -> bool:
+    def _has_drifted(self, desired: ServiceNetns) -> bool:
         try:
-            return not plan_service_netns(
-                station.netns, station, self._stations.observe(station.netns)
-            )
+            observed = self._executor.observe(desired.netns)
+            return bool(plan_service_netns(desired.netns, desired, observed))
         except BackendUnavailable:
-            return True  # who takes the machine's state for lost is told otherwise
+            return False  # an unavailable backend is reported elsewhere
         except NetfwError:
-            return False
+            return True
 
-    def _alarm(self, station: ServiceNetns) -> None:
+    def _report(self, desired: ServiceNetns) -> None:
         with self._lock:
-            if self._kept.get(station.netns) is not station:
-                return  # it is being put right, or was meanwhile
-            del self._kept[station.netns]
-        self._tell(station.netns)
+            if self._watched.get(desired.netns) is not desired:
+                return  # it is being repaired, or was meanwhile
+            del self._watched[desired.netns]
+        self._on_drift(desired.netns)

@@ -1,4 +1,4 @@
-"""Stations: reads namespaces of services, and carries out what was planned for them."""
+"""Executor of service namespaces: observes them, and executes what was planned for them."""
 
 from __future__ import annotations
 
@@ -49,84 +49,84 @@ from netfw.plan import Operation, Stage, Update
 
 
 class ServiceNetnsExecutor:
-    """The stations of this host; *interface* plugs their ports.
+    """The service namespaces of this host; *interface* plugs their ports.
 
     1. Any number of threads may call for different namespaces at once; the interface driver is
        called by one of them at a time.
-    2. A device that is there with the right MAC address and MTU is used as it is: the interface
-       driver is asked for what is missing, wrong, or has lost its switch.
-    3. A pair whose port is removed from the switch is made anew, once the interface driver has
-       told of it; one that never was a port of its is used as any other device.
+    2. A present device with the right MAC address and MTU is used as it is: the interface driver
+       is called for one that is missing, wrong, or has lost its switch.
+    3. A veth pair whose port is removed from the switch is made anew, once the interface driver
+       has reported it; a pair that never was a port of that driver is used as any other device.
     4. Namespaces are those of the calling thread; none is kept open.
     """
 
     def __init__(self, interface: InterfaceDriver) -> None:
         self._interface = interface
-        self._one_at_a_time = threading.Lock()
+        self._interface_lock = threading.Lock()
         self._tool = IptablesBinaries()
         watched = Capability.WATCH in interface.describe().capabilities
         self._pairs = VethTracker(interface.device_name, watched=watched)
         interface.watch(self._pairs.hear)
 
     def namespaces(self, prefix: str) -> frozenset[str]:
-        """The namespaces whose names begin with *prefix*."""
+        """Return the namespaces whose names begin with *prefix*."""
         return frozenset(name for name in netns.names() if name.startswith(prefix))
 
     def observe(self, namespace: str) -> ObservedNetns:
-        """What is there; a namespace that does not exist is a value too.
+        """Observe a namespace; one that does not exist is a value, too.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
-        :raises BackendBroken: netfw may not look.
+        :raises BackendBroken: netfw may not read it.
         """
         try:
             with NetlinkClient(namespace) as network:
-                found = network.run(lambda: self._read(namespace, network))
+                observed = network.run(lambda: self._read(namespace, network))
         except NotFound:
-            return ObservedNetns(netns=namespace, present=self._held())
-        links = found.links.values()
+            return ObservedNetns(netns=namespace, present=self._present_ports())
+        links = observed.links.values()
         dead = any(link.up and not link.carrier for link in links)
         return evolve(
-            found,
-            present=self._held() if dead else None,
-            lost=self._pairs.lost(links, self._held),
+            observed,
+            present=self._present_ports() if dead else None,
+            lost=self._pairs.lost(links, self._present_ports),
         )
 
     def handles(self, stage: Stage) -> bool:
-        """Whether *stage* is one of a station's."""
+        """Return whether *stage* is one of a service namespace."""
         return isinstance(stage.operations[0].payload, Step)
 
     def apply(self, stage: Stage) -> None:
-        """Carry out one stage, all of it or nothing.
+        """Execute one stage, all of it or nothing.
 
-        :raises OperationRefused: it was refused; the reason is that of whoever refused.
+        :raises OperationRefused: it was refused; the reason is that of the refusing backend.
         :raises BackendUnavailable: the interface driver's backend, or the kernel, does not answer.
         """
         for operation in stage.operations:
             try:
-                self._carry_out(cast(Step, operation.payload))
+                self._execute(cast(Step, operation.payload))
             except BackendUnavailable:
                 raise
             except NetfwError as error:
                 raise _refusal(operation, error) from error
 
     def make(self, wanted: ServiceNetns) -> None:
-        """Make a station so, for a driver that shows no plans; again changes nothing.
+        """Observe, plan and apply in one call, for drivers without a dry run.  Idempotent.
 
         :raises Conflict: something that netfw did not make has a name that it needs.
         :raises BackendError: the interface driver or the kernel refused, or does not answer.
         """
-        self._make_so(plan_service_netns(wanted.netns, wanted, self.observe(wanted.netns)))
+        self._execute_all(plan_service_netns(wanted.netns, wanted, self.observe(wanted.netns)))
 
     def remove(self, namespace: str, port: PortId | None = None) -> None:
-        """Make sure that a station is gone; see :func:`plan_removal` and :meth:`make`."""
-        self._make_so(plan_removal(namespace, self.observe(namespace), port))
+        """Remove a service namespace; see :func:`plan_removal` and :meth:`make`.  Idempotent."""
+        self._execute_all(plan_removal(namespace, self.observe(namespace), port))
 
-    def _make_so(self, stages: Iterable[Stage]) -> None:
+    def _execute_all(self, stages: Iterable[Stage]) -> None:
         for stage in stages:
             for operation in stage.operations:
-                self._carry_out(cast(Step, operation.payload))
+                self._execute(cast(Step, operation.payload))
 
-    def _carry_out(self, step: Step) -> None:
+    def _execute(self, step: Step) -> None:
         match step:
             case MakeNamespace(name):
                 netns.ensure(name)
@@ -148,7 +148,7 @@ class ServiceNetnsExecutor:
                 assert_never(step)
 
     def _converge(self, port: PortId, update: Update[PortId, Attachment]) -> None:
-        with self._one_at_a_time:
+        with self._interface_lock:
             outcome = converge_isolated(self._interface, update)
         outcome.raise_failed()
         if outcome.waiting:
@@ -163,15 +163,15 @@ class ServiceNetnsExecutor:
                 self._converge(port, Update(drop=frozenset({port})))
             elif step.kind is None:
                 raise BackendBroken(
-                    f"{step.device} in {step.netns} is hardware that nobody here put there; move "
+                    f"{step.device} in {step.netns} is hardware that netfw did not put there; move "
                     f"it out: ip -n {step.netns} link set {step.device} netns 1"
                 )
             else:
                 network.apply([DelLink(step.device)])
 
     def _holder(self, step: Clear) -> PortId | None:
-        """Whose device it is: by its name, which costs little, or by what the driver knows."""
-        with self._one_at_a_time:
+        """Return the port of a device: by its name, which is cheap, or by the driver's devices."""
+        with self._interface_lock:
             named = [
                 port
                 for port in self._interface.present()
@@ -184,15 +184,15 @@ class ServiceNetnsExecutor:
                     return port
         return None
 
-    def _held(self) -> frozenset[PortId] | None:
+    def _present_ports(self) -> frozenset[PortId] | None:
         try:
-            with self._one_at_a_time:
+            with self._interface_lock:
                 return self._interface.present()
         except BackendUnavailable:
             return None
 
     def _read(self, namespace: str, network: NetlinkClient) -> ObservedNetns:
-        """Called by the thread that is in the namespace: entering it is a good part of the cost."""
+        """Read in the thread that is in the namespace: entering it is a good part of the cost."""
         links = network.links()
         return ObservedNetns(
             netns=namespace,
@@ -219,7 +219,7 @@ def _parameters(devices: Iterable[str]) -> list[str]:
 
 
 def _delete(namespace: str) -> None:
-    with suppress(NotFound):  # what is left of a name goes all the same
+    with suppress(NotFound):  # a name without a namespace is removed, too
         kill_in_namespace(namespace)
     netns.delete(namespace)
 
@@ -227,13 +227,13 @@ def _delete(namespace: str) -> None:
 def _change_network(step: ChangeNetwork) -> None:
     with NetlinkClient(step.netns) as network:
         if step.forget is not None:
-            _forget(step.netns, step.forget)
+            _remove_connections(step.netns, step.forget)
         network.apply([step.operation])
         if step.forget is not None:
-            _forget(step.netns, step.forget)
+            _remove_connections(step.netns, step.forget)
 
 
-def _forget(namespace: str, address: IpAddress) -> None:
+def _remove_connections(namespace: str, address: IpAddress) -> None:
     with Conntrack(namespace) as conntrack:
         conntrack.remove(Filter(family=address.version, address=ip_network(address)))
 

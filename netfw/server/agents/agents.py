@@ -41,7 +41,7 @@ def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, .
     found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
     if not found:
         return ()
-    heartbeats = moment.heartbeats.pulses([agent.id for agent in found] if filters else None)
+    heartbeats = moment.heartbeats.latest([agent.id for agent in found] if filters else None)
     return tuple(_with_liveness(agent, heartbeats.get(agent.id), settings) for agent in found)
 
 
@@ -80,7 +80,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         if service is not None:
             for each in AssignmentRows(unit.tx.connection).at(service, before.host):
                 unit.tx.assignments.remove(each)
-        unit.tx.heartbeats.forget(before.id)
+        unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
 
     def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
@@ -104,7 +104,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         """Return *filters* with the ids of live, or dead, agents instead of ``alive``."""
         rest = {name: values for name, values in filters.items() if name != "alive"}
         wanted = {_flag(value) for value in filters["alive"]}
-        heartbeats = moment.heartbeats.pulses()
+        heartbeats = moment.heartbeats.latest()
         ids = {
             str(id)
             for id, heartbeat in heartbeats.items()
@@ -116,7 +116,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
 
     @staticmethod
     def _heartbeats(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
-        return moment.heartbeats.pulses(ids if len(ids) < MANY else None)
+        return moment.heartbeats.latest(ids if len(ids) < MANY else None)
 
 
 MANY: Final = 100

@@ -62,15 +62,15 @@ class HeartbeatHandler:
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, digest: str) -> bool:
         """Record the heartbeat, if nothing else changed."""
-        return not heartbeat.start and tx.heartbeats.as_before(
+        return not heartbeat.start and tx.heartbeats.refresh(
             heartbeat.agent.id,
-            said=digest,
+            state_digest=digest,
             counts=heartbeat.counts,
             within=self.context.settings.agent_down_time,
         )
 
     def _is_new_state(self, last: AgentHeartbeat | None, heartbeat: Heartbeat, digest: str) -> bool:
-        return heartbeat.start or last is None or last.said != digest or self._silent(last)
+        return heartbeat.start or last is None or last.state_digest != digest or self._silent(last)
 
     def _silent(self, last: AgentHeartbeat) -> bool:
         return last.silence > self.context.settings.agent_down_time
@@ -79,10 +79,10 @@ class HeartbeatHandler:
         """Store the new state of an agent and run the agent-up hooks; return whether it was
         dead."""
         known = _stored_agent(unit, heartbeat.agent)
-        last = None if known is None else unit.tx.heartbeats.pulses([known.id]).get(known.id)
+        last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _store_agent(unit, known, heartbeat)
-        unit.tx.heartbeats.heard(
-            agent.id, said=digest, counts=heartbeat.counts, start=heartbeat.start
+        unit.tx.heartbeats.record(
+            agent.id, state_digest=digest, counts=heartbeat.counts, start=heartbeat.start
         )
         if not self._is_new_state(last, heartbeat, digest):
             return False

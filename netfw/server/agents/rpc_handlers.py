@@ -32,7 +32,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.allocation.host_macs import HostMacs
+from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
 
@@ -139,7 +139,7 @@ class AgentRpcHandlers:
             mac = macs.of(request.host)
             if mac is None:
                 mac = _generate_mac(self.context.settings.dvr_base_mac)
-                macs.give(request.host, mac)
+                macs.assign(request.host, mac)
             return mac
 
         return self.context.database.transaction(give)

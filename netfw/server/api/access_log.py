@@ -1,4 +1,4 @@
-"""Who asked for what, and what became of it: a line of the log for each request."""
+"""Access log: one line per request with method, path, status, requester and duration."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from netfw.model.text_validation import quote
 LOG = logging.getLogger(__name__)
 
 REQUESTER: Final = "netfw.requester"
-"""Who asks, in the environment of the request, as soon as it is known."""
+"""Key of the :class:`RequestContext` in the WSGI environment, set after authentication."""
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def log_request(environ: Mapping[str, Any], status: int, seconds: float) -> None:
-    """Log the request: what only reads for those who look closely, all else for everybody."""
+    """Log the request: reads at level debug, writes at level info."""
     method = environ["REQUEST_METHOD"]
     level = logging.DEBUG if method in _READS else logging.INFO
     if not LOG.isEnabledFor(level):
         return
     requester: RequestContext | None = environ.get(REQUESTER)
-    who = "nobody known"
+    subject = "an unknown user"
     if requester is not None:
-        who = f"user {quote(requester.user)} of project {quote(requester.project_id)}"
+        subject = f"user {quote(requester.user)} of project {quote(requester.project_id)}"
+    ms = seconds * 1000
     path = _plain(environ.get("PATH_INFO") or "/")
-    LOG.log(level, "%s %s: %d for %s, %.1f ms", _plain(method), path, status, who, seconds * 1000)
+    LOG.log(level, "%s %s: %d for %s, %.1f ms", _plain(method), path, status, subject, ms)
 
 
 def _plain(text: str) -> str:
-    """*text* as it is where that can do no harm: ids make it longer than quotes are worth."""
-    harmless = text.isascii() and text.isprintable() and " " not in text and len(text) <= 200
-    return text if harmless else quote(text)
+    """Return *text*, quoted unless it is short printable ASCII without spaces."""
+    plain = text.isascii() and text.isprintable() and " " not in text and len(text) <= 200
+    return text if plain else quote(text)

@@ -1,4 +1,4 @@
-"""The API as a WSGI application."""
+"""WSGI application of the API."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ from typing import Any
 import orjson
 
 from netfw import request_id
+from netfw.drivers.api_event import ApiEventSubscriber
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.model.text_validation import quote
-from netfw.server.api import discovery, query_params
+from netfw.server.api import discovery
 from netfw.server.api.access_log import REQUESTER, log_request
 from netfw.server.api.auth_protocols import Identity, Policy
 from netfw.server.api.controller import Controller
-from netfw.server.api.error_responses import (
-    ErrorResponse,
-    no_such_path,
-    to_response,
-    unexpected,
-    wrong_method,
-)
-from netfw.server.api.events import Events, Subscriber
-from netfw.server.api.request import ApiRequest, ApiResponse
+from netfw.server.api.error_responses import no_such_path, to_response, unexpected
+from netfw.server.api.events import PublishingPlugin
+from netfw.server.api.query_params import parse_query_string
+from netfw.server.api.request import ApiRequest
 from netfw.server.api.request_body import RequestLimits, check_length
 from netfw.server.api.resource_registry import ResourceRegistry
-from netfw.server.api.routing import Route, Routes, check_method, path_of
+from netfw.server.api.routing import Routes, check_method, path_of
 from netfw.server.api.schema.resource_schema import ApiResource
 from netfw.server.api.tagging import Tagging
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
@@ -42,30 +38,29 @@ _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPSt
 
 
 class Application:
-    """Serves the API to any WSGI server."""
+    """The API as a WSGI application."""
 
     def __init__(
         self,
         *,
-        catalog: ResourceRegistry,
+        registry: ResourceRegistry,
         plugins: Mapping[str, ResourcePlugin],
         policy: Policy,
         identity: Identity,
-        bounds: RequestLimits,
-        events: Events,
+        limits: RequestLimits,
     ) -> None:
-        self._catalog, self._identity, self._bounds = catalog, identity, bounds
-        self._routes = Routes(catalog.resources)
-        self._controller = Controller(catalog.resources, plugins, policy, events, bounds)
-        self._tagging = Tagging(self._controller, plugins, policy, events)
+        self._registry, self._identity, self._limits = registry, identity, limits
+        self._routes = Routes(registry.resources)
+        self._controller = Controller(registry.resources, plugins, policy, limits)
+        self._tagging = Tagging(self._controller, plugins, policy)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         own_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
         environ["netfw.request_id"] = own_id
-        began = time.perf_counter()
+        started = time.perf_counter()
         with request_id.bind(own_id):
             status, headers, data = self._respond(environ, own_id)
-            log_request(environ, status, time.perf_counter() - began)
+            log_request(environ, status, time.perf_counter() - started)
         headers += [("X-Openstack-Request-Id", own_id), ("Content-Length", str(len(data)))]
         if status == 204:
             headers.pop()
@@ -75,95 +70,83 @@ class Application:
     def _respond(
         self, environ: dict[str, Any], request_id: str
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        met: list[ApiResource] = []
+        resource: ApiResource | None = None
         try:
             parts = path_of(environ)
-            answer = self._answer(environ, parts, met)
-            data = b"" if answer.body is None else _dumped(answer.body)
-            return answer.status, _headers(answer.headers, bool(data)), data
+            check_length(environ, self._limits.body)
+            response = discovery.describe_api(parts, environ, self._registry)
+            if response is None:
+                requester = environ[REQUESTER] = self._identity(environ)
+                if parts[0] != discovery.VERSION:
+                    raise no_such_path(quote("/" + "/".join(parts)))
+                response = discovery.describe_extensions(parts[1:], environ, self._registry)
+            if response is None:
+                route = self._routes.find(parts[1:])
+                resource = route.resource
+                check_method(route, environ["REQUEST_METHOD"])
+                query = environ.get("QUERY_STRING")
+                request = ApiRequest(
+                    method=environ["REQUEST_METHOD"],
+                    route=route,
+                    requester=requester,
+                    parameters=parse_query_string(query, self._limits) if query else (),
+                    environ=environ,
+                    limits=self._limits,
+                )
+                response = (self._tagging if route.tags else self._controller).handle(request)
+            data = b"" if response.body is None else _encode(response.body)
+            return response.status, _headers(response.headers, bool(data)), data
         except NetfwError as exc:
-            fault = to_response(exc, met[0] if met else None, environ["REQUEST_METHOD"])
-            if fault is None:
-                log.exception("a request failed for no reason that its client could mend")
-                fault = unexpected(request_id)
-            elif fault.status == 503:
-                log.warning("a request was not served: %s", exc)
+            error = to_response(exc, resource, environ["REQUEST_METHOD"])
+            if error is None:
+                LOG.exception("request failed: internal error")
+                error = unexpected(request_id)
+            elif error.status == 503:
+                LOG.warning("request failed: service unavailable: %s", exc)
         except BaseException:  # a driver that exits must not end the thread, or the server with it
-            log.exception("a request met a fault of the server")
-            fault = unexpected(request_id)
-        return self._refused(fault)
-
-    @staticmethod
-    def _refused(fault: ErrorResponse) -> tuple[int, list[tuple[str, str]], bytes]:
-        return fault.status, _headers(fault.headers, True), _dumped(fault.body())
-
-    def _answer(
-        self, environ: dict[str, Any], parts: tuple[str, ...], met: list[ApiResource]
-    ) -> ApiResponse:
-        method: str = environ["REQUEST_METHOD"]
-        check_length(environ, self._bounds.body)
-        if not parts or parts == (discovery.VERSION,):
-            if method != "GET":
-                raise wrong_method(method, frozenset({"GET"}))
-            if not parts:
-                return discovery.versions(environ)
-            return discovery.resources(environ, self._catalog)
-        requester = environ[REQUESTER] = self._identity(environ)
-        if parts[0] != discovery.VERSION:
-            raise no_such_path(quote("/" + "/".join(parts)))
-        fixed = discovery.fixed(parts[1:], method, self._catalog)
-        if fixed is not None:
-            return fixed
-        route = self._routes.find(parts[1:])
-        met.append(route.resource)
-        check_method(route, method)
-        call = ApiRequest(
-            method=method,
-            route=route,
-            requester=requester,
-            parameters=query_params.parameters(environ.get("QUERY_STRING") or "", self._bounds),
-            environ=environ,
-            bounds=self._bounds,
-        )
-        return self._served_by(route)(call)
-
-    def _served_by(self, route: Route) -> Callable[[ApiRequest], ApiResponse]:
-        return self._tagging.answer if route.tags else self._controller.answer
+            LOG.exception("request failed: internal error")
+            error = unexpected(request_id)
+        return error.status, _headers(error.headers, True), _encode(error.body())
 
 
-def _headers(more: Mapping[str, str], filled: bool) -> list[tuple[str, str]]:
-    kind = [("Content-Type", "application/json")] if filled else []
-    return [*kind, *more.items()]
+def _headers(more: Mapping[str, str], has_body: bool) -> list[tuple[str, str]]:
+    content_type = [("Content-Type", "application/json")] if has_body else []
+    return [*content_type, *more.items()]
 
 
-def _dumped(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(body, default=dict)
     except TypeError:
-        # Lone halves of characters, and numbers that are too long for it.
+        # Lone surrogates, and integers of more than 64 bits.
         return json.dumps(body, default=dict).encode("ascii")
 
 
 def make_app(
-    catalog: ResourceRegistry,
+    registry: ResourceRegistry,
     plugins: Sequence[ResourcePlugin] | Mapping[str, ResourcePlugin],
     *,
     policy: Policy,
     identity: Identity,
-    bounds: RequestLimits | None = None,
-    subscribers: Sequence[Subscriber] = (),
+    limits: RequestLimits | None = None,
+    subscribers: Sequence[ApiEventSubscriber] = (),
 ) -> Application:
-    """The application of a server.
+    """Build the application of a server.
 
-    *plugins* are those that keep the resources of the catalog, or each by the resource's name.
+    *plugins* store the resources of the registry; a mapping has each by the resource's name.
+    *subscribers* get the API events.
     """
     if not isinstance(plugins, Mapping):
         plugins = {name: plugin for plugin in plugins for name in plugin.resource_names}
+    if subscribers:
+        plugins = {
+            resource.name: PublishingPlugin(plugins[resource.name], resource, subscribers)
+            for resource in registry.resources
+        }
     return Application(
-        catalog=catalog,
+        registry=registry,
         plugins=plugins,
         policy=policy,
         identity=identity,
-        bounds=bounds or RequestLimits(),
-        events=Events(tuple(subscribers)),
+        limits=limits or RequestLimits(),
     )

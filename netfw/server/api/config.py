@@ -1,4 +1,4 @@
-"""What the configuration says of the API, as values and sockets."""
+"""Settings and sockets of the API from the configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from netfw.server.api.request_body import RequestLimits
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<four>[^:\[\]]+)):(?P<port>\d{1,5})")
 
 
-def bounds(conf: ConfigOpts) -> RequestLimits:
-    """How large requests and answers may be."""
+def request_limits(conf: ConfigOpts) -> RequestLimits:
+    """Return the limits on requests and pages."""
     return RequestLimits(body=conf.api.max_body_size, page=conf.api.max_page or None)
 
 
 def http_settings(conf: ConfigOpts) -> HttpSettings:
-    """What one process spends on clients."""
+    """Return the settings of the HTTP server of one process."""
     options = conf.api
     return HttpSettings(
         threads=options.threads,
@@ -37,9 +37,9 @@ def http_settings(conf: ConfigOpts) -> HttpSettings:
 
 
 def tls_files(conf: ConfigOpts) -> TlsFiles | None:
-    """What TLS on TCP needs, if it is wanted.
+    """Return the files for TLS on TCP, or ``None`` without TLS.
 
-    :raises ConfigError: one of certificate and key is missing.
+    :raises ConfigError: the certificate or the key is missing.
     """
     options = conf.api
     if not options.tls_certificate and not options.tls_key:
@@ -55,39 +55,39 @@ def tls_files(conf: ConfigOpts) -> TlsFiles | None:
     )
 
 
-def listening(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.socket]:
-    """The sockets of the API, by what they are called in the configuration.
+def open_sockets(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.socket]:
+    """Open the sockets of the API; return them by their names in the configuration.
 
-    Where it is not *needed*, there may be none, and the socket at its usual place is left to a
-    server that has the API.
+    Unless *needed*, the result may be empty, and the default unix socket is left to a server that
+    has the API.
 
-    :raises ConfigError: one cannot be, or there is none.
+    :raises ConfigError: a socket cannot be opened, or none is configured.
     """
-    found: dict[str, socket.socket] = {}
+    sockets: dict[str, socket.socket] = {}
     try:
-        if conf.api.socket and (needed or _is_said(conf)):
+        if conf.api.socket and (needed or _is_configured(conf)):
             path = Path(conf.api.socket)
             mode = int(conf.api.socket_mode, 8)
-            found[conf.api.socket] = listen_unix(path, mode, option="[api] socket")
+            sockets[conf.api.socket] = listen_unix(path, mode, option="[api] socket")
         for address in conf.api.bind:
-            found[address] = listen_tcp(*_parted(address), option="[api] bind")
+            sockets[address] = listen_tcp(*_parse_address(address), option="[api] bind")
     except ConfigError:
-        for each in found.values():
-            each.close()
+        for opened in sockets.values():
+            opened.close()
         raise
-    if needed and not found:
+    if needed and not sockets:
         raise ConfigError("the API listens nowhere: set [api] socket or bind")
-    return found
+    return sockets
 
 
-def _is_said(conf: ConfigOpts) -> bool:
-    """Whether somebody wrote where the unix socket is to be."""
-    found = conf.get_location("socket", API_GROUP)
-    return found is not None and found.location is Locations.user
+def _is_configured(conf: ConfigOpts) -> bool:
+    """Return whether a configuration file sets the path of the unix socket."""
+    place = conf.get_location("socket", API_GROUP)
+    return place is not None and place.location is Locations.user
 
 
-def _parted(address: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(address.strip())
-    if found is None or int(found["port"]) > 65535:
+def _parse_address(address: str) -> tuple[str, int]:
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"[api] bind: {address!r} is not like 127.0.0.1:9696 or [::1]:9696")
-    return found["six"] or found["four"], int(found["port"])
+    return match["six"] or match["four"], int(match["port"])

@@ -1,4 +1,4 @@
-"""Controller: one for all resources; for each request parse, policy, plugin, conceal, notify."""
+"""Controller of all resources: parse, authorize, call the plugin, filter the response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from netfw.errors import InvalidInput, NotFound
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import Policy
-from netfw.server.api.events import Events
 from netfw.server.api.pagination import page_links
 from netfw.server.api.query_params import QueryParser
 from netfw.server.api.request import ApiRequest, ApiResponse
@@ -27,48 +26,47 @@ from netfw.server.api.schema.validation import (
     for_update,
 )
 
-MOST_AT_ONCE = 10_000
-"""Resources that one request can make."""
+MAX_BULK = 10_000
+"""Resources that one request can create."""
 
 
 @frozen(kw_only=True)
 class ResourceEndpoint:
-    """A resource, who keeps it, and what was compiled for it."""
+    """A resource, its plugin, and the validators compiled for it."""
 
     resource: ApiResource
     plugin: ResourcePlugin
     create: Validator
     update: Validator
     actions: Mapping[str, Validator]
-    questions: QueryParser
+    query: QueryParser
     shown_as: ApiResource
-    """How its members are shown."""
+    """The resource whose attributes and rules its members are shown with."""
 
 
 class Controller:
-    """Serves every resource alike."""
+    """Handles the requests on every resource in the same way."""
 
     def __init__(
         self,
         resources: Sequence[ApiResource],
         plugins: Mapping[str, ResourcePlugin],
         policy: Policy,
-        events: Events,
-        bounds: RequestLimits,
+        limits: RequestLimits,
     ) -> None:
-        by_name = {each.name: each for each in resources}
-        self._policy, self._events = policy, events
-        self._served = {
-            each.name: ResourceEndpoint(
-                resource=each,
-                plugin=plugins[each.name],
-                create=for_create(each),
-                update=for_update(each),
-                actions={action.name: for_action(action) for action in each.actions},
-                questions=QueryParser(each, bounds),
-                shown_as=each if each.shows_as is None else by_name[each.shows_as],
+        by_name = {resource.name: resource for resource in resources}
+        self._policy = policy
+        self._endpoints = {
+            resource.name: ResourceEndpoint(
+                resource=resource,
+                plugin=plugins[resource.name],
+                create=for_create(resource),
+                update=for_update(resource),
+                actions={action.name: for_action(action) for action in resource.actions},
+                query=QueryParser(resource, limits),
+                shown_as=resource if resource.shows_as is None else by_name[resource.shows_as],
             )
-            for each in resources
+            for resource in resources
         }
         self._verbs: Mapping[
             tuple[str, bool], Callable[[ResourceEndpoint, ApiRequest], ApiResponse]
@@ -80,144 +78,152 @@ class Controller:
             ("DELETE", True): self._delete,
         }
 
-    def answer(self, call: ApiRequest) -> ApiResponse:
-        """Serve one request, whose method its route allows.
+    def handle(self, request: ApiRequest) -> ApiResponse:
+        """Handle one request, whose method its route allows.
 
-        :raises NetfwError: it cannot be.
+        :raises NetfwError: the request is refused, or failed.
         """
-        served = self._served[call.route.resource.name]
-        if call.route.parent_id is not None:
-            self._find_parent(served, call)
-        if call.route.action is not None:
-            return self._act(served, call, call.route.action)
-        return self._verbs[call.method, call.route.id is not None](served, call)
+        route = request.route
+        endpoint = self._endpoints[route.resource.name]
+        if route.parent_id is not None:
+            parent = endpoint.resource.parent or ""
+            self._endpoints[parent].plugin.show(request.requester, parent, route.parent_id)
+        if route.action is not None:
+            return self._act(endpoint, request, route.action)
+        return self._verbs[request.method, route.id is not None](endpoint, request)
 
-    def target(self, call: ApiRequest) -> Body:
-        """The member that *call* is about, as far as the requester sees it.
+    def visible_member(self, request: ApiRequest) -> Body:
+        """Return the member of *request* with the attributes visible to the requester.
 
-        :raises NotFound: there is none, or none that he may see.
+        :raises NotFound: no such member exists, or policy hides it from the requester.
         """
-        served = self._served[call.route.resource.name]
-        body = served.plugin.show(call.requester, served.resource.name, call.route.own_id)
-        seen = self._policy.visible(call.requester, served.shown_as, (body,))
-        if not seen:
-            raise NotFound(f"there is no {served.resource.name} {call.route.id}")
-        return seen[0]
+        endpoint = self._endpoints[request.route.resource.name]
+        name = endpoint.resource.name
+        body = endpoint.plugin.show(request.requester, name, request.route.own_id)
+        visible = self._policy.visible(request.requester, endpoint.shown_as, (body,))
+        if not visible:
+            raise NotFound(f"there is no {name} {request.route.id}")
+        return visible[0]
 
-    # The verbs.
+    # Verbs.
 
-    def _list(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
-        name = served.resource.name
-        question = served.questions.asked(call.parameters)
-        self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
-        query = self._restrict_hidden_filters(served.resource, call.requester, question.query)
-        query = self._of_parent(served, call, query)
-        found = served.plugin.find(call.requester, name, query)
-        seen = self._policy.visible(call.requester, served.shown_as, found)
-        rows = [_picked(row, question.fields) for row in seen] if question.fields else list(seen)
-        body: dict[str, Any] = {served.resource.plural: rows}
-        if question.paged or query.limit is not None:
-            links = page_links(call.url(), call.parameters, query, found)
+    def _list(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        resource, requester = endpoint.resource, request.requester
+        listing = endpoint.query.parse_list(request.parameters)
+        self._policy.authorize(requester, resource, Verb.SHOW, None, {})
+        query = self._restrict_hidden_filters(resource, requester, listing.query)
+        if request.route.parent_id is not None:
+            parent = {resource.parent_attribute: (request.route.parent_id,)}
+            query = evolve(query, filters={**query.filters, **parent})
+        rows = endpoint.plugin.find(requester, resource.name, query)
+        visible = self._policy.visible(requester, endpoint.shown_as, rows)
+        body: dict[str, Any] = {
+            resource.plural: [_select_fields(row, listing.fields) for row in visible]
+            if listing.fields
+            else list(visible)
+        }
+        if listing.paged or query.limit is not None:
+            links = page_links(request.url(), request.parameters, query, rows)
             if links:
-                body[f"{served.resource.plural}_links"] = links
+                body[f"{resource.plural}_links"] = links
         return ApiResponse(status=200, body=body)
 
-    def _show(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
-        fields = served.questions.shown(call.parameters) if call.parameters else frozenset()
-        self._policy.authorize(call.requester, served.resource, Verb.SHOW, None, {})
-        body = self.target(call)
-        return ApiResponse(status=200, body={served.resource.singular: _picked(body, fields)})
+    def _show(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        parameters = request.parameters
+        fields = endpoint.query.parse_fields(parameters) if parameters else frozenset()
+        self._policy.authorize(request.requester, endpoint.resource, Verb.SHOW, None, {})
+        body = _select_fields(self.visible_member(request), fields)
+        return ApiResponse(status=200, body={endpoint.resource.singular: body})
 
-    def _create(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
-        resource = served.resource
-        raw, several = _bodies(resource, call.body())
-        asked = [_numbered(served.create, each, resource, several, at) for at, each in raw]
-        whole = [self._owned(served, call, each) for each in asked]
-        for said, body in zip(asked, whole, strict=True):
-            self._policy.authorize(call.requester, resource, Verb.CREATE, body, said)
-        self._before(resource, "create", call.requester, whole)
-        made = served.plugin.create(call.requester, resource.name, whole)
-        for new in made:
-            self._after(resource, "create", call.requester, new)
+    def _create(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        resource, requester = endpoint.resource, request.requester
+        raw, bulk = _split_bulk(resource, request.body())
+        given = (
+            [_validate_item(endpoint.create, item, resource, at) for at, item in enumerate(raw)]
+            if bulk
+            else [endpoint.create.validate(raw[0], resource.singular)]
+        )
+        complete = [self._complete(endpoint, request, body) for body in given]
+        for asked, body in zip(given, complete, strict=True):
+            self._policy.authorize(requester, resource, Verb.CREATE, body, asked)
+        created = endpoint.plugin.create(requester, resource.name, complete)
         if not resource.enveloped:
-            return ApiResponse(status=201, body=asked[0])
-        shown = [self._visible_body(served, call.requester, each) for each in made]
-        answer = {resource.plural: shown} if several else {resource.singular: shown[0]}
-        return ApiResponse(status=201, body=answer)
+            return ApiResponse(status=201, body=given[0])
+        shown = [self._visible_body(endpoint, requester, body) for body in created]
+        return ApiResponse(
+            status=201, body={resource.plural: shown} if bulk else {resource.singular: shown[0]}
+        )
 
-    def _update(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
-        resource = served.resource
-        revision = call.revision()
-        said = served.update.validate(_enveloped(resource, call.body()), resource.singular)
-        self._authorize_member(served, call, Verb.UPDATE, said)
-        id = call.route.own_id
-        self._events.tell(f"{resource.name}.update.start", call.requester, said, id)
-        body = served.plugin.update(call.requester, resource.name, id, said, revision)
-        self._after(resource, "update", call.requester, body)
-        shown = self._visible_body(served, call.requester, body)
+    def _update(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        resource, requester = endpoint.resource, request.requester
+        revision = request.revision()
+        asked = endpoint.update.validate(_unwrap(resource, request.body()), resource.singular)
+        self._authorize_member(endpoint, request, Verb.UPDATE, asked)
+        body = endpoint.plugin.update(
+            requester, resource.name, request.route.own_id, asked, revision
+        )
+        shown = self._visible_body(endpoint, requester, body)
         return ApiResponse(status=200, body={resource.singular: shown})
 
-    def _delete(self, served: ResourceEndpoint, call: ApiRequest) -> ApiResponse:
-        resource, id = served.resource, call.route.own_id
-        revision = call.revision()
-        self._authorize_member(served, call, Verb.DELETE, {})
-        self._events.tell(f"{resource.name}.delete.start", call.requester, {}, id)
-        served.plugin.delete(call.requester, resource.name, id, revision)
-        self._events.tell(f"{resource.name}.delete.end", call.requester, {}, id)
+    def _delete(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
+        revision = request.revision()
+        self._authorize_member(endpoint, request, Verb.DELETE, {})
+        endpoint.plugin.delete(
+            request.requester, endpoint.resource.name, request.route.own_id, revision
+        )
         return ApiResponse(status=204)
 
-    def _act(self, served: ResourceEndpoint, call: ApiRequest, action: ApiAction) -> ApiResponse:
-        resource, id = served.resource, call.route.own_id
-        said: Body = {}
+    def _act(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, action: ApiAction
+    ) -> ApiResponse:
+        requester = request.requester
+        body: Body = {}
         if action.method != "GET":
-            given: object = call.body()
+            raw: object = request.body()
             if action.envelope is not None:
-                given = _inside(cast(dict[str, Any], given), action.envelope)
-            validator = served.actions[action.name]
-            asked = validator.validate(given, action.name)
+                raw = _only_value(cast(dict[str, Any], raw), action.envelope)
+            validator = endpoint.actions[action.name]
+            asked = validator.validate(raw, action.name)
             check_exclusive(action, asked)
-            said = validator.with_defaults(asked)
-        self._authorize_member(served, call, action, said)
-        name = f"{resource.name}.{action.name}"
-        if action.method != "GET":
-            self._events.tell(f"{name}.start", call.requester, said, id)
-        done = served.plugin.member_action(call.requester, resource.name, id, action.name, said)
-        if action.method != "GET":
-            self._events.tell(f"{name}.end", call.requester, done, id)
-        shown = self._visible_body(served, call.requester, done) if action.shows else done
+            body = validator.with_defaults(asked)
+        self._authorize_member(endpoint, request, action, body)
+        result = endpoint.plugin.member_action(
+            requester, endpoint.resource.name, request.route.own_id, action.name, body
+        )
+        shown = self._visible_body(endpoint, requester, result) if action.shows else result
         return ApiResponse(
             status=200, body=shown if action.envelope is None else {action.envelope: shown}
         )
 
-    # What they share.
+    # Steps that several verbs share.
 
-    def _owned(
-        self, served: ResourceEndpoint, call: ApiRequest, said: dict[str, Json]
+    def _complete(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, asked: dict[str, Json]
     ) -> dict[str, Json]:
-        """*said* with defaults, its owner and its parent."""
-        whole = served.create.with_defaults(said)
-        if served.resource.attribute("project_id") is not None:
-            own = call.requester.project_id
-            if whole.setdefault("project_id", own) != own and not call.requester.admin:
+        """Return *asked* with defaults, owner and parent."""
+        body = endpoint.create.with_defaults(asked)
+        if endpoint.resource.attribute("project_id") is not None:
+            own = request.requester.project_id
+            if body.setdefault("project_id", own) != own and not request.requester.admin:
                 raise InvalidInput({"project_id": "only administrators give things to others"})
-        if call.route.parent_id is not None:
-            whole[served.resource.parent_attribute] = call.route.parent_id
-        return whole
+        if request.route.parent_id is not None:
+            body[endpoint.resource.parent_attribute] = request.route.parent_id
+        return body
 
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
     ) -> Query:
-        """*query* such that the rows which are found tell nothing that is not shown.
+        """Restrict *query* so that the rows found disclose no attribute hidden from the requester.
 
-        By what he is not shown, somebody finds his own; secrets he may not ask for at all.
+        A hidden attribute finds only rows of the requester's project; a secret one is refused.
         """
         asked = {*query.filters, *(name for name, _ in query.sort)}
-        unseen = asked & self._policy.hidden(requester, resource)
-        if not unseen:
+        hidden = asked & self._policy.hidden(requester, resource)
+        if not hidden:
             return query
         owned = resource.attribute("project_id") is not None
         secret = {each.name for each in resource.attributes if each.secret or not owned}
-        if refused := sorted(unseen & secret):
+        if refused := sorted(hidden & secret):
             text = "is not shown to you, so you cannot ask for it"
             raise InvalidInput(dict.fromkeys(refused, text))
         own = requester.project_id
@@ -225,57 +231,33 @@ class Controller:
         filters = {**query.filters, "project_id": (own,) if allowed else ()}
         return evolve(query, filters=filters)
 
-    def _find_parent(self, served: ResourceEndpoint, call: ApiRequest) -> None:
-        parent = served.resource.parent or ""
-        handler = self._served[parent].plugin
-        handler.show(call.requester, parent, call.route.parent_id or "")
-
-    @staticmethod
-    def _of_parent(served: ResourceEndpoint, call: ApiRequest, query: Query) -> Query:
-        if call.route.parent_id is None:
-            return query
-        filters = {**query.filters, served.resource.parent_attribute: (call.route.parent_id,)}
-        return evolve(query, filters=filters)
-
     def _authorize_member(
-        self, served: ResourceEndpoint, call: ApiRequest, deed: Verb | ApiAction, said: Body
+        self, endpoint: ResourceEndpoint, request: ApiRequest, deed: Verb | ApiAction, asked: Body
     ) -> None:
-        requester, resource = call.requester, served.resource
+        requester, resource = request.requester, endpoint.resource
         target: Body | None = None
-        if self._policy.needs_target(requester, resource, deed, said):
+        if self._policy.needs_target(requester, resource, deed, asked):
             if resource.member_shown:
-                target = served.plugin.show(requester, resource.name, call.route.own_id)
+                target = endpoint.plugin.show(requester, resource.name, request.route.own_id)
             else:
-                target = {resource.parent_attribute: call.route.parent_id}
-        self._policy.authorize(requester, resource, deed, target, said)
-
-    def _before(
-        self, resource: ApiResource, word: str, requester: RequestContext, bodies: Sequence[Body]
-    ) -> None:
-        for body in bodies:
-            self._events.tell(f"{resource.name}.{word}.start", requester, body)
-
-    def _after(
-        self, resource: ApiResource, word: str, requester: RequestContext, body: Body
-    ) -> None:
-        id = str(body.get(resource.identity, ""))
-        self._events.tell(f"{resource.name}.{word}.end", requester, body, id)
+                target = {resource.parent_attribute: request.route.parent_id}
+        self._policy.authorize(requester, resource, deed, target, asked)
 
     def _visible_body(
-        self, served: ResourceEndpoint, requester: RequestContext, body: Body
+        self, endpoint: ResourceEndpoint, requester: RequestContext, body: Body
     ) -> Body:
-        """*body* as its maker sees it; who may not see it at all gets its id."""
-        seen = self._policy.visible(requester, served.shown_as, (body,))
-        identity = served.resource.identity
-        return seen[0] if seen else {identity: body.get(identity)}
+        """Return what the requester may see of *body*: its id at least."""
+        visible = self._policy.visible(requester, endpoint.shown_as, (body,))
+        identity = endpoint.resource.identity
+        return visible[0] if visible else {identity: body.get(identity)}
 
 
-def _picked(body: Body, fields: frozenset[str]) -> Body:
+def _select_fields(body: Body, fields: frozenset[str]) -> Body:
     return {name: body[name] for name in body if name in fields} if fields else body
 
 
-def _inside(document: dict[str, Any], key: str) -> object:
-    """What stands under the only key of *document*."""
+def _only_value(document: dict[str, Any], key: str) -> object:
+    """Return the value of *key*, the only key of *document*."""
     if key not in document:
         raise malformed(f"the body has no {key!r}")
     if len(document) > 1:
@@ -283,42 +265,38 @@ def _inside(document: dict[str, Any], key: str) -> object:
     return document[key]
 
 
-def _enveloped(resource: ApiResource, document: dict[str, Any]) -> object:
-    return _inside(document, resource.singular) if resource.enveloped else document
+def _unwrap(resource: ApiResource, document: dict[str, Any]) -> object:
+    return _only_value(document, resource.singular) if resource.enveloped else document
 
 
-def _bodies(
-    resource: ApiResource, document: dict[str, Any]
-) -> tuple[list[tuple[int, object]], bool]:
-    """What is to be made, numbered; and whether the request is for several."""
+def _split_bulk(resource: ApiResource, document: dict[str, Any]) -> tuple[list[object], bool]:
+    """Return the bodies to create, and whether *document* is a bulk request."""
     if not resource.enveloped or resource.plural not in document:
-        return [(0, _enveloped(resource, document))], False
-    several = _inside(document, resource.plural)
+        return [_unwrap(resource, document)], False
+    items = _only_value(document, resource.plural)
     if not resource.bulk:
         raise malformed(f"{resource.plural} are made one by one")
-    if not isinstance(several, list) or not several:
+    if not isinstance(items, list) or not items:
         raise malformed(f"{resource.plural} is no list with entries")
-    if len(several) > MOST_AT_ONCE:
-        raise malformed(f"more than {MOST_AT_ONCE} {resource.plural} at once")
-    return [(at, _unwrapped(resource, each)) for at, each in enumerate(several)], True
+    if len(items) > MAX_BULK:
+        raise malformed(f"more than {MAX_BULK} {resource.plural} at once")
+    return [_unwrap_item(resource, item) for item in items], True
 
 
-def _unwrapped(resource: ApiResource, raw: object) -> object:
-    """One of several, which some clients wrap as if it were alone."""
+def _unwrap_item(resource: ApiResource, raw: object) -> object:
+    """Accept an item of a bulk request in an envelope of its own, as some clients send it."""
     if isinstance(raw, dict) and len(raw) == 1 and resource.singular in raw:
         return raw[resource.singular]
     return raw
 
 
-def _numbered(
-    validator: Validator, raw: object, resource: ApiResource, several: bool, at: int
+def _validate_item(
+    validator: Validator, raw: object, resource: ApiResource, at: int
 ) -> dict[str, Json]:
-    """What *raw* says; a fault in one of several names which."""
-    if not several:
-        return validator.validate(raw, resource.singular)
+    """Validate one item of a bulk request; the paths of its problems begin with its index."""
     try:
         return validator.validate(raw, "")
     except InvalidInput as exc:
-        step = f"{resource.plural}[{at}]"
-        faults = {f"{step}.{path}" if path else step: text for path, text in exc.problems.items()}
-        raise InvalidInput(faults) from exc
+        item = f"{resource.plural}[{at}]"
+        problems = {f"{item}.{path}" if path else item: text for path, text in exc.problems.items()}
+        raise InvalidInput(problems) from exc

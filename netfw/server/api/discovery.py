@@ -1,4 +1,4 @@
-"""What clients ask first: versions, resources and extensions."""
+"""Discovery documents: API versions, resources and extensions."""
 
 from __future__ import annotations
 
@@ -13,35 +13,73 @@ from netfw.server.api.request import ApiResponse
 from netfw.server.api.resource_registry import ResourceRegistry
 
 VERSION = "v2.0"
-_READ = frozenset({"GET"})
+
+
+def describe_api(
+    parts: tuple[str, ...], environ: Mapping[str, Any], registry: ResourceRegistry
+) -> ApiResponse | None:
+    """Return the versions at ``/``, the resources at ``/v2.0/``, and ``None`` for other paths.
+
+    These two documents need no identity.
+
+    :raises HttpError: the method is not ``GET``.
+    """
+    if parts and parts != (VERSION,):
+        return None
+    _require_get(environ)
+    if not parts:
+        link = {"rel": "self", "href": f"{base_url(environ)}/{VERSION}/"}
+        version = {"id": VERSION, "status": "CURRENT", "links": [link]}
+        return ApiResponse(status=200, body={"versions": [version]})
+    url = f"{base_url(environ)}/{VERSION}"
+    resources = [
+        {
+            "name": resource.name,
+            "collection": resource.plural,
+            "links": [{"rel": "self", "href": f"{url}/{resource.collection}"}],
+        }
+        for resource in registry.resources
+        if resource.parent is None
+    ]
+    return ApiResponse(status=200, body={"resources": resources})
+
+
+def describe_extensions(
+    parts: tuple[str, ...], environ: Mapping[str, Any], registry: ResourceRegistry
+) -> ApiResponse | None:
+    """Return the document of the extensions or service providers, or ``None`` for other paths.
+
+    :raises HttpError: the method is not ``GET``.
+    :raises NotFound: the extension does not exist.
+    """
+    first = parts[0].removesuffix(".json")
+    if first == "service-providers" and len(parts) == 1:
+        body: dict[str, Any] = {"service_providers": []}
+    elif first == "extensions" and len(parts) == 1:
+        body = {"extensions": [_extension(info) for info in registry.extensions]}
+    elif first == "extensions" and len(parts) == 2:
+        alias = parts[1].removesuffix(".json")
+        info = next((info for info in registry.extensions if info.alias == alias), None)
+        if info is None:
+            raise NotFound(f"there is no extension {quote(alias)}")
+        body = {"extension": _extension(info)}
+    else:
+        return None
+    _require_get(environ)
+    return ApiResponse(status=200, body=body)
 
 
 def base_url(environ: Mapping[str, Any]) -> str:
-    """Where the API is, as the client knows it."""
+    """Return the URL of the API as the client addresses it."""
     host = environ.get("HTTP_HOST") or environ.get("SERVER_NAME") or "localhost"
     scheme = environ.get("wsgi.url_scheme") or "http"
     return f"{scheme}://{host}{environ.get('SCRIPT_NAME', '')}"
 
 
-def versions(environ: Mapping[str, Any]) -> ApiResponse:
-    """The versions of the API."""
-    link = {"rel": "self", "href": f"{base_url(environ)}/{VERSION}/"}
-    version = {"id": VERSION, "status": "CURRENT", "links": [link]}
-    return ApiResponse(status=200, body={"versions": [version]})
-
-
-def resources(environ: Mapping[str, Any], catalog: ResourceRegistry) -> ApiResponse:
-    """The resources that stand directly below the version."""
-    found = [
-        {
-            "name": each.name,
-            "collection": each.plural,
-            "links": [{"rel": "self", "href": f"{base_url(environ)}/{VERSION}/{each.collection}"}],
-        }
-        for each in catalog.resources
-        if each.parent is None
-    ]
-    return ApiResponse(status=200, body={"resources": found})
+def _require_get(environ: Mapping[str, Any]) -> None:
+    method: str = environ["REQUEST_METHOD"]
+    if method != "GET":
+        raise wrong_method(method, frozenset({"GET"}))
 
 
 def _extension(info: ExtensionInfo) -> dict[str, Any]:
@@ -52,28 +90,3 @@ def _extension(info: ExtensionInfo) -> dict[str, Any]:
         "updated": info.updated,
         "links": [],
     }
-
-
-def fixed(parts: tuple[str, ...], method: str, catalog: ResourceRegistry) -> ApiResponse | None:
-    """What is the same for everybody; ``None``: the path is about a resource."""
-    first = parts[0].removesuffix(".json")
-    if first == "service-providers" and len(parts) == 1:
-        answer = ApiResponse(status=200, body={"service_providers": []})
-    elif first == "extensions" and len(parts) == 1:
-        answer = ApiResponse(
-            status=200, body={"extensions": [_extension(each) for each in catalog.extensions]}
-        )
-    elif first == "extensions" and len(parts) == 2:
-        answer = _one(parts[1].removesuffix(".json"), catalog)
-    else:
-        return None
-    if method != "GET":
-        raise wrong_method(method, _READ)
-    return answer
-
-
-def _one(alias: str, catalog: ResourceRegistry) -> ApiResponse:
-    for info in catalog.extensions:
-        if info.alias == alias:
-            return ApiResponse(status=200, body={"extension": _extension(info)})
-    raise NotFound(f"there is no extension {quote(alias)}")

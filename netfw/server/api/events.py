@@ -1,47 +1,103 @@
-"""Events of the API: what is about to be done, and what was done."""
+"""Publish API events to the plugins that subscribe to them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
-from attrs import frozen
+from netfw.drivers.api_event import ApiEvent, ApiEventSubscriber
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.errors import NotSupported
+from netfw.server.api.schema.resource_schema import ApiResource
 
-from netfw.drivers.query import Body, RequestContext
-
-log = logging.getLogger(__name__)
-
-
-@frozen(kw_only=True)
-class Event:
-    """One event.  That of a failed request has no ``.end``."""
-
-    name: str
-    """``port.create.start``, ``router.add_router_interface.end``."""
-    requester: RequestContext
-    id: str = ""
-    """Of the resource, where it exists."""
-    body: Body
-    """Before: what the request asks for.  After: the resource; nothing when it is gone."""
+LOG = logging.getLogger(__name__)
 
 
-Subscriber = Callable[[Event], None]
-"""Hears of events, in the thread of the request; quick.  What it raises is logged."""
+def find_subscribers(plugins: Iterable[object]) -> tuple[ApiEventSubscriber, ...]:
+    """Return those of *plugins* that subscribe to API events."""
+    return tuple(plugin for plugin in plugins if isinstance(plugin, ApiEventSubscriber))
 
 
-class Events:
-    """Tells subscribers of what requests do; an event that nobody wants costs nothing."""
+class PublishingPlugin(ResourcePlugin):
+    """A decorator of the plugin of one resource: publishes an event before and after each change.
 
-    def __init__(self, subscribers: tuple[Subscriber, ...] = ()) -> None:
-        self._subscribers = subscribers
+    The API decorates plugins only where a subscriber exists.
+    """
 
-    def tell(self, name: str, requester: RequestContext, body: Body, id: str = "") -> None:
-        """Tell everybody."""
-        if not self._subscribers:
-            return
-        event = Event(name=name, requester=requester, id=id, body=body)
+    def __init__(
+        self,
+        plugin: ResourcePlugin,
+        resource: ApiResource,
+        subscribers: Sequence[ApiEventSubscriber],
+    ) -> None:
+        self._plugin, self._resource, self._subscribers = plugin, resource, tuple(subscribers)
+        self._reads = frozenset(
+            action.name for action in resource.actions if action.method == "GET"
+        )
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> NoReturn:
+        raise NotSupported("the API makes it around a plugin")
+
+    def describe(self) -> DriverInfo:
+        return self._plugin.describe()
+
+    @property
+    def resource_names(self) -> frozenset[str]:
+        return frozenset({self._resource.name})
+
+    def create(
+        self, requester: RequestContext, name: str, bodies: Sequence[Body]
+    ) -> tuple[Body, ...]:
+        for body in bodies:
+            self._publish("create.start", requester, body)
+        created = self._plugin.create(requester, name, bodies)
+        for body in created:
+            self._publish("create.end", requester, body, self._id_of(body))
+        return created
+
+    def update(
+        self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
+    ) -> Body:
+        self._publish("update.start", requester, body, id)
+        updated = self._plugin.update(requester, name, id, body, revision)
+        self._publish("update.end", requester, updated, self._id_of(updated))
+        return updated
+
+    def delete(
+        self, requester: RequestContext, name: str, id: str, revision: int | None = None
+    ) -> None:
+        self._publish("delete.start", requester, {}, id)
+        self._plugin.delete(requester, name, id, revision)
+        self._publish("delete.end", requester, {}, id)
+
+    def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
+        return self._plugin.find(requester, name, query)
+
+    def show(self, requester: RequestContext, name: str, id: str) -> Body:
+        return self._plugin.show(requester, name, id)
+
+    def member_action(
+        self, requester: RequestContext, name: str, id: str, action: str, body: Body
+    ) -> Body:
+        if action in self._reads:
+            return self._plugin.member_action(requester, name, id, action, body)
+        self._publish(f"{action}.start", requester, body, id)
+        result = self._plugin.member_action(requester, name, id, action, body)
+        self._publish(f"{action}.end", requester, result, id)
+        return result
+
+    def _id_of(self, body: Body) -> str:
+        return str(body.get(self._resource.identity, ""))
+
+    def _publish(self, step: str, requester: RequestContext, body: Body, id: str = "") -> None:
+        name = f"{self._resource.name}.{step}"
+        event = ApiEvent(name=name, requester=requester, id=id, body=body)
         for subscriber in self._subscribers:
             try:
-                subscriber(event)
+                subscriber.handle_api_event(event)
             except Exception:
-                log.exception("a subscriber of events failed on %s", name)
+                LOG.exception("event %s: subscriber failed", name)

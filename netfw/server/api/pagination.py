@@ -1,4 +1,4 @@
-"""Links from one page of a list to its neighbours."""
+"""Pagination links."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PAGE = frozenset({"marker", "page_reverse", "limit"})
 def page_links(
     url: str, given: Parameters, query: Query, rows: Sequence[Body]
 ) -> list[dict[str, str]]:
-    """Where the next and the previous page are, as far as there may be any.
+    """Return the links to the next and the previous page, where such a page may exist.
 
-    From an empty page behind the last one leads a way back to it.
+    An empty page behind the last one has a link back to it.
     """
     return [
         {"rel": rel, "href": f"{url}?{_query(given, query, row, back)}"}
@@ -30,10 +30,10 @@ def _neighbours(query: Query, rows: Sequence[Body]) -> Iterator[tuple[str, Body,
             yield ("next", {}, False) if query.backwards else ("previous", {}, True)
         return
     full = query.limit is not None and len(rows) >= query.limit
-    begun = query.marker is not None
-    if begun if query.backwards else full:
+    has_marker = query.marker is not None
+    if has_marker if query.backwards else full:
         yield "next", rows[-1], False
-    if full if query.backwards else begun:
+    if full if query.backwards else has_marker:
         yield "previous", rows[0], True
 
 

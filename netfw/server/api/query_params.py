@@ -24,84 +24,85 @@ TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
 LONGEST_VALUE = 4096
 
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_SAME = {"tenant_id": "project_id"}
+_SYNONYMS = {"tenant_id": "project_id"}
 
 Parameters = tuple[tuple[str, str], ...]
 
 
 @frozen(kw_only=True)
 class ListRequest:
-    """What a list or a member is asked for."""
+    """The parsed query string of a list request."""
 
     query: Query = field(factory=Query)
     fields: frozenset[str] = frozenset()
-    """What is to be shown; nothing: everything."""
+    """Attributes to return; empty: all of them."""
     paged: bool = False
-    """The client asked for pages, so it gets links."""
+    """The client requested pages: the response has links."""
 
 
-def parameters(query_string: str, bounds: RequestLimits) -> Parameters:
-    """Names and values, in their order.
+def parse_query_string(query_string: str, limits: RequestLimits) -> Parameters:
+    """Return names and values in their order.
 
-    :raises Refusal: there are too many, or they are no text.
+    :raises HttpError: they exceed the limits, are not UTF-8, or have control characters.
     """
-    if not query_string:
-        return ()
-    if len(query_string) > bounds.query:
-        raise malformed(f"the query string has more than {bounds.query} bytes")
+    if len(query_string) > limits.query:
+        raise malformed(f"the query string has more than {limits.query} bytes")
     try:
-        found = parse_qsl(
+        pairs = parse_qsl(
             query_string,
             keep_blank_values=True,
             errors="strict",
-            max_num_fields=bounds.parameters,
+            max_num_fields=limits.parameters,
         )
     except UnicodeDecodeError as exc:
         raise malformed("the query string is not UTF-8") from exc
     except ValueError as exc:
-        raise malformed(f"the query string has more than {bounds.parameters} parts") from exc
-    for name, value in found:
+        raise malformed(f"the query string has more than {limits.parameters} parts") from exc
+    for name, value in pairs:
         if _CONTROL.search(name) or _CONTROL.search(value) or len(value) > LONGEST_VALUE:
             raise malformed(f"{quote(name)} has a control character, or no end")
-    return tuple(found)
+    return tuple(pairs)
 
 
 class QueryParser:
-    """Understands the query strings of one resource; made once for each."""
+    """Parses the query strings of one resource."""
 
-    def __init__(self, resource: ApiResource, bounds: RequestLimits) -> None:
-        self._resource, self._bounds = resource, bounds
+    def __init__(self, resource: ApiResource, limits: RequestLimits) -> None:
+        self._limits = limits
         self._filters = {each.name: each for each in resource.attributes if each.filterable}
         self._sortable = frozenset(each.name for each in resource.attributes if each.sortable)
         self._shown = frozenset(each.name for each in resource.attributes if each.shown)
         self._known = {*self._filters, *(TAG_FILTERS if resource.tags else ())}
 
-    def asked(self, given: Parameters) -> ListRequest:
-        """The question that a list is asked.
+    def parse_list(self, given: Parameters) -> ListRequest:
+        """Parse the parameters of a list request.
 
-        :raises InvalidInput: naming each parameter that cannot be.
+        :raises InvalidInput: names each wrong parameter.
         """
         if not given:
-            return ListRequest(query=Query(limit=self._bounds.page))
+            return ListRequest(query=Query(limit=self._limits.page))
         filters: dict[str, list[Value]] = {}
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         control: dict[str, list[str]] = {}
         for name, value in given:
             if name in _CONTROLS:
                 control.setdefault(name, []).append(value)
                 continue
             try:
-                known = _SAME.get(name, name)
-                filters.setdefault(known, []).append(self._filter(name, value))
+                attribute = _SYNONYMS.get(name, name)
+                filters.setdefault(attribute, []).append(self._filter(name, value))
             except ValueError as exc:
-                faults[name if name.isprintable() and len(name) < 100 else "?"] = str(exc)
-        if faults:
-            raise InvalidInput(faults)
+                problems[name if name.isprintable() and len(name) < 100 else "?"] = str(exc)
+        if problems:
+            raise InvalidInput(problems)
         unique = {name: tuple(dict.fromkeys(values)) for name, values in filters.items()}
-        return self._question(unique, control)
+        return self._list_request(unique, control)
 
-    def shown(self, given: Parameters) -> frozenset[str]:
-        """The fields that a member is asked for; nothing else can be asked of it."""
+    def parse_fields(self, given: Parameters) -> frozenset[str]:
+        """Parse the parameters of a member request, which may only have ``fields``.
+
+        :raises InvalidInput: another parameter, or no known field.
+        """
         for name, _ in given:
             if name != "fields":
                 raise InvalidInput({name[:100]: "cannot be asked of one; only fields can"})
@@ -118,23 +119,23 @@ class QueryParser:
         return filter_value(attribute, value)
 
     def _fields(self, values: list[str]) -> frozenset[str]:
-        """What is to be shown; names that the resource has not are left out, unless all are."""
+        """Return the requested attributes; unknown names are ignored unless all are unknown."""
         named = [name for value in values for name in value.split(",") if name]
         if named and self._shown.isdisjoint(named):
             near = nearest(named[0], self._shown)
             raise InvalidInput({"fields": f"there is no attribute {quote(named[0])}{near}"})
         return frozenset(named)
 
-    def _question(
+    def _list_request(
         self, filters: Mapping[str, tuple[Value, ...]], control: Mapping[str, list[str]]
     ) -> ListRequest:
         limit = _number("limit", control.get("limit", []))
         marker = _last(control.get("marker", []))
         backwards = _flag("page_reverse", control.get("page_reverse", []))
-        most = self._bounds.page
+        max_page = self._limits.page
         page = limit or None
-        if most is not None:
-            page = most if page is None else min(page, most)
+        if max_page is not None:
+            page = max_page if page is None else min(page, max_page)
         return ListRequest(
             query=Query(
                 filters=filters,
@@ -159,18 +160,18 @@ class QueryParser:
                 raise InvalidInput({"sort_dir": f"{quote(direction)} is neither asc nor desc"})
         padded = [*directions, *["asc"] * (len(keys) - len(directions))]
         pairs = zip(keys, padded, strict=True)
-        return tuple((_SAME.get(key, key), way == "asc") for key, way in pairs)
+        return tuple((_SYNONYMS.get(key, key), way == "asc") for key, way in pairs)
 
 
 _CONTROLS = frozenset({"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"})
 
 
 def filter_value(attribute: ApiAttribute, raw: str) -> Value:
-    """*raw* as resources have it, so that ``FE80::1`` finds ``fe80::1``.
+    """Return *raw* as it is stored, so that ``FE80::1`` finds ``fe80::1``.
 
-    What cannot be a value of the attribute passes as it is, and finds nothing.
+    Text that is not a value of the attribute is returned unchanged and matches no row.
 
-    :raises ValueError: the attribute is a flag, and this is none.
+    :raises ValueError: the attribute is a flag, and *raw* is none.
     """
     codec = attribute.codec
     if raw == "" and isinstance(codec, Nullable):
@@ -181,10 +182,10 @@ def filter_value(attribute: ApiAttribute, raw: str) -> Value:
     if record is not None:
         return _pair(record, raw)
     try:
-        found = normalised(codec, raw)
+        value = normalised(codec, raw)
     except ValueError:
         return raw
-    return found if isinstance(found, str | int) else raw
+    return value if isinstance(value, str | int) else raw
 
 
 def _record(codec: Codec[Any]) -> Record | None:
@@ -194,15 +195,15 @@ def _record(codec: Codec[Any]) -> Record | None:
 
 
 def _pair(record: Record, raw: str) -> Value:
-    """``ip_address=...``, with the address as it is stored."""
+    """Return the filter ``ip_address=...`` with the value as it is stored."""
     name, equals, value = raw.partition("=")
     if not equals or name not in record.codecs:
         return raw
     try:
-        found = normalised(record.codecs[name], value)
+        stored = normalised(record.codecs[name], value)
     except ValueError:
         return raw
-    return raw if isinstance(found, Absent) else f"{name}={found}"
+    return raw if isinstance(stored, Absent) else f"{name}={stored}"
 
 
 def _last(values: list[str]) -> str:

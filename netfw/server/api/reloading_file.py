@@ -1,4 +1,4 @@
-"""A file of the operator's, read again when it changes."""
+"""Configuration files that are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -16,73 +16,72 @@ LOG = logging.getLogger(__name__)
 
 LARGEST = 10 * 2**20
 T = TypeVar("T")
-_Sign = tuple[int, int, int, int, int] | None
+_Signature = tuple[int, int, int, int, int] | None
 
 
 class ReloadingFile(Generic[T]):
-    """What a file says, as of at most a second ago.
+    """The parsed contents of a file, at most a second old.  Thread-safe.
 
-    A file that became unusable is reported once, and what it said before stays in force: a slip
-    of the operator's shuts nobody out.  :meth:`reload` is for when he asks.  Any thread may ask.
+    If a change makes the file unusable, that is logged once and the former contents stay in force.
     """
 
     def __init__(
         self, path: str, parse: Callable[[str], T], *, private: bool, missing: T | None = None
     ) -> None:
-        """Read it for the first time.
+        """Read the file for the first time.
 
-        *private*: it must not be readable to all.  *missing*: what it says when there is none.
+        *private*: other users must not be able to read it.  *missing*: the value without a file.
 
-        :raises ConfigError: it cannot be used.
+        :raises ConfigError: the file is not usable.
         """
         self._path, self._parse, self._private, self._missing = path, parse, private, missing
         self._lock = threading.Lock()
-        self._sign = self._look()
+        self._signature = self._stat()
         self._value = self._read()
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
 
     @property
     def value(self) -> T:
-        """What it says; looked at again when the last look is a second old."""
-        if time.monotonic() - self._looked > 1.0 and self._lock.acquire(blocking=False):
+        """The contents; the file is checked again when the last check is a second old."""
+        if time.monotonic() - self._checked > 1.0 and self._lock.acquire(blocking=False):
             try:
-                self._looked = time.monotonic()
-                if self._look() != self._sign:
-                    self._renew()
+                self._checked = time.monotonic()
+                if self._stat() != self._signature:
+                    self._reload()
             except ConfigError as exc:
-                LOG.error("%s; what it said before stays in force", exc)
+                LOG.error("%s; its former contents stay in force", exc)
             finally:
                 self._lock.release()
         return self._value
 
-    def look(self) -> None:
-        """Have a change noticed, and complained of, although nobody asks what the file says."""
-        self.value  # noqa: B018 - it looks
+    def reload_if_changed(self) -> None:
+        """Reload the file if it changed; log a problem with it."""
+        self.value  # noqa: B018 - reading it checks the file
 
     def reload(self) -> None:
-        """Read it now.
+        """Reload the file.
 
-        :raises ConfigError: it cannot be used; what it said before stays in force.
+        :raises ConfigError: the file is not usable; its former contents stay in force.
         """
         with self._lock:
-            self._renew()
+            self._reload()
 
-    def _renew(self) -> None:
-        self._sign = self._look()
+    def _reload(self) -> None:
+        self._signature = self._stat()
         self._value = self._read()
-        LOG.info("read %s again", self._path)
+        LOG.info("%s: reloaded", self._path)
 
-    def _look(self) -> _Sign:
+    def _stat(self) -> _Signature:
         try:
-            found = os.stat(self._path)
+            stat = os.stat(self._path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
     def _read(self) -> T:
         try:
             with open(self._path, encoding="utf-8") as file:
-                self._refuse_open_to_others(os.fstat(file.fileno()))
+                self._check_permissions(os.fstat(file.fileno()))
                 text = file.read(LARGEST + 1)
         except FileNotFoundError as exc:
             if self._missing is not None:
@@ -96,15 +95,15 @@ class ReloadingFile(Generic[T]):
             raise ConfigError(f"{self._path}: larger than {LARGEST} characters")
         return self._parse(text)
 
-    def _refuse_open_to_others(self, found: os.stat_result) -> None:
-        if not stat.S_ISREG(found.st_mode):
+    def _check_permissions(self, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{self._path}: not a file")
-        if found.st_mode & stat.S_IWOTH:
-            raise ConfigError(f"{self._path}: everybody may write it; chmod o-w {self._path}")
-        if self._private and found.st_mode & stat.S_IROTH:
-            raise ConfigError(f"{self._path}: everybody may read it; chmod o-rwx {self._path}")
-        if found.st_uid not in (0, os.geteuid()):
+        if status.st_mode & stat.S_IWOTH:
+            raise ConfigError(f"{self._path}: every user may write it; chmod o-w {self._path}")
+        if self._private and status.st_mode & stat.S_IROTH:
+            raise ConfigError(f"{self._path}: every user may read it; chmod o-rwx {self._path}")
+        if status.st_uid not in (0, os.geteuid()):
             raise ConfigError(
-                f"{self._path}: it belongs to user {found.st_uid}; "
+                f"{self._path}: it belongs to user {status.st_uid}; "
                 "it must be root's or that of the user of the server"
             )

@@ -1,4 +1,4 @@
-"""One request and its answer, as the controller sees them."""
+"""One API request and its response, as the controller handles them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from attrs import field, frozen
 from netfw.drivers.query import RequestContext
 from netfw.errors import InvalidInput
 from netfw.model.text_validation import quote
-from netfw.server.api import request_body
 from netfw.server.api.query_params import Parameters
-from netfw.server.api.request_body import RequestLimits
+from netfw.server.api.request_body import RequestLimits, read_object
 from netfw.server.api.routing import Route
 
 _IF_MATCH = re.compile(r'"?revision_number=(\d{1,18})"?')
@@ -21,7 +20,7 @@ _IF_MATCH = re.compile(r'"?revision_number=(\d{1,18})"?')
 
 @frozen(kw_only=True)
 class ApiResponse:
-    """What a client gets."""
+    """Status, body and headers of a response."""
 
     status: int
     body: Mapping[str, Any] | None = None
@@ -30,39 +29,38 @@ class ApiResponse:
 
 @frozen(kw_only=True)
 class ApiRequest:
-    """What a client asks, with who it is; its body is read when somebody wants it."""
+    """An authenticated request on a resource; its body is read on demand."""
 
     method: str
     route: Route
     requester: RequestContext
     parameters: Parameters
     environ: Mapping[str, Any]
-    bounds: RequestLimits
+    limits: RequestLimits
 
     def body(self) -> dict[str, Any]:
-        """The document that it sent.
+        """Read and parse the body; empty without one.
 
-        :raises Refusal: it sent none that can be understood.
+        :raises HttpError: the body is not one unambiguous JSON object within the limits.
         """
-        request_body.check_type(self.environ.get("CONTENT_TYPE") or "")
-        return request_body.document(request_body.read(self.environ, self.bounds.body), self.bounds)
+        return read_object(self.environ, self.limits)
 
     def revision(self) -> int | None:
-        """The revision that it is meant for, by ``If-Match: revision_number=7``.
+        """Return the revision that ``If-Match: revision_number=7`` requires, or ``None``.
 
-        :raises InvalidInput: the header says something else.
+        :raises InvalidInput: the header has another form.
         """
         header = (self.environ.get("HTTP_IF_MATCH") or "").strip()
         if header in ("", "*"):
             return None
-        found = _IF_MATCH.fullmatch(header)
-        if found is None:
+        match = _IF_MATCH.fullmatch(header)
+        if match is None:
             raise InvalidInput({"If-Match": f"not like revision_number=7: {quote(header)}"})
-        return int(found[1])
+        return int(match[1])
 
     def url(self) -> str:
-        """The address that it was sent to, without its query."""
+        """Return the URL of the request without its query string."""
         host = self.environ.get("HTTP_HOST") or self.environ.get("SERVER_NAME") or "localhost"
         scheme = self.environ.get("wsgi.url_scheme") or "http"
-        where = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
-        return f"{scheme}://{host}{where}"
+        path = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
+        return f"{scheme}://{host}{path}"

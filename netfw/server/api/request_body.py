@@ -1,4 +1,4 @@
-"""Bodies of requests: read within bounds, and understood only as far as JSON is unambiguous."""
+"""Request bodies: read within limits, and parsed as strict JSON."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from netfw.http.http_error import HttpError, malformed
 from netfw.model.text_validation import quote
 
 PLAIN_BRACKETS = 24
-"""A body with fewer cannot be nested too deeply; nobody has to look."""
+"""A body with fewer brackets cannot exceed the depth limit, so the depth is not computed."""
 
 
 @frozen(kw_only=True)
 class RequestLimits:
-    """How large requests may be."""
+    """Limits on the size of requests and pages."""
 
     body: int = 4 * 1024 * 1024
     """Bytes."""
     depth: int = 16
     values: int = 300_000
-    """Brackets, commas, texts and escapes of a body: what it takes in memory follows from them."""
+    """Brackets, commas, strings and escapes of a body, which bound its size in memory."""
     query: int = 65_536
     """Bytes of a query string."""
     parameters: int = 2_000
     page: int | None = None
-    """Rows of one answer; ``None``: as many as there are."""
+    """Rows of one response; ``None``: unlimited."""
 
 
-_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -40,33 +40,45 @@ class _Ambiguous(ValueError):
     pass
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise _Ambiguous(f"{quote(twice)} is there twice in one object")
-    return found
+    return members
 
 
 def _no_constant(word: str) -> None:
     raise _Ambiguous(f"{word} is no JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)
 
 
-def read(environ: Mapping[str, Any], limit: int) -> bytes:
-    """The body of a request, never more than *limit* bytes of it.
+def read_object(environ: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
+    """Read the body of a request and parse it as a JSON object; empty without a body.
 
-    :raises Refusal: it is larger, or ends early.
+    :raises HttpError: the body is not one unambiguous JSON object within the limits.
+    """
+    _check_type(environ.get("CONTENT_TYPE") or "")
+    return parse_object(_read(environ, limits.body), limits)
+
+
+def _read(environ: Mapping[str, Any], limit: int) -> bytes:
+    """Return the body of a request, at most *limit* bytes.
+
+    :raises HttpError: the body is larger, or ends early.
     """
     stream: IO[bytes] = environ["wsgi.input"]
     length = check_length(environ, limit)
     if length is None:
         if "chunked" not in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
             return b""
-        return _within(stream.read(limit + 1), limit)
+        data = stream.read(limit + 1)
+        if len(data) > limit:
+            raise _too_large(limit)
+        return data
     data = stream.read(length)
     if len(data) < length:
         raise malformed("the body ends before its Content-Length")
@@ -74,9 +86,9 @@ def read(environ: Mapping[str, Any], limit: int) -> bytes:
 
 
 def check_length(environ: Mapping[str, Any], limit: int) -> int | None:
-    """The length that the request declares, if it declares one.
+    """Return the declared length of the body, or ``None``.
 
-    :raises Refusal: it is more than *limit*, or no number.
+    :raises HttpError: the length exceeds *limit*, or is not a number.
     """
     declared = environ.get("CONTENT_LENGTH") or ""
     if not declared:
@@ -88,12 +100,6 @@ def check_length(environ: Mapping[str, Any], limit: int) -> int | None:
     return int(declared)
 
 
-def _within(data: bytes, limit: int) -> bytes:
-    if len(data) > limit:
-        raise _too_large(limit)
-    return data
-
-
 def _too_large(limit: int) -> HttpError:
     return HttpError(
         413,
@@ -103,8 +109,8 @@ def _too_large(limit: int) -> HttpError:
     )
 
 
-def check_type(content_type: str) -> None:
-    """Refuse bodies that say they are something else than JSON; to say nothing is fine."""
+def _check_type(content_type: str) -> None:
+    """Raise for a content type other than JSON; a missing one is accepted."""
     kind, _, parameters = content_type.lower().partition(";")
     charset = parameters.strip().removeprefix("charset=").strip('" ')
     if kind.strip() not in ("", "application/json") or charset not in ("", "utf-8", "utf8"):
@@ -115,16 +121,16 @@ def check_type(content_type: str) -> None:
         )
 
 
-def document(data: bytes, bounds: RequestLimits) -> dict[str, Any]:
-    """The object that *data* says.
+def parse_object(data: bytes, limits: RequestLimits) -> dict[str, Any]:
+    """Parse *data* as a JSON object.
 
-    :raises Refusal: it is no JSON, or ambiguous, or nested without sense, or no object.
+    :raises HttpError: *data* is not JSON, has a key twice, exceeds the limits, or is no object.
     """
     if not data:
         return {}
-    _bounded(data, bounds)
+    _check_limits(data, limits)
     try:
-        found = _DECODER.decode(data.decode("utf-8"))
+        document = _DECODER.decode(data.decode("utf-8"))
     except UnicodeDecodeError as exc:
         raise malformed(f"the body is not UTF-8 at byte {exc.start}") from exc
     except _Ambiguous as exc:
@@ -135,28 +141,28 @@ def document(data: bytes, bounds: RequestLimits) -> dict[str, Any]:
         ) from exc
     except ValueError as exc:
         raise malformed("the body has a number without end") from exc
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise malformed("the body is no object")
-    return found
+    return document
 
 
-def _bounded(data: bytes, bounds: RequestLimits) -> None:
-    """Refuse what would take much memory, before it does."""
+def _check_limits(data: bytes, limits: RequestLimits) -> None:
+    """Raise for a body that would take too much memory, before it is parsed."""
     brackets = data.count(b"[") + data.count(b"{")
     if brackets < PLAIN_BRACKETS and len(data) < 65_536:
         return
     parts = brackets + data.count(b",") + data.count(b'"') // 2 + data.count(b"\\")
-    if parts > bounds.values:
-        raise malformed(f"the body has more than {bounds.values} values")
+    if parts > limits.values:
+        raise malformed(f"the body has more than {limits.values} values")
     deepest = _depth(data)
-    if deepest > bounds.depth:
-        raise malformed(f"the body is nested more than {bounds.depth} deep")
+    if deepest > limits.depth:
+        raise malformed(f"the body is nested more than {limits.depth} deep")
 
 
 def _depth(data: bytes) -> int:
-    """How deep brackets are nested, outside texts."""
+    """Return the nesting depth of the brackets outside strings."""
     depth = deepest = 0
-    for byte in _TEXTS.sub(b"", data).translate(None, _NO_BRACKETS):
+    for byte in _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)

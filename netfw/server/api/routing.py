@@ -1,4 +1,4 @@
-"""Which resource a path is about, and what of it."""
+"""Routing: the resource, member, action or tag that a path names."""
 
 from __future__ import annotations
 
@@ -21,49 +21,50 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 @frozen(kw_only=True)
 class Route:
-    """What a path is about."""
+    """The target of a request."""
 
     resource: ApiResource
     parent_id: str | None = None
     id: str | None = None
-    """Of a member; ``None``: the collection."""
+    """Id of a member; ``None``: the collection."""
     action: ApiAction | None = None
     tags: bool = False
     tag: str | None = None
 
     @property
     def own_id(self) -> str:
-        """The id by which plugins know the member."""
+        """The member's id as plugins use it."""
         own = self.id or ""
         return own if self.parent_id is None else f"{self.parent_id}/{own}"
 
     def methods(self) -> frozenset[str]:
-        """What can be asked of it."""
+        """Return the allowed methods."""
         if self.tags:
-            some = {"GET", "PUT", "DELETE"}
-            return frozenset(some if self.tag is not None else {*some, "POST"})
+            methods = {"GET", "PUT", "DELETE"}
+            return frozenset(methods if self.tag is not None else {*methods, "POST"})
         if self.action is not None:
             return frozenset({self.action.method})
         verbs = self.resource.verbs
         if self.id is None:
-            shown_there = self.resource.listed
-            possible = {"POST": Verb.CREATE}
+            readable = self.resource.listed
+            writes = {"POST": Verb.CREATE}
         else:
-            shown_there = self.resource.member_shown
-            possible = {"PUT": Verb.UPDATE, "DELETE": Verb.DELETE}
-        found = {method for method, verb in possible.items() if verb in verbs}
-        return frozenset({*found, "GET"} if shown_there and Verb.SHOW in verbs else found)
+            readable = self.resource.member_shown
+            writes = {"PUT": Verb.UPDATE, "DELETE": Verb.DELETE}
+        allowed = {method for method, verb in writes.items() if verb in verbs}
+        return frozenset({*allowed, "GET"} if readable and Verb.SHOW in verbs else allowed)
 
 
 def path_of(environ: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts of the path; an escaped slash is part of a part.
+    """Return the segments of the path; an escaped slash is part of a segment.
 
-    :raises Refusal: it is no text, or has no end.
+    :raises HttpError: the path is too long, or has control characters or bytes other than UTF-8.
     """
     uri: str = environ.get("REQUEST_URI") or ""
     script: str = environ.get("SCRIPT_NAME") or ""
     if uri.startswith("/") and uri.startswith(script):
-        raw = [unquote(part, errors="surrogateescape") for part in _raw_parts(uri, script)]
+        escaped = uri.partition("?")[0][len(script) :].split("/")
+        raw = [unquote(part, errors="surrogateescape") for part in escaped]
     else:
         path: str = environ.get("PATH_INFO") or ""
         raw = path.encode("latin-1").decode("utf-8", errors="surrogateescape").split("/")
@@ -73,12 +74,8 @@ def path_of(environ: Mapping[str, Any]) -> tuple[str, ...]:
     return parts
 
 
-def _raw_parts(uri: str, script: str) -> list[str]:
-    return uri.partition("?")[0][len(script) :].split("/")
-
-
 class Routes:
-    """Finds what a path is about; made once of all resources."""
+    """The routing table of all resources."""
 
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         every = tuple(resources)
@@ -90,20 +87,18 @@ class Routes:
         }
 
     def find(self, parts: tuple[str, ...]) -> Route:
-        """What the path below the version is about.
+        """Return the route of the path below the version.
 
-        :raises Refusal: nothing.
+        :raises HttpError: the path names no resource.
         """
         parts = (*parts[:-1], parts[-1].removesuffix(".json"))
         resource = self._top.get(parts[0])
-        if resource is None:
-            raise self._nothing(parts)
-        found = self._within(resource, None, parts[1:])
-        if found is None:
-            raise self._nothing(parts)
-        return found
+        route = None if resource is None else self._find_below(resource, None, parts[1:])
+        if route is None:
+            raise _not_found(parts)
+        return route
 
-    def _within(
+    def _find_below(
         self, resource: ApiResource, parent_id: str | None, rest: tuple[str, ...]
     ) -> Route | None:
         if len(rest) < 2:
@@ -121,15 +116,18 @@ class Routes:
         if action is not None and not more:
             return Route(resource=resource, parent_id=parent_id, id=id, action=action)
         child = self._sub.get((resource.name, word)) if parent_id is None else None
-        return None if child is None else self._within(child, id, tuple(more))
+        return None if child is None else self._find_below(child, id, tuple(more))
 
-    @staticmethod
-    def _nothing(parts: tuple[str, ...]) -> HttpError:
-        return no_such_path(quote("/v2.0/" + "/".join(parts)))
+
+def _not_found(parts: tuple[str, ...]) -> HttpError:
+    return no_such_path(quote("/v2.0/" + "/".join(parts)))
 
 
 def check_method(route: Route, method: str) -> None:
-    """Refuse what cannot be asked there."""
+    """Raise unless *route* allows *method*.
+
+    :raises HttpError: 405 with the allowed methods.
+    """
     allowed = route.methods()
     if method not in allowed:
         raise wrong_method(method, allowed)

@@ -26,7 +26,7 @@ from netfw.model.subnet import Subnet
 from netfw.server.binding.algorithm import bind
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import AgentWithAge, agents_on
+from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
 
 
 class Mechanisms:
@@ -103,7 +103,7 @@ class PortBinder:
             agents = self.agents(unit, (after.binding.host,))
         bound = self.bind(unit, after, agents)
         if before.binding.host:
-            unit.tx.statuses.forget([ref(before)], Service.L2)
+            unit.tx.statuses.delete([ref(before)], Service.L2)
         self._clear(unit, before, former[1:], _levels(unit, bound))
         return evolve(bound, status=Status.DOWN)
 
@@ -118,7 +118,7 @@ class PortBinder:
         """
         failed = {"binding:host_id": (host,), "binding:vif_type": (VifType.BINDING_FAILED.value,)}
         found = [row.ref.id for row in unit.tx.resources.find(Kind.PORT, Query(filters=failed))]
-        rows = unit.tx.statuses.locked(Kind.PORT, found)
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, found)
         for row in rows.values():
             unit.extras.setdefault(row.ref, dict(row.extra))
         ports = [cast(Port, row.resource()) for row in rows.values()]

@@ -19,7 +19,7 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref
 from netfw.model.wire import CODECS, Json
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.schema.resource_tables import stored
+from netfw.server.db.schema.resource_tables import table_mapping
 
 LOG = logging.getLogger(__name__)
 R = TypeVar("R", bound=Resource)
@@ -211,7 +211,11 @@ def _apply_fields(driver: ExtensionDriver, change: Change, asked: Body) -> Resou
 
 
 def _restrict_filter(kind: Kind, declared: Attribute) -> Attribute:
-    return declared if declared.name in stored(kind).columns else evolve(declared, filterable=False)
+    return (
+        declared
+        if declared.name in table_mapping(kind).columns
+        else evolve(declared, filterable=False)
+    )
 
 
 def _requested(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:

@@ -1,4 +1,4 @@
-"""Database: transactions that are tried again, and moments that are read without a lock."""
+"""Database: transactions with retries, and read snapshots without locks."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ from sqlalchemy import Connection, Engine
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
-from netfw.server.db.agents.status_reports import Statuses
-from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
 from netfw.server.db.allocation.quotas import Quotas
-from netfw.server.db.allocation.segments import SegmentIdStore
-from netfw.server.db.engine.engines import Limits, reading_engine, writing_engine
+from netfw.server.db.engine.engines import Limits, database_url, reading_engine, writing_engine
 from netfw.server.db.engine.errors import (
     FAILURES,
     ErrorKind,
     Failure,
     RetryTransaction,
-    translated,
-    trouble,
+    classify_error,
+    translate_error,
 )
-from netfw.server.db.engine.url import database_url
-from netfw.server.db.journal.head_poller import JournalHeadPoller
-from netfw.server.db.journal.journal import Journal, JournalReader
+from netfw.server.db.journal.journal import Journal, JournalHeadPoller, JournalReader
 from netfw.server.db.outbox import Outbox
-from netfw.server.db.resources.default_security_groups import DefaultGroups
+from netfw.server.db.resources.default_security_groups import DefaultSecurityGroups
 from netfw.server.db.resources.rows import Resources, Rows
 from netfw.server.db.subscriptions.subscriptions import Subscriptions
 from netfw.server.db.subscriptions.topic_contents import Topics
@@ -47,21 +44,21 @@ RETRIED = (RetryTransaction, *FAILURES)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 LONGEST_QUEUE = 1.0
-"""Seconds that a transaction waits for its turn among those of this process."""
+"""Seconds that a transaction waits for a free writer of this process."""
 ATTEMPTS_WITHOUT_ANSWER = 2
-"""A connection that was kept may be dead although the database lives: once more, on a new one."""
+"""A pooled connection may be stale although the database is up: retry once, on a new one."""
 
 
 @frozen
 class ReadSnapshot:
-    """One moment of the database."""
+    """One snapshot of the database."""
 
     connection: Connection = field(repr=False)
     resources: Rows
     journal: JournalReader
     topics: Topics
     quotas: Quotas
-    default_groups: DefaultGroups
+    default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
 
     @classmethod
@@ -73,67 +70,67 @@ class ReadSnapshot:
             journal,
             Topics(connection, rows),
             Quotas(connection),
-            DefaultGroups(connection),
+            DefaultSecurityGroups(connection),
             Heartbeats(connection),
         )
 
 
 @frozen
 class Transaction:
-    """All that one transaction can do; it must not outlive it."""
+    """The operations of one transaction; not to be used after its end."""
 
     connection: Connection = field(repr=False)
     resources: Resources
     assignments: Assignments
-    interests: Subscriptions
+    subscriptions: Subscriptions
     addresses: Addresses
     allocations: SegmentIdStore
     quotas: Quotas
-    default_groups: DefaultGroups
+    default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
-    statuses: Statuses
+    statuses: StatusReports
     outbox: Outbox
     journal: Journal
 
     @classmethod
     def on(cls, connection: Connection) -> Self:
         journal, ranges = Journal(connection), Ranges(connection)
-        interests = Subscriptions(connection, Rows(connection))
+        subscriptions = Subscriptions(connection, Rows(connection))
         return cls(
             connection,
-            Resources(connection, journal, interests.change),
-            Assignments(connection, journal, interests.change),
-            interests,
+            Resources(connection, journal, subscriptions.change),
+            Assignments(connection, journal, subscriptions.change),
+            subscriptions,
             Addresses(ranges),
             SegmentIdStore(ranges),
             Quotas(connection),
-            DefaultGroups(connection),
+            DefaultSecurityGroups(connection),
             Heartbeats(connection),
-            Statuses(connection),
+            StatusReports(connection),
             Outbox(connection),
             journal,
         )
 
     def prepare_commit(self) -> bool:
-        """What comes last: the number of the commit, for which others wait from now on.
+        """Number the commit; other transactions that write wait for it from here on.
 
-        Says whether it has one: whether anything changed that the journal tells.  Who follows what
-        is worked out behind the number: of two transactions of which one has a host follow a
-        group and the other changes what the group leads to, the later one must see the earlier.
+        Return whether there is a number: whether anything changed that the journal records.
+        Subscriptions are resolved after the number is taken: if one transaction subscribes a host
+        to a group and another changes what depends on the group, the later must see the earlier.
         """
-        if not (self.journal.noted or self.interests.pending or self.outbox.noted):
+        if not (self.journal.noted or self.subscriptions.pending or self.outbox.noted):
             return False
         seq = self.journal.write()
-        self.interests.settle()
-        self.interests.write(seq)
+        self.subscriptions.resolve()
+        self.subscriptions.write(seq)
         self.outbox.write(seq)
         return True
 
 
 class Database:
-    """One database, for all threads of a process.  Connects when it is first used.
+    """One database, for all threads of a process.  Connects on first use.
 
-    :raises ConfigError: the URL names none that can be used, or its driver is not installed.
+    :raises ConfigError: the URL is not usable, or its driver is not installed.
     """
 
     def __init__(self, url: str, limits: Limits | None = None, *, attempts: int = 20) -> None:
@@ -145,24 +142,24 @@ class Database:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._patience = attempts, limits.lock_timeout * 2
         self._writers = threading.BoundedSemaphore(limits.writers)
-        self._rung: tuple[Callable[[], None], ...] = ()
+        self._on_commit: tuple[Callable[[], None], ...] = ()
 
     def __str__(self) -> str:
         return self._writing.url.render_as_string(hide_password=True)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file that this process alone answers for, and no server."""
+        """Whether the database is an SQLite file instead of a server."""
         return self._writing.dialect.name == "sqlite"
 
     @property
     def writing(self) -> Engine:
-        """For migrations, and for whoever counts statements."""
+        """The engine of transactions that write."""
         return self._writing
 
     @property
     def reading(self) -> Engine:
-        """The engine of those who only read."""
+        """The engine of read snapshots."""
         return self._reading
 
     def transaction(self, work: Callable[[Transaction], T]) -> T:
@@ -190,7 +187,7 @@ class Database:
                     retries.pause(exc)
         finally:
             self._writers.release()
-        for callback in self._rung if announced else ():
+        for callback in self._on_commit if announced else ():
             callback()
         return result
 
@@ -209,19 +206,19 @@ class Database:
             except RETRIED as exc:
                 retries.pause(exc)
 
-    def pulse(self) -> JournalHeadPoller:
-        """For whoever wants to know again and again what the newest commit is."""
+    def head_poller(self) -> JournalHeadPoller:
+        """Return a poller of the newest commit, with a connection of its own."""
         return JournalHeadPoller(self._reading)
 
-    def on_commit(self, bell: Callable[[], None]) -> None:
-        """Call *bell* after each commit of this process that the journal tells, in its thread.
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Call *callback* after each commit of this process with a journal entry, in its thread.
 
-        It only leaves a note: it neither waits nor raises.
+        The callback neither blocks nor raises.
         """
-        self._rung = (*self._rung, bell)
+        self._on_commit = (*self._on_commit, callback)
 
     def close(self) -> None:
-        """Give up all connections; what is not committed is undone."""
+        """Close all connections; uncommitted transactions are rolled back."""
         self._writing.dispose()
         self._reading.dispose()
 
@@ -243,15 +240,17 @@ class _Retries:
         last = self._attempt == self._attempts
         if isinstance(exc, RetryTransaction):
             if last:
-                raise Conflict(f"others were faster {self._attempt} times: {exc}") from exc
+                raise Conflict(
+                    f"gave up after {self._attempt} conflicts with other transactions: {exc}"
+                ) from exc
         else:
-            kind = trouble(exc)
-            self._unanswered += kind is ErrorKind.AWAY
+            kind = classify_error(exc)
+            self._unanswered += kind is ErrorKind.UNAVAILABLE
             late = time.monotonic() - self._began > self._patience
             last = last or self._unanswered == ATTEMPTS_WITHOUT_ANSWER
-            if late or last or kind not in (ErrorKind.AGAIN, ErrorKind.AWAY):
-                raise translated(exc) from exc
-            LOG.debug("transaction is tried again: %s", kind.value)
+            if late or last or kind not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
+                raise translate_error(exc) from exc
+            LOG.debug("transaction: retrying: %s", kind.value)
         longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._attempt)
         time.sleep(random.uniform(longest / 4, longest))
 
@@ -265,7 +264,7 @@ def _commit(connection: Connection, transaction: Transaction) -> bool:
     try:
         connection.commit()
     except FAILURES as exc:
-        if trouble(exc) is ErrorKind.AWAY:
+        if classify_error(exc) is ErrorKind.UNAVAILABLE:
             text = "the database went away during a commit, which is perhaps done"
             raise BackendUnavailable(text) from exc
         raise

@@ -1,20 +1,18 @@
-"""The database that the configuration names."""
+"""Build the database from the configuration."""
 
 from __future__ import annotations
 
 from oslo_config.cfg import ConfigOpts
 
 from netfw.server.db.database import Database
-from netfw.server.db.engine.engines import Limits
-from netfw.server.db.engine.sqlite_file import make_file
-from netfw.server.db.engine.url import default_url
+from netfw.server.db.engine.engines import Limits, create_sqlite_file, default_url
 from netfw.server.db.journal.journal import Retention
 
 
-def configured(conf: ConfigOpts) -> Database:
-    """The database of the group ``database``; nothing is connected yet, but an SQLite file is made.
+def make_database(conf: ConfigOpts) -> Database:
+    """Build the database of ``[database]`` without connecting; an SQLite file is created.
 
-    :raises ConfigError: what is named there cannot be used.
+    :raises ConfigError: the options are not usable.
     """
     options = conf.database
     url = options.connection or default_url(conf.state_path).render_as_string(hide_password=False)
@@ -22,10 +20,10 @@ def configured(conf: ConfigOpts) -> Database:
     database = Database(url, limits, attempts=options.attempts)
     if database.is_file:
         option = "[database] connection" if options.connection else "[DEFAULT] state_path"
-        make_file(database.writing.url, option)
+        create_sqlite_file(database.writing.url, option)
     return database
 
 
-def retention(conf: ConfigOpts) -> Retention:
-    """How much of the past the journal keeps."""
+def journal_retention(conf: ConfigOpts) -> Retention:
+    """Return the retention of the journal."""
     return Retention(commits=conf.database.journal_commits, age=conf.database.journal_age)

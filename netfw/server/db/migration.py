@@ -1,7 +1,6 @@
-"""Moving a database from one version of its tables to another.
+"""Schema migrations.
 
-alembic is imported where something is to be moved: a server whose tables are as they should be
-does not hold it in memory.
+alembic is imported only to migrate: a server with a current schema does not hold it in memory.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from sqlalchemy import Connection, inspect
 
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.server.db.database import Database
-from netfw.server.db.engine.errors import FAILURES, translated
-from netfw.server.db.schema.tables import HEAD
+from netfw.server.db.engine.errors import FAILURES, translate_error
+from netfw.server.db.schema.tables import JOURNAL_HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -25,25 +24,25 @@ if TYPE_CHECKING:
 
 NEWEST, NOTHING = "head", "base"
 VERSION_TABLE = "netfw_version"
-TABLES = HEAD.metadata
+TABLES = JOURNAL_HEAD.metadata
 MIGRATIONS = Path(__file__).with_name("migrations")
 
 PATIENCE = 600
-"""Seconds to wait for somebody else who moves the tables."""
+"""Seconds to wait for a concurrent migration."""
 LOCK = 0x6E65746677
-"""The number of PostgreSQL's lock: ``netfw``."""
+"""The key of PostgreSQL's advisory lock: ``netfw``."""
 
 Steps = Callable[["ScriptDirectory", Any, str], Any]
 
 
 def newest() -> str:
-    """The version that this release of netfw works with."""
+    """Return the schema version of this release."""
     files = (MIGRATIONS / "versions").glob("v[0-9]*_*.py")
     return max(file.name.partition("_")[0] for file in files).removeprefix("v")
 
 
 def current(database: Database) -> str | None:
-    """The version that the tables have; ``None``: there are none.
+    """Return the schema version of the database, or ``None`` without tables.
 
     :raises BackendUnavailable: the database does not answer.
     """
@@ -55,9 +54,9 @@ def current(database: Database) -> str | None:
 
 
 def upgrade(database: Database, to: str = NEWEST) -> None:
-    """Bring the tables forward to a version; what is there already is left alone.
+    """Upgrade the schema to a version.  Idempotent.
 
-    :raises InvalidInput: there is no such version, or it is behind.
+    :raises InvalidInput: the version does not exist, or is older.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.
     """
     if to != NEWEST or current(database) != newest():
@@ -65,16 +64,16 @@ def upgrade(database: Database, to: str = NEWEST) -> None:
 
 
 def downgrade(database: Database, to: str) -> None:
-    """Bring the tables back to a version, ``base`` for nothing at all; what they held is lost.
+    """Downgrade the schema to a version, ``base`` for none; removed columns lose their data.
 
-    :raises InvalidInput: there is no such version, or it is ahead.
+    :raises InvalidInput: the version does not exist, or is newer.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.
     """
     _migrate(database, to, lambda scripts, revision, to: scripts._downgrade_revs(to, revision))
 
 
 def differences(database: Database) -> tuple[str, ...]:
-    """In what the tables differ from those that this release works with; a sentence for each.
+    """Return a sentence for each difference between the tables and the schema of this release.
 
     :raises BackendUnavailable: the database does not answer.
     """
@@ -82,7 +81,7 @@ def differences(database: Database) -> tuple[str, ...]:
 
     with _connection(database) as connection:
         found = compare_metadata(_context(connection), TABLES)
-    return tuple(_told(each) for each in found)
+    return tuple(_describe(each) for each in found)
 
 
 def _migrate(database: Database, to: str, steps: Steps) -> None:
@@ -94,7 +93,7 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
     def chosen(revision: Any, _: object) -> Any:
         return steps(scripts, revision, to)
 
-    with _connection(database) as connection, _alone(connection):
+    with _connection(database) as connection, _migration_lock(connection):
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
         try:
             with environment:
@@ -107,20 +106,20 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
 
 @contextmanager
 def _connection(database: Database) -> Iterator[Connection]:
-    """One connection whose transaction holds all steps, where the database has such."""
+    """Yield one connection, whose transaction holds all steps where DDL is transactional."""
     try:
         with database.writing.connect() as connection:
             yield connection
     except FAILURES as exc:
-        raise translated(exc) from exc
+        raise translate_error(exc) from exc
 
 
 @contextmanager
-def _alone(connection: Connection) -> Iterator[None]:
-    """Wait for others who move the same tables, and have others wait.
+def _migration_lock(connection: Connection) -> Iterator[None]:
+    """Hold the lock against concurrent migrations.
 
-    A transaction that writes has all of SQLite from its beginning, and PostgreSQL's lock ends with
-    it.
+    On SQLite a transaction that writes locks the database from its start; PostgreSQL's lock ends
+    with the transaction.
     """
     name = connection.dialect.name
     connection.exec_driver_sql("SELECT 1")
@@ -149,7 +148,7 @@ def _options() -> dict[str, Any]:
     return {
         "target_metadata": TABLES,
         "version_table": VERSION_TABLE,
-        "transactional_ddl": False,  # the transaction around all steps is ours
+        "transactional_ddl": False,  # the caller has a transaction around all steps
         "compare_type": True,
     }
 
@@ -168,23 +167,23 @@ def _config() -> Config:
     return config
 
 
-def _told(difference: Any) -> str:
-    """alembic tells a difference as a tuple, or as a list of them where they are of one column."""
+def _describe(difference: Any) -> str:
+    """Describe a difference: a tuple of alembic, or a list of tuples for one column."""
     if isinstance(difference, list):
-        return "; ".join(map(_told, difference))
+        return "; ".join(map(_describe, difference))
     what, *about = difference
     names = [getattr(each, "name", each) for each in about]
     return f"{what.replace('_', ' ')}: {' '.join(str(name) for name in names if name is not None)}"
 
 
 def require_newest(database: Database) -> None:
-    """Refuse to go on with tables of another version.
+    """Raise unless the schema has the version of this release.
 
-    :raises BackendBroken: saying what to do.
+    :raises BackendBroken: says what to do.
     """
-    found, wanted = current(database), newest()
-    if found != wanted:
+    version, wanted = current(database), newest()
+    if version != wanted:
         raise BackendBroken(
-            f"the database has version {found or 'none'} of its tables, this netfw needs {wanted}: "
-            "run `netfw-db upgrade`"
+            f"the database has version {version or 'none'} of its tables, this netfw needs "
+            f"{wanted}: run `netfw-db upgrade`"
         )

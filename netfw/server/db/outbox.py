@@ -1,4 +1,4 @@
-"""The outbox: what drivers are still to be told, in the order of commits, and who works on it."""
+"""The outbox: undelivered changes for drivers in the order of commits, and leases of lanes."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ LONGEST_ERROR: Final = 2000
 
 @frozen(kw_only=True)
 class Lane:
-    """What is delivered in order: of a mechanism driver one for each network, of a notifier one."""
+    """A queue delivered in order: one per network for a mechanism driver, one for a notifier."""
 
     driver: str
     name: str = ""
 
 
 @frozen(kw_only=True)
-class Entry:
-    """One change that a driver is to be told of."""
+class OutboxEntry:
+    """One change to deliver to a driver."""
 
     seq: int
-    place: int
+    position: int
     change: Change
     tried: bool
-    """Somebody began to deliver it, and perhaps did."""
+    """A delivery was started, and may have succeeded."""
     error: str | None
-    """Why it waits for a person; ``None``: it is delivered as soon as possible."""
+    """Why it waits for the operator; ``None``: it is delivered as soon as possible."""
 
     @property
     def number(self) -> tuple[int, int]:
-        """Its place in the order of commits."""
-        return self.seq, self.place
+        """The position in the order of commits."""
+        return self.seq, self.position
 
 
 @frozen(kw_only=True)
 class Backlog:
-    """How much of a driver's waits."""
+    """The undelivered entries of a driver."""
 
     waiting: int
     failed: int
     oldest: float
-    """Seconds since the oldest of them was committed."""
+    """Seconds since the oldest entry was committed."""
 
 
 @frozen(kw_only=True)
-class Fault:
-    """What was refused for good, or a lane that is tried again later."""
+class OutboxFailure:
+    """An entry that was refused permanently, or a lane in back-off."""
 
     lane: Lane
     ref: Ref | None
@@ -82,15 +82,15 @@ class Fault:
 
 
 class OutboxRows:
-    """What waits, as one moment has it."""
+    """The outbox, in one snapshot."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def ready(self, drivers: Collection[str], limit: int) -> tuple[Lane, ...]:
-        """Lanes with something to deliver, on which nobody works and that are not paused."""
+        """Return lanes with entries to deliver that are neither leased nor paused."""
         same = (OUTBOX.c.driver == OUTBOX_LANES.c.driver) & (OUTBOX.c.lane == OUTBOX_LANES.c.lane)
-        free = (OUTBOX_LANES.c.until <= Now()) & (OUTBOX_LANES.c.again <= Now())
+        free = (OUTBOX_LANES.c.until <= Now()) & (OUTBOX_LANES.c.retry_at <= Now())
         rows = (
             select(OUTBOX.c.driver, OUTBOX.c.lane)
             .outerjoin(OUTBOX_LANES, same)
@@ -107,21 +107,21 @@ class OutboxRows:
             Lane(driver=driver, name=name) for driver, name in self._connection.execute(rows)
         )
 
-    def waiting(self, lane: Lane, limit: int) -> tuple[Entry, ...]:
-        """The oldest entries of a lane that wait for no person, in order."""
+    def waiting(self, lane: Lane, limit: int) -> tuple[OutboxEntry, ...]:
+        """Return the oldest entries of a lane that are not refused, in order."""
         rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_(None))
-        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place).limit(limit)
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.position).limit(limit)
         return tuple(map(_entry, self._connection.execute(ordered)))
 
-    def refused(self, lane: Lane, ids: Collection[UUID]) -> tuple[Entry, ...]:
-        """The entries of resources that were refused for good, in order."""
+    def refused(self, lane: Lane, ids: Collection[UUID]) -> tuple[OutboxEntry, ...]:
+        """Return the permanently refused entries of resources, in order."""
         wanted = OUTBOX.c.resource_id.in_(sorted(map(str, ids)))
         rows = select(OUTBOX).where(*_of(lane), OUTBOX.c.error.is_not(None), wanted)
-        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.place)
+        ordered = rows.order_by(OUTBOX.c.seq, OUTBOX.c.position)
         return tuple(map(_entry, self._connection.execute(ordered)))
 
     def undelivered(self, drivers: Collection[str], ids: Collection[UUID]) -> frozenset[UUID]:
-        """Those of *ids* of which one of *drivers* is still to be told."""
+        """Return those of *ids* with an undelivered entry of one of *drivers*."""
         found: set[UUID] = set()
         wanted = sorted(map(str, ids))
         for at in range(0, len(wanted), AT_ONCE):
@@ -133,7 +133,7 @@ class OutboxRows:
         return frozenset(found)
 
     def backlogs(self) -> Mapping[str, Backlog]:
-        """How much waits of each driver."""
+        """Return the backlog of each driver."""
         rows = select(
             OUTBOX.c.driver,
             func.count(),
@@ -147,16 +147,18 @@ class OutboxRows:
             for driver, count, failed, age in self._connection.execute(rows)
         }
 
-    def faults(self, limit: int = 1000) -> tuple[Fault, ...]:
-        """What was refused for good, and the lanes whose last attempts failed."""
+    def failures(self, limit: int = 1000) -> tuple[OutboxFailure, ...]:
+        """Return the permanently refused entries, and the lanes whose last attempts failed."""
         refused = (
-            select(OUTBOX).where(OUTBOX.c.error.is_not(None)).order_by(OUTBOX.c.seq, OUTBOX.c.place)
+            select(OUTBOX)
+            .where(OUTBOX.c.error.is_not(None))
+            .order_by(OUTBOX.c.seq, OUTBOX.c.position)
         )
         paused = select(OUTBOX_LANES).where(OUTBOX_LANES.c.error != "")
         return (
             *(_fault(row) for row in self._connection.execute(refused.limit(limit))),
             *(
-                Fault(
+                OutboxFailure(
                     lane=Lane(driver=row.driver, name=row.lane),
                     ref=None,
                     revision=0,
@@ -169,14 +171,14 @@ class OutboxRows:
 
 
 class Outbox(OutboxRows):
-    """The outbox in a transaction: changes are noted, and written at its end."""
+    """The outbox in a transaction: changes are collected, and written at its end."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._noted: dict[tuple[str, Ref], tuple[Lane, Change]] = {}
 
     def note(self, lane: Lane, change: Change) -> None:
-        """Have the driver of *lane* be told: of several changes of one resource, of the sum."""
+        """Collect a change for the driver of *lane*; changes of one resource are coalesced."""
         key = lane.driver, change.ref
         former = self._noted.pop(key, None)
         if former is None:
@@ -186,30 +188,30 @@ class Outbox(OutboxRows):
 
     @property
     def noted(self) -> bool:
-        """Whether there is anything to write."""
+        """Whether changes are collected."""
         return bool(self._noted)
 
     def write(self, seq: int) -> None:
-        """Write it down as of commit *seq*."""
+        """Write the collected changes as of commit *seq*."""
         rows = [
-            _row(seq, place, lane, change)
-            for place, (lane, change) in enumerate(self._noted.values())
+            _row(seq, position, lane, change)
+            for position, (lane, change) in enumerate(self._noted.values())
         ]
         self._noted.clear()
         if rows:
             self._connection.execute(insert(OUTBOX).values(at=Now()), rows)
 
-    # Who works on what.
+    # Leases of lanes.
 
     def claim(self, lane: Lane, owner: str, lease: float) -> int | None:
-        """Have *owner* alone deliver a lane for *lease* seconds.
+        """Lease a lane to *owner* for *lease* seconds.
 
-        Returns the number of the attempt, or ``None``: another one does, or it is paused.
+        Return the number of the attempt, or ``None`` if the lane is leased or paused.
         """
         row = self._connection.execute(
             select(OUTBOX_LANES, Now().label("now")).where(*_same(lane)).with_for_update()
         ).first()
-        if row is not None and max(row.again, row.until) > row.now:
+        if row is not None and max(row.retry_at, row.until) > row.now:
             return None
         if row is None:
             self._open(lane)
@@ -218,80 +220,80 @@ class Outbox(OutboxRows):
         self._set(lane, owner=owner, until=until, attempts=attempt)
         return attempt
 
-    def mark_tried(self, entries: Iterable[Entry]) -> None:
-        """Note that somebody begins to deliver *entries*."""
+    def mark_tried(self, entries: Iterable[OutboxEntry]) -> None:
+        """Record that the delivery of *entries* starts."""
         for part in _parts([each.number for each in entries if not each.tried]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             self._connection.execute(update(OUTBOX).where(these).values(tried=True))
 
     def renew(self, owner: str, lease: float) -> None:
-        """Have what *owner* works on be its own for another *lease* seconds."""
+        """Renew the leases of *owner* for another *lease* seconds."""
         mine = OUTBOX_LANES.c.owner == owner, OUTBOX_LANES.c.until > 0
         until = Now() + int(lease * 1000)
         self._connection.execute(update(OUTBOX_LANES).where(*mine).values(until=until))
 
     def release(self, lane: Lane, owner: str) -> None:
-        """Have the lane be anybody's, and its attempts be forgotten."""
+        """Release the lane, and reset its attempts."""
         self._connection.execute(
             delete(OUTBOX_LANES).where(*_same(lane), OUTBOX_LANES.c.owner == owner)
         )
 
-    def let_go(self, owner: str) -> None:
-        """Have all that *owner* works on be anybody's."""
+    def release_all(self, owner: str) -> None:
+        """Release all lanes of *owner*."""
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(update(OUTBOX_LANES).where(mine).values(until=0))
 
     def pause(self, lane: Lane, owner: str, seconds: float, error: str) -> None:
-        """Have nobody try the lane for a while."""
-        again = Now() + int(seconds * 1000)
+        """Release the lane, and pause it for the back-off of *seconds*."""
+        retry_at = Now() + int(seconds * 1000)
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(
             update(OUTBOX_LANES)
             .where(*_same(lane), mine)
-            .values(until=0, again=again, error=error[:LONGEST_ERROR])
+            .values(until=0, retry_at=retry_at, error=error[:LONGEST_ERROR])
         )
 
-    def progressed(self, lane: Lane, owner: str) -> None:
-        """Have the next failure be the first one again."""
+    def reset_attempts(self, lane: Lane, owner: str) -> None:
+        """Reset the back-off of the lane."""
         mine = OUTBOX_LANES.c.owner == owner
         self._connection.execute(
             update(OUTBOX_LANES).where(*_same(lane), mine).values(attempts=1, error="")
         )
 
-    def done(self, entries: Iterable[Entry]) -> None:
-        """Forget what is delivered."""
+    def delete(self, entries: Iterable[OutboxEntry]) -> None:
+        """Delete delivered entries."""
         for part in _parts([each.number for each in entries]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
             self._connection.execute(delete(OUTBOX).where(these))
 
-    def fail(self, entries: Iterable[Entry], error: str) -> None:
-        """Keep what was refused for good, for a person."""
+    def fail(self, entries: Iterable[OutboxEntry], error: str) -> None:
+        """Mark entries as permanently refused, for the operator."""
         for part in _parts([each.number for each in entries]):
-            these = tuple_(OUTBOX.c.seq, OUTBOX.c.place).in_(part)
-            said = error[:LONGEST_ERROR] or "refused"
-            self._connection.execute(update(OUTBOX).where(these).values(error=said))
+            these = tuple_(OUTBOX.c.seq, OUTBOX.c.position).in_(part)
+            text = error[:LONGEST_ERROR] or "refused"
+            self._connection.execute(update(OUTBOX).where(these).values(error=text))
 
     def retry(self, driver: str | None = None) -> int:
-        """Try again what was refused, and what is paused, of one driver or of all; how much."""
+        """Retry refused entries and paused lanes of one driver or of all; return their number."""
         refused: list[ColumnElement[bool]] = [OUTBOX.c.error.is_not(None)]
-        paused: list[ColumnElement[bool]] = [OUTBOX_LANES.c.again > 0]
+        paused: list[ColumnElement[bool]] = [OUTBOX_LANES.c.retry_at > 0]
         if driver is not None:
             refused.append(OUTBOX.c.driver == driver)
             paused.append(OUTBOX_LANES.c.driver == driver)
         count = self._connection.execute(update(OUTBOX).where(*refused).values(error=None)).rowcount
-        values = {"again": 0, "attempts": 0, "error": ""}
+        values = {"retry_at": 0, "attempts": 0, "error": ""}
         return (
             count
             + self._connection.execute(update(OUTBOX_LANES).where(*paused).values(values)).rowcount
         )
 
-    def forget(self, driver: str) -> int:
-        """Forget all that waits of a driver that is no longer used; how much."""
+    def delete_driver(self, driver: str) -> int:
+        """Delete all entries of a driver that is no longer used; return their number."""
         self._connection.execute(delete(OUTBOX_LANES).where(OUTBOX_LANES.c.driver == driver))
         return self._connection.execute(delete(OUTBOX).where(OUTBOX.c.driver == driver)).rowcount
 
     def _open(self, lane: Lane) -> None:
-        row = {"owner": "", "until": 0, "attempts": 0, "again": 0, "error": ""}
+        row = {"owner": "", "until": 0, "attempts": 0, "retry_at": 0, "error": ""}
         try:
             self._connection.execute(
                 insert(OUTBOX_LANES).values(driver=lane.driver, lane=lane.name, **row)
@@ -311,7 +313,7 @@ def _same(lane: Lane) -> tuple[ColumnElement[bool], ...]:
     return OUTBOX_LANES.c.driver == lane.driver, OUTBOX_LANES.c.lane == lane.name
 
 
-def _row(seq: int, place: int, lane: Lane, change: Change) -> dict[str, Any]:
+def _row(seq: int, position: int, lane: Lane, change: Change) -> dict[str, Any]:
     context = {
         "network": None if change.network is None else render(change.network),
         "segments": [render(segment) for segment in change.segments],
@@ -319,7 +321,7 @@ def _row(seq: int, place: int, lane: Lane, change: Change) -> dict[str, Any]:
     }
     return {
         "seq": seq,
-        "place": place,
+        "position": position,
         "driver": lane.driver,
         "lane": lane.name,
         "kind": change.ref.kind.value,
@@ -337,7 +339,7 @@ def _text(resource: Resource | None) -> str | None:
     return None if resource is None else json.dumps(render(resource), separators=(",", ":"))
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> OutboxEntry:
     kind, context = Kind(row.kind), json.loads(row.context)
     network = context["network"]
     segments = tuple(cast(Segment, parse(Kind.SEGMENT, each)) for each in context["segments"])
@@ -348,13 +350,13 @@ def _entry(row: Any) -> Entry:
         segments=segments,
         request_id=context["request_id"],
     )
-    return Entry(
-        seq=row.seq, place=row.place, change=change, tried=bool(row.tried), error=row.error
+    return OutboxEntry(
+        seq=row.seq, position=row.position, change=change, tried=bool(row.tried), error=row.error
     )
 
 
-def _fault(row: Any) -> Fault:
-    return Fault(
+def _fault(row: Any) -> OutboxFailure:
+    return OutboxFailure(
         lane=Lane(driver=row.driver, name=row.lane),
         ref=Ref(Kind(row.kind), UUID(row.resource_id)),
         revision=row.revision,

@@ -31,7 +31,7 @@ from netfw.model.device_owner import is_l3_agent_port, is_trusted
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw.server.db.allocation.addresses import Addresses
+from netfw.server.db.allocation.pools import Addresses
 
 Entry = Mapping[str, Any]
 """Entry of ``fixed_ips``: a subnet, an address, or both."""

@@ -25,7 +25,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.by_host import agents_on
+from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.resources.rows import Row
 from netfw.state.dependencies import Assignment
 
@@ -69,13 +69,13 @@ class PortStatuses:
 
     def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Store the valid reports, and set the statuses that follow from them."""
-        rows = unit.tx.statuses.locked(Kind.PORT, (report.ref.id for report in reports))
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, (report.ref.id for report in reports))
         counted = _valid_reports(unit, rows, reports)
         if not counted:
             return
         refs = {report.ref for report in counted}
         known = unit.tx.statuses.of(refs)
-        unit.tx.statuses.keep(counted, known)
+        unit.tx.statuses.record(counted, known)
         self._set_statuses(unit, {ref.id: rows[ref.id] for ref in refs}, _merge(known, counted))
 
     def reconsider(self, unit: UnitOfWork, ports: Iterable[PortId]) -> int:
@@ -83,7 +83,7 @@ class PortStatuses:
 
         Return how many changed.
         """
-        rows = unit.tx.statuses.locked(Kind.PORT, ports)
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, ports)
         return self._set_statuses(unit, rows, unit.tx.statuses.of(row.ref for row in rows.values()))
 
     def _set_statuses(self, unit: UnitOfWork, rows: Mapping[UUID, Row], known: Known) -> int:

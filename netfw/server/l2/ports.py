@@ -130,7 +130,7 @@ class PortHandler(StoredResourceHandler[Port]):
         if _binds_anew(before, port, body):
             port = self._binder.rebind(unit, before, port)
         if before.admin_up != port.admin_up:
-            unit.tx.statuses.forget([ref(before)], Service.L2)
+            unit.tx.statuses.delete([ref(before)], Service.L2)
             port = evolve(port, status=Status.DOWN)
         try:
             return unit.update(before, port)
@@ -209,7 +209,7 @@ class PortHandler(StoredResourceHandler[Port]):
     def do_delete(self, unit: UnitOfWork, before: Port) -> None:
         unit.delete(before)
         AddressAllocator(unit.context.ipam, unit.tx.addresses).release_all(before.fixed_ips)
-        unit.tx.statuses.forget([ref(before)])
+        unit.tx.statuses.delete([ref(before)])
         self._binder.unbind(unit, before)
 
     def decorate(

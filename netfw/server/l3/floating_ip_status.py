@@ -43,12 +43,12 @@ class FloatingIpStatuses:
 
 
 def _handle_reports(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
-    rows = unit.tx.statuses.locked(Kind.FLOATING_IP, (report.ref.id for report in reports))
+    rows = unit.tx.statuses.get_for_update(Kind.FLOATING_IP, (report.ref.id for report in reports))
     counted = _counting(unit, rows, reports)
     if not counted:
         return
     known = unit.tx.statuses.of({report.ref for report in counted})
-    unit.tx.statuses.keep(counted, known)
+    unit.tx.statuses.record(counted, known)
     statuses: dict[UUID, dict[str, Status]] = {}
     for report in (*(each for some in known.values() for each in some), *counted):
         statuses.setdefault(report.ref.id, {})[report.host] = report.status

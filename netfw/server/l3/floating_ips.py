@@ -67,7 +67,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         filters = {"device_id": (str(before.id),), "device_owner": (DeviceOwner.FLOATING_IP.value,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
-        unit.tx.statuses.forget([ref(before)])
+        unit.tx.statuses.delete([ref(before)])
         unit.delete(before)
 
     def decorate(
@@ -167,7 +167,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
         if asked is not None:
             raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
         if floating.port_id is not None:
-            unit.tx.statuses.forget([ref(floating)])
+            unit.tx.statuses.delete([ref(floating)])
         return disassociate(floating)
     row = unit.tx.resources.get(
         Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
@@ -179,7 +179,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     if after == floating:
         return floating
     if floating.port_id is not None:
-        unit.tx.statuses.forget([ref(floating)])
+        unit.tx.statuses.delete([ref(floating)])
     return evolve(after, status=Status.DOWN)
 
 

@@ -48,7 +48,7 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
     for floating in floating_ips(unit, port_id=before.id):
         if floating.fixed_address not in left:
             unit.update(floating, disassociate(floating))
-            unit.tx.statuses.forget([ref(floating)])
+            unit.tx.statuses.delete([ref(floating)])
 
 
 def disassociate(floating: FloatingIp) -> FloatingIp:

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from netfw.drivers.change import Change
 from netfw.model.resource import Ref
-from netfw.server.db.outbox import Entry
+from netfw.server.db.outbox import OutboxEntry
 
 
 @frozen(kw_only=True)
@@ -16,26 +16,26 @@ class MergedChange:
     """Change of one resource, and the entries that its delivery finishes."""
 
     ref: Ref
-    entries: tuple[Entry, ...]
+    entries: tuple[OutboxEntry, ...]
     change: Change | None
     """Change from what was last delivered to the newest state; ``None``: nothing to deliver."""
 
 
-def coalesce(entries: Sequence[Entry]) -> tuple[MergedChange, ...]:
+def coalesce(entries: Sequence[OutboxEntry]) -> tuple[MergedChange, ...]:
     """Return the changes to deliver for the ordered *entries* of one lane, in delivery order.
 
     A resource is delivered once, in its newest state: at its first change, or, if it is deleted, at
     its deletion. So a resource follows what it needs, and its deletion follows that of what needed
     it.
     """
-    by_ref: dict[Ref, list[Entry]] = {}
+    by_ref: dict[Ref, list[OutboxEntry]] = {}
     for entry in entries:
         by_ref.setdefault(entry.change.ref, []).append(entry)
     found = [_work(ref, tuple(some)) for ref, some in by_ref.items()]
     return tuple(sorted(found, key=_position))
 
 
-def _work(ref: Ref, entries: tuple[Entry, ...]) -> MergedChange:
+def _work(ref: Ref, entries: tuple[OutboxEntry, ...]) -> MergedChange:
     first, last = entries[0].change, entries[-1].change
     before = first.before
     if before is None and last.after is None:

@@ -11,7 +11,7 @@ from attrs import frozen
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.errors import NetfwError
-from netfw.server.db.outbox import Entry
+from netfw.server.db.outbox import OutboxEntry
 from netfw.server.outbox.coalesce import MergedChange, coalesce
 from netfw.server.outbox.recorder import mechanism_name, notifier_name
 
@@ -29,7 +29,7 @@ class Step:
     and all that follow are retried after a pause.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[OutboxEntry, ...]
     error: str = ""
     later: bool = False
 
@@ -45,7 +45,7 @@ class Target(Protocol):
     def at_once(self) -> int:
         """Maximum of entries to read at once."""
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
         """Deliver *entries* step by step; stop after a step that is for later."""
 
 
@@ -61,7 +61,7 @@ class DriverTarget:
     def __init__(self, driver: MechanismDriver) -> None:
         self._driver, self.name = driver, mechanism_name(driver)
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
         refused: list[MergedChange] = []
         for work in coalesce(entries):
             step = self._step(work)
@@ -100,7 +100,7 @@ class NotifierTarget:
     def __init__(self, notifier: Notifier) -> None:
         self._notifier, self.name = notifier, notifier_name(notifier)
 
-    def steps(self, entries: Sequence[Entry]) -> Iterator[Step]:
+    def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
         some = tuple(entry for entry in entries if entry.error is None)
         if not some:
             return

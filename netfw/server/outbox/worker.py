@@ -18,7 +18,7 @@ from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.database import Transaction
-from netfw.server.db.outbox import Entry, Lane, OutboxRows
+from netfw.server.db.outbox import Lane, OutboxEntry, OutboxRows
 from netfw.server.outbox.recorder import MECHANISM
 from netfw.server.outbox.targets import Step, Target
 
@@ -93,7 +93,7 @@ class OutboxWorkers:
         for lane in tuple(self._busy):
             LOG.warning("outbox: delivery to %s does not end; abandoning it", lane.driver)
         try:
-            self._context.database.transaction(lambda tx: tx.outbox.let_go(self.owner))
+            self._context.database.transaction(lambda tx: tx.outbox.release_all(self.owner))
         except NetfwError as exc:
             LOG.warning("outbox: lanes stay leased for %s s: %s", self._pace.lease, exc)
 
@@ -172,12 +172,12 @@ class OutboxWorkers:
             attempt = following
             entries = self._context.database.transaction(lambda tx: self._take(tx, lane))
 
-    def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[Entry, ...]]:
+    def _claim(self, tx: Transaction, lane: Lane) -> tuple[int, tuple[OutboxEntry, ...]]:
         """Acquire the lane for this process; return the number of the attempt, and the entries."""
         attempt = tx.outbox.claim(lane, self.owner, self._pace.lease)
         return (0, ()) if attempt is None else (attempt, self._take(tx, lane))
 
-    def _take(self, tx: Transaction, lane: Lane) -> tuple[Entry, ...]:
+    def _take(self, tx: Transaction, lane: Lane) -> tuple[OutboxEntry, ...]:
         """Return the next entries, marked as tried; release the lane if there are none."""
         waiting = tx.outbox.waiting(lane, self._targets[lane.driver].at_once)
         if not waiting:
@@ -188,7 +188,7 @@ class OutboxWorkers:
         tx.outbox.mark_tried(entries)
         return tuple(sorted(entries, key=lambda entry: entry.number))
 
-    def _deliver(self, lane: Lane, entries: Sequence[Entry], attempt: int) -> int | None:
+    def _deliver(self, lane: Lane, entries: Sequence[OutboxEntry], attempt: int) -> int | None:
         """Deliver *entries*; return the number of the next attempt, or ``None``: not now."""
         steps: list[Step] = []
         written = time.monotonic()
@@ -218,9 +218,9 @@ class OutboxWorkers:
 
         def work(unit: UnitOfWork) -> None:
             outbox, tries = unit.tx.outbox, attempt
-            outbox.done(done)
+            outbox.delete(done)
             if len(steps) > 1 or not steps[0].error:
-                outbox.progressed(lane, self.owner)
+                outbox.reset_attempts(lane, self.owner)
                 tries = 1
             for step in steps:
                 if step.later:

@@ -48,7 +48,7 @@ class CommitWatch:
         announcement."""
         self._database, self._retention = database, retention or Retention()
         self._poll, self._debounce, self._tidy = poll, debounce, tidy
-        self._head_poller = database.pulse()
+        self._head_poller = database.head_poller()
         self._wakeup = threading.Event()
         self._lock = threading.RLock()
         self._listeners: dict[object, CommitListener] = {}
@@ -151,7 +151,7 @@ class CommitWatch:
         return True
 
     def _delete_old(self, transaction: Transaction) -> int:
-        return transaction.journal.forget(self._retention)
+        return transaction.journal.prune(self._retention)
 
 
 def _new_commits(view: ReadSnapshot, seen: Cursor | None) -> tuple[Cursor, frozenset[str] | None]:

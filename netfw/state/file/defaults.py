@@ -1,4 +1,4 @@
-"""What follows where a file says nothing.  Pure: bodies in, bodies completed."""
+"""Defaults for attributes that a file leaves out.  Pure: bodies in, bodies completed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ OVERHEAD: Final[Mapping[str, int]] = {
     NetworkType.GRE: 42,
     NetworkType.GENEVE: 58,
 }
-"""Of a tunnel over IPv4; IPv6 takes more."""
+"""Bytes of encapsulation over IPv4, by type; `IPV6_OVERHEAD` is added over IPv6."""
 IPV6_OVERHEAD: Final = 20
 
 Subnets = Mapping[NetworkId, tuple[Subnet, ...]]
 
 
 def complete_network(body: Body, over_ipv6: bool) -> None:
-    """The MTU that is left inside the tunnel."""
+    """Set the MTU inside the tunnel."""
     kind = body.get("provider:network_type")
     if "mtu" not in body and isinstance(kind, str) and kind in OVERHEAD:
         body["mtu"] = UNDERLAY_MTU - OVERHEAD[kind] - (IPV6_OVERHEAD if over_ipv6 else 0)
 
 
 def complete_subnet(body: Body) -> None:
-    """The gateway is the first address, as in the API; ``null`` says that there is none."""
+    """Set the gateway to the first address, as the API does; ``null`` means none."""
     if "gateway_ip" in body:
         return
     try:
@@ -48,7 +48,7 @@ def complete_subnet(body: Body) -> None:
 
 
 def complete_policy(body: Body, id: UUID) -> None:
-    """Ids for the rules of a QoS policy: there is one of each type and direction."""
+    """Set the ids of the rules of a QoS policy: one for each type and direction."""
     rules = body.get("rules")
     for rule in rules if isinstance(rules, list) else ():
         if isinstance(rule, dict):
@@ -59,7 +59,10 @@ def complete_policy(body: Body, id: UUID) -> None:
 def complete_port(
     body: Body, id: UUID, networks: Mapping[NetworkId, Network], subnets: Subnets
 ) -> Iterator[Found]:
-    """A MAC address, the subnets of its addresses, and what it inherits from its network."""
+    """Set the MAC address, the subnets of fixed IPs, and what is inherited from the network.
+
+    Yield the problems found.
+    """
     body.setdefault("mac_address", mac_of(id))
     if body.get("binding:host_id"):
         body.setdefault("binding:vif_type", VifType.OVS.value)
@@ -71,15 +74,15 @@ def complete_port(
     fixed = body.get("fixed_ips")
     if isinstance(fixed, list):
         for position, raw in enumerate(fixed):
-            fixed[position] = said = {"ip_address": raw} if isinstance(raw, str) else raw
-            if isinstance(said, dict) and "subnet_id" not in said:
-                problem = _place(said, subnets.get(home, ()))
+            fixed[position] = entry = {"ip_address": raw} if isinstance(raw, str) else raw
+            if isinstance(entry, dict) and "subnet_id" not in entry:
+                problem = _set_subnet(entry, subnets.get(home, ()))
                 if problem:
                     yield f"fixed_ips[{position}]", problem
 
 
 def mac_of(id: UUID) -> Mac:
-    """A MAC address of a port's own: of 40 bits, so that two hardly ever have the same."""
+    """Return the default MAC address of a port: 40 bits of its id, against collisions."""
     return Mac("fa:" + ":".join(f"{byte:02x}" for byte in id.bytes[-5:]))
 
 
@@ -90,17 +93,17 @@ def _network_id(body: Body) -> NetworkId:
         return NetworkId(UUID(int=0))
 
 
-def _place(said: dict[str, Any], subnets: tuple[Subnet, ...]) -> str:
-    """Find the subnet of an address; say what is wrong if there is none."""
+def _set_subnet(entry: dict[str, Any], subnets: tuple[Subnet, ...]) -> str:
+    """Set the subnet of an address; return the problem if there is none."""
     try:
-        address: IpAddress = ADDRESS.parse(said.get("ip_address"))
+        address: IpAddress = ADDRESS.parse(entry.get("ip_address"))
     except ValueError:
-        said["subnet_id"] = str(UUID(int=0))  # the address is refused when it is read
-        return "" if "ip_address" in said else f"has no address: {describe(said)}"
-    around = [subnet for subnet in subnets if address in subnet.cidr]
-    if not around:
-        said["subnet_id"] = str(UUID(int=0))
+        entry["subnet_id"] = str(UUID(int=0))  # the address is refused when it is read
+        return "" if "ip_address" in entry else f"has no address: {describe(entry)}"
+    containing = [subnet for subnet in subnets if address in subnet.cidr]
+    if not containing:
+        entry["subnet_id"] = str(UUID(int=0))
         known = ", ".join(str(subnet.cidr) for subnet in subnets) or "none"
         return f"no subnet of the network contains {address}; it has {known}"
-    said["subnet_id"] = str(max(around, key=lambda subnet: subnet.cidr.prefixlen).id)
+    entry["subnet_id"] = str(max(containing, key=lambda subnet: subnet.cidr.prefixlen).id)
     return ""

@@ -1,4 +1,4 @@
-"""Fault: what is wrong in a file, and where."""
+"""Diagnostics: a problem in a file, with its position."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-SHOWN = 100
-"""So many faults are told in full; the rest is counted."""
+MAX_REPORTED = 100
+"""Maximum number of diagnostics that are reported in full; the rest is counted."""
 
 _UNQUOTED: Final = re.compile(
     r"(not text|not an id|neither an id nor a name): (-?[0-9].*|True|False|a number too large)"
@@ -18,7 +18,7 @@ _UNQUOTED: Final = re.compile(
 
 @frozen(kw_only=True)
 class Diagnostic:
-    """One sentence about one place; *path* is empty for a file as a whole."""
+    """One problem at one position; *path* is empty for a file as a whole."""
 
     file: str
     path: str = ""
@@ -30,21 +30,23 @@ class Diagnostic:
 
     @property
     def place(self) -> str:
-        """File, line and path as far as they are known: ``net.yaml:7: ports[2].mac_address``."""
+        """File, line and path, as far as they are known: ``net.yaml:7: ports[2].mac_address``."""
         name = self.file.encode("utf-8", "backslashreplace").decode()
         file = name if self.line is None else f"{name}:{self.line}"
         return f"{file}: {self.path}" if self.path else file
 
 
-def advised(problem: str) -> str:
-    """*problem*, with what to do about a number, or true or false, where text is wanted."""
+def with_advice(problem: str) -> str:
+    """Return *problem*, with advice to quote a number or boolean where text is required."""
     return f"{problem}; put it in quotes" if _UNQUOTED.fullmatch(problem) else problem
 
 
-def first_of(faults: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """As many of *faults* as anybody reads, and how many there are besides."""
-    found = tuple(faults)
-    if len(found) <= SHOWN:
-        return found
-    rest = Diagnostic(file=found[SHOWN].file, problem=f"and {len(found) - SHOWN} faults more")
-    return (*found[:SHOWN], rest)
+def truncate(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return the first `MAX_REPORTED` diagnostics, and one with the number of the others."""
+    every = tuple(diagnostics)
+    if len(every) <= MAX_REPORTED:
+        return every
+    rest = Diagnostic(
+        file=every[MAX_REPORTED].file, problem=f"and {len(every) - MAX_REPORTED} faults more"
+    )
+    return (*every[:MAX_REPORTED], rest)

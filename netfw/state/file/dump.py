@@ -1,4 +1,4 @@
-"""Items as a topology file says them.  Pure."""
+"""Rendering of items as the content of a topology file.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES: dict[Kind, str] = {kind: name for name, kind in SECTIONS.items()}
 
 
 def render_topology(items: Iterable[Item]) -> dict[str, list[dict[str, Any]]]:
-    """*items* as the content of a file, in full: for programs that write one, JSON or YAML."""
+    """Render *items* in full as the content of a file, for programs that write JSON or YAML."""
     document: dict[str, list[dict[str, Any]]] = {}
     for item in items:
         if isinstance(item, Assignment):

@@ -1,4 +1,4 @@
-"""Entries: the bodies of all files, each with its id and where it stands.  Pure."""
+"""Entries: the bodies of all files, each with its id and position.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.text_validation import quote
 from netfw.model.wire.codec import describe, join
 from netfw.model.wire.resource_codecs import CODECS
-from netfw.state.file.diagnostics import Diagnostic, advised
+from netfw.state.file.diagnostics import Diagnostic, with_advice
 from netfw.state.file.name_resolution import (
     Body,
     Index,
@@ -43,18 +43,18 @@ class Entry:
     file: str
     path: str
     kind: Kind | None
-    """``None``: it is no resource, but an assignment."""
+    """``None`` for an assignment."""
     body: Body
     id: UUID | None = None
     said: dict[str, str] = field(factory=dict)
-    """By the API's name, the one that stands in the file."""
+    """The path in the file, by the path in the API's names."""
 
     def fault(self, path: str, problem: str) -> Diagnostic:
-        """What is wrong at *path* of the body, as the file calls it."""
+        """Return a diagnostic at *path* of the body, in the names of the file."""
         for name, short in self.said.items():
             if path == name or path.startswith((f"{name}.", f"{name}[")):
                 path = short + path[len(name) :]
-        return Diagnostic(file=self.file, path=join(self.path, path), problem=advised(problem))
+        return Diagnostic(file=self.file, path=join(self.path, path), problem=with_advice(problem))
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -63,19 +63,19 @@ class Entry:
 
 @define(kw_only=True)
 class Gathered:
-    """All entries of all files, with ids in place of names."""
+    """All entries of all files, with ids for names."""
 
     entries: dict[Ref, Entry] = field(factory=dict)
     assignments: list[Entry] = field(factory=list)
     hosts: dict[str, Entry] = field(factory=dict)
     faults: list[Diagnostic] = field(factory=list)
     warnings: list[Diagnostic] = field(factory=list)
-    """References to ids that are in no file."""
+    """Warnings about references to ids that are in no file."""
     index: Index = field(factory=Index)
 
 
 def gather(documents: Mapping[str, object]) -> Gathered:
-    """What all *documents*, by file, say together; one thing twice is a fault, in two files too."""
+    """Gather the entries of all *documents*, by file; a duplicate is a fault, across files too."""
     found = Gathered()
     for file, value in documents.items():
         for entry in _entries_of(file, value, found):
@@ -106,7 +106,7 @@ def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
             )
     project = value.get(PROJECT)
     if project is not None and not isinstance(project, str):
-        problem = advised(f"not text: {describe(project)}")
+        problem = with_advice(f"not text: {describe(project)}")
         found.faults.append(Diagnostic(file=file, path=PROJECT, problem=problem))
         project = None
     for name, kind in (*SECTIONS.items(), (ASSIGNMENTS, None)):
@@ -149,7 +149,7 @@ def _entry(
 
 
 def _rules(entry: Entry, project: object, found: Gathered) -> Iterator[Entry]:
-    """The rules that stand in a security group; they are resources of their own."""
+    """Yield the rules within a security group, which are resources of their own."""
     if entry.kind is not Kind.SECURITY_GROUP or "rules" not in entry.body:
         return
     rules, group = entry.body.pop("rules"), entry.body.get("id") or entry.body.get("name")
@@ -223,7 +223,7 @@ def _own(entry: Entry, project: object) -> None:
 
 
 def _copy(value: Any) -> Any:
-    """A value of our own: aliases of YAML share theirs."""
+    """Return a deep copy, since aliases of YAML share their value."""
     if isinstance(value, dict):
         return {key: _copy(inner) for key, inner in value.items()}
     return [_copy(inner) for inner in value] if isinstance(value, list) else value

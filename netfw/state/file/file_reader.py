@@ -1,7 +1,7 @@
-"""Place: a file or a directory of files on disk, looked at cheaply and read carefully.
+"""Reads a file or a directory of files, with checks against concurrent writes.
 
-A *look* is what ``stat`` says of every file; two equal looks with a pause between them mean that
-nobody is writing.  Nothing here raises: what cannot be read is a problem with a sentence.
+A *signature* is the result of ``stat``; two equal signatures with a pause between them mean that no
+process is writing.  Nothing here raises: an unreadable file is reported as a problem.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import field, frozen
 from netfw.state.file.parse import SIZE
 
 FILES: Final = 1000
-"""Of one directory."""
+"""Maximum number of files in a directory."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _STATUS: Final = ".status."
 
@@ -25,7 +25,7 @@ Stat = tuple[int, int, int, int, int]
 
 @frozen
 class FileSignatures:
-    """What there is: each file by its path, or why it cannot be seen."""
+    """The signature of each file by path, or why it has none."""
 
     files: Mapping[str, Stat | str] = field(factory=dict)
     problem: str = ""
@@ -33,20 +33,20 @@ class FileSignatures:
 
 @frozen
 class Contents:
-    """The bytes of all files, or why some cannot be had."""
+    """The bytes of all files, and why some cannot be read."""
 
     files: Mapping[str, bytes] = field(factory=dict)
     problems: Mapping[str, str] = field(factory=dict)
     torn: bool = False
-    """A file changed while it was read: look again."""
+    """A file changed while it was read: retry."""
 
 
 def stat_files(path: str) -> FileSignatures:
-    """What is at *path* now."""
+    """Return the signatures of the files at *path*."""
     try:
         names = _names(path)
-    except (OSError, ValueError) as exc:  # the latter: a name that can be no file's
-        return FileSignatures(problem=_sentence(exc))
+    except (OSError, ValueError) as exc:  # ValueError: an invalid file name
+        return FileSignatures(problem=_read_problem(exc))
     if names is None:
         return FileSignatures({path: _stat(path)})
     if not names:
@@ -58,18 +58,18 @@ def stat_files(path: str) -> FileSignatures:
     return FileSignatures({name: _stat(name) for name in names})
 
 
-def read(seen: FileSignatures) -> Contents:
-    """The bytes of every file that was *seen*, provided that it still looks the same."""
+def read(signatures: FileSignatures) -> Contents:
+    """Read every file of *signatures*, provided that its signature is unchanged."""
     files: dict[str, bytes] = {}
     problems: dict[str, str] = {}
-    for name, status in seen.files.items():
+    for name, status in signatures.files.items():
         if isinstance(status, str):
             problems[name] = status
             continue
         try:
-            files[name], after = _bytes(name)
+            files[name], after = _read_file(name)
         except OSError as exc:
-            problems[name] = _sentence(exc)
+            problems[name] = _read_problem(exc)
             continue
         if after != status:
             return Contents(torn=True)
@@ -77,42 +77,42 @@ def read(seen: FileSignatures) -> Contents:
 
 
 def _names(path: str) -> list[str] | None:
-    """The files of a directory in order; ``None``: it is none."""
+    """Return the files of a directory in order; ``None``: *path* is not a directory."""
     if not stat.S_ISDIR(os.stat(path).st_mode):
         return None
     with os.scandir(path) as entries:
-        return sorted(entry.path for entry in entries if _belongs(entry.name))
+        return sorted(entry.path for entry in entries if _is_topology_file(entry.name))
 
 
-def _belongs(name: str) -> bool:
+def _is_topology_file(name: str) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".") and _STATUS not in name
 
 
 def _stat(path: str) -> Stat | str:
     try:
-        return _stamp(os.stat(path))
+        return _signature(os.stat(path))
     except OSError as exc:
-        return _sentence(exc)
+        return _read_problem(exc)
 
 
-def _stamp(status: os.stat_result) -> Stat | str:
+def _signature(status: os.stat_result) -> Stat | str:
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _bytes(path: str) -> tuple[bytes, Stat | str]:
-    """The content, and what the file looks like after it was read."""
+def _read_file(path: str) -> tuple[bytes, Stat | str]:
+    """Return the content, and the signature of the file after it was read."""
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        return b"".join(_blocks(file.fileno())), _stamp(os.fstat(file.fileno()))
+        return b"".join(_read_blocks(file.fileno())), _signature(os.fstat(file.fileno()))
 
 
-def _blocks(fd: int) -> Iterator[bytes]:
+def _read_blocks(fd: int) -> Iterator[bytes]:
     left = SIZE + 1
     while left and (block := os.read(fd, min(left, 2**20))):
         left -= len(block)
         yield block
 
 
-def _sentence(error: OSError | ValueError) -> str:
+def _read_problem(error: OSError | ValueError) -> str:
     return f"cannot be read: {getattr(error, 'strerror', None) or error}"

@@ -1,4 +1,4 @@
-"""What looks like a mistake in a topology and may be meant: told, and taken.  Pure."""
+"""Warnings about likely mistakes in a topology, which is accepted all the same.  Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Resources = Mapping[Ref, Resource]
 
 
 def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
-    """Everything that a person would want to hear of."""
-    found = [
+    """Return all warnings."""
+    warnings = [
         *gathered.warnings,
         *_unknown_hosts(gathered, resources),
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),
     ]
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Port]]:
@@ -59,9 +59,9 @@ def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]
 def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     seen: dict[Hashable, Entry] = {}
     for entry, port in _ports(gathered, resources):
-        claims: list[tuple[str, Hashable]] = [("mac_address", port.mac)]
-        claims += [(f"fixed_ips[{n}]", each.address) for n, each in enumerate(port.fixed_ips)]
-        for path, claim in claims:
-            other = seen.setdefault((port.network_id, claim), entry)
+        addresses: list[tuple[str, Hashable]] = [("mac_address", port.mac)]
+        addresses += [(f"fixed_ips[{n}]", ip.address) for n, ip in enumerate(port.fixed_ips)]
+        for path, address in addresses:
+            other = seen.setdefault((port.network_id, address), entry)
             if other is not entry:
-                yield entry.fault(path, f"{claim} is that of {other.path} too")
+                yield entry.fault(path, f"{address} is that of {other.path} too")

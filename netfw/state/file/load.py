@@ -1,4 +1,4 @@
-"""Reading: from the bytes of files to a topology, and from faults back to their lines."""
+"""Loads a topology from the bytes of files; adds line numbers to diagnostics."""
 
 from __future__ import annotations
 
@@ -9,40 +9,43 @@ from hashlib import blake2b
 from attrs import evolve
 
 from netfw.errors import InvalidInput
-from netfw.state.file.diagnostics import Diagnostic, first_of
+from netfw.state.file.diagnostics import Diagnostic, truncate
 from netfw.state.file.file_reader import Contents, read, stat_files
 from netfw.state.file.parse import Parsed, line_at, lines_of, parse
 from netfw.state.file.topology import Known, Topology, build_topology
 
 
 def read_topology(path: str | os.PathLike[str]) -> Topology:
-    """What the file or directory at *path* says, once.
+    """Read the topology from the file or directory at *path*, once.
 
-    :raises InvalidInput: everything that is wrong with it, by file, line and path.
+    :raises InvalidInput: the problems found, by file, line and path.
     """
-    topology = TopologyLoader().topology(_whole(os.fspath(path)))
+    topology = TopologyLoader().topology(_read_contents(os.fspath(path)))
     if topology.faults:
         raise InvalidInput({fault.place: fault.problem for fault in topology.faults})
     return topology
 
 
-def _whole(path: str) -> Contents:
-    seen = stat_files(path)
-    if seen.problem:
-        return Contents(problems={path: seen.problem})
-    contents = read(seen)
+def _read_contents(path: str) -> Contents:
+    signatures = stat_files(path)
+    if signatures.problem:
+        return Contents(problems={path: signatures.problem})
+    contents = read(signatures)
     return Contents(problems={path: "changes while it is read"}) if contents.torn else contents
 
 
 class TopologyLoader:
-    """Reads again and again, and remembers what did not change.  One thread at a time."""
+    """Loads a topology repeatedly, with a cache of unchanged files and resources.
+
+    Not thread-safe.
+    """
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[bytes, Parsed]] = {}
         self._known: Known = {}
 
     def topology(self, contents: Contents) -> Topology:
-        """What all files say together; faults and cautions with their lines."""
+        """Build the topology of all files; faults and warnings have line numbers."""
         faults = [Diagnostic(file=file, problem=text) for file, text in contents.problems.items()]
         documents: dict[str, object] = {}
         for file, data in contents.files.items():
@@ -52,12 +55,12 @@ class TopologyLoader:
         for file in self._parsed.keys() - contents.files.keys():
             del self._parsed[file]
         if faults:
-            return Topology(faults=first_of(faults))
+            return Topology(faults=truncate(faults))
         topology = build_topology(documents, self._known)
         return evolve(
             topology,
-            faults=_located(topology.faults, contents.files),
-            warnings=_located(topology.warnings, contents.files),
+            faults=_with_lines(topology.faults, contents.files),
+            warnings=_with_lines(topology.warnings, contents.files),
         )
 
     def _parse(self, file: str, data: bytes) -> Parsed:
@@ -71,7 +74,7 @@ class TopologyLoader:
 
 
 def digest_of(*data: bytes) -> bytes:
-    """A digest of the contents of files."""
+    """Return a digest of the contents of files."""
     digest = blake2b(digest_size=16)
     for part in data:
         digest.update(len(part).to_bytes(8, "big"))
@@ -79,7 +82,7 @@ def digest_of(*data: bytes) -> bytes:
     return digest.digest()
 
 
-def _located(faults: Iterable[Diagnostic], files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
-    shown = first_of(faults)
-    lines = {file: lines_of(files[file]) for file in {fault.file for fault in shown}}
-    return tuple(evolve(fault, line=line_at(lines[fault.file], fault.path)) for fault in shown)
+def _with_lines(faults: Iterable[Diagnostic], files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+    reported = truncate(faults)
+    lines = {file: lines_of(files[file]) for file in {fault.file for fault in reported}}
+    return tuple(evolve(fault, line=line_at(lines[fault.file], fault.path)) for fault in reported)

@@ -1,4 +1,4 @@
-"""Names instead of ids: how entries get ids, and how references by name find them.  Pure."""
+"""Ids of entries, and resolution of references by name.  Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from netfw.model.wire.scalars import ID
 from netfw.state.file.schema import Reference
 
 NAMESPACE: Final = UUID("8c9d6f0e-5f5b-5d0a-9a39-0d6b7a1f2c44")
-"""Ids of names are the same in every process and release: flows and devices carry them."""
+"""Namespace of ids made from names; constant, since flows and devices contain the ids."""
 
 _LENGTHS: Final = (32, 36)
-"""Of an id, without hyphens and with them."""
+"""Lengths of an id, without hyphens and with them."""
 
 Body = dict[str, Any]
 Found = tuple[str, str]
-"""A path within an entry, and what is wrong there."""
+"""A path within an entry, and the problem there."""
 
 
 def as_id(text: object) -> UUID | None:
-    """*text* as an id, if it is one; else it is a name."""
+    """Return *text* as an id; ``None``: it is a name."""
     if not isinstance(text, str) or len(text) not in _LENGTHS:
         return None
     try:
@@ -38,19 +38,19 @@ def as_id(text: object) -> UUID | None:
 
 
 def id_of(kind: Kind, name: str) -> UUID:
-    """The id of what is called *name*."""
+    """Return the id of the entry with a name."""
     return uuid5(NAMESPACE, f"{kind}/{name}")
 
 
 def id_by_content(kind: Kind, body: Mapping[str, Any], *context: str) -> UUID:
-    """The id of what has no name: it lasts while nothing of it changes."""
+    """Return the id of an entry without a name; it changes with the content."""
     content = json.dumps(body, sort_keys=True, default=str)
     return uuid5(NAMESPACE, "/".join((kind, *context, content)))
 
 
 @frozen
 class Resolved:
-    """A place in a body, and what it refers to or what is wrong with it."""
+    """A reference in a body: its path, and its target or the problem."""
 
     path: str
     target: Ref | None
@@ -59,38 +59,38 @@ class Resolved:
 
 @define
 class Index:
-    """What the entries of all files are called."""
+    """The names of the entries of all files."""
 
     refs: set[Ref] = field(factory=set)
     _named: dict[Kind, dict[str, set[UUID]]] = field(factory=dict)
 
     def add(self, kind: Kind, id: UUID, *names: object) -> None:
-        """Remember an entry under its names, as far as they are names."""
+        """Add an entry under those *names* that are texts."""
         self.refs.add(Ref(kind, id))
         for name in names:
             if isinstance(name, str) and name:
                 self._named.setdefault(kind, {}).setdefault(name, set()).add(id)
 
     def find(self, kind: Kind, name: str) -> UUID:
-        """The id of the one entry of *kind* that is called *name*; an id stands for itself.
+        """Return the id of the one entry of *kind* with a name; an id is returned as it is.
 
         :raises ValueError: there is none, or several.
         """
         if (id := as_id(name)) is not None:
             return id
         names = self._named.get(kind, {})
-        found = names.get(name, set())
-        if len(found) == 1:
-            return next(iter(found))
+        ids = names.get(name, set())
+        if len(ids) == 1:
+            return next(iter(ids))
         word = kind.replace("_", " ")
-        if found:
-            raise ValueError(f"{len(found)} entries are called {quote(name)}; give the id")
+        if ids:
+            raise ValueError(f"{len(ids)} entries are called {quote(name)}; give the id")
         near = nearest(name, names) if len(name) < 64 else ""
         raise ValueError(f"there is no {word} {quote(name)} in the file{near}")
 
 
 def rename(body: Body, reference: Reference) -> Iterator[Found]:
-    """Put the API's name in place of the short one; tell where which was said."""
+    """Replace short names by those of the API; yield the new and the old path of each."""
     name, short = reference.path[-1], reference.short
     for holder, path in _holders(body, reference.path[:-1], ""):
         if short is not None and type(holder) is dict and short in holder and name not in holder:
@@ -99,9 +99,9 @@ def rename(body: Body, reference: Reference) -> Iterator[Found]:
 
 
 def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Resolved]:
-    """Put ids in place of the names in *body* that this *reference* is about.
+    """Replace names by ids where *reference* applies to *body*; yield the references.
 
-    What is no text is left alone: it is refused when the entry is read.
+    A value that is no text is left: parsing the entry refuses it.
     """
     for holder, path in _holders(body, reference.path[:-1], ""):
         for key, where in _places(holder, reference.path[-1], path):
@@ -111,7 +111,7 @@ def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Resolved
             try:
                 id = index.find(reference.kind, name)
             except ValueError as exc:
-                holder[key] = str(NAMESPACE)  # told once is enough
+                holder[key] = str(NAMESPACE)  # reported here, not again by the parser
                 yield Resolved(where, None, str(exc))
             else:
                 holder[key] = str(id)

@@ -1,11 +1,10 @@
-"""Bytes of a file as plain values: dict, list, str, int, bool and None.  Pure.
+"""Parses a file into plain values: dict, list, str, int, bool and None.  Pure.
 
-YAML is read event by event and built here, for three reasons.  Nothing but plain values can come
-out of it.  What is large, deep or full of aliases is refused before it is built.  And scalars are
-those of YAML 1.2's core, so that ``12:34:56:00:00:01`` is a MAC address and no number, and ``no`` a
-word; what is neither null, true, false nor a whole number is text.
+YAML is built from events, for three reasons.  The result has only plain values.  Large or deep
+files and alias bombs are refused before they are built.  And scalars are those of the YAML 1.2 core
+schema without floats, so that ``12:34:56:00:00:01`` is a MAC address and ``no`` is text.
 
-A key that is there twice is a fault in YAML and in JSON.
+A duplicate key is a fault in YAML and in JSON.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.safe_yaml import Lines, Refused, build
 
 SIZE: Final = 16 * 2**20
-"""Bytes of one file."""
+"""Maximum number of bytes of a file."""
 VALUES: Final = 1_000_000
-"""Of one file, with every alias written out."""
+"""Maximum number of values of a file, with aliases expanded."""
 DEPTH: Final = 32
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -32,14 +31,14 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @frozen(kw_only=True)
 class Parsed:
-    """What a file says, or why nothing can be said about it."""
+    """The value of a file, or its faults."""
 
     value: object = None
     faults: tuple[Diagnostic, ...] = ()
 
 
 def parse(name: str, data: bytes) -> Parsed:
-    """The value that *data* says; JSON if the *name* ends so, else YAML."""
+    """Parse *data*: as JSON if *name* ends in ``.json``, else as YAML."""
     text, problem = _decode(data)
     if problem:
         return _refused(name, problem)
@@ -59,7 +58,7 @@ def parse(name: str, data: bytes) -> Parsed:
 
 
 def lines_of(data: bytes) -> Lines:
-    """The line of every path in *data*, as far as it can be read; for the sake of messages."""
+    """Return the line of every path in *data*, as far as it can be parsed; for diagnostics."""
     text, problem = _decode(data)
     lines: dict[str, int] = {}
     if not problem:
@@ -71,7 +70,7 @@ def lines_of(data: bytes) -> Lines:
 
 
 def line_at(lines: Lines, path: str) -> int | None:
-    """The line of *path*, or of the nearest thing around it that has one."""
+    """Return the line of *path*, or of its nearest parent that has one."""
     while path:
         if path in lines:
             return lines[path]
@@ -93,7 +92,9 @@ def _decode(data: bytes) -> tuple[str, str]:
 
 def _from_json(text: str) -> object:
     try:
-        value: object = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        value: object = json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
     except Refused:
         raise
     except json.JSONDecodeError as exc:
@@ -102,11 +103,11 @@ def _from_json(text: str) -> object:
         raise Refused(f"is nested more than {DEPTH} deep") from exc
     except ValueError as exc:  # a number of thousands of digits
         raise Refused(f"is no JSON: {exc}") from exc
-    _limit(value)
+    _check_limits(value)
     return value
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, inner in pairs:
         if key in value:
@@ -115,24 +116,24 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _no_number(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise Refused(f"{word} is no number that JSON has")
 
 
-def _limit(value: object) -> None:
-    """Refuse what is nested too deep, without going as deep, and what is no Unicode text."""
+def _check_limits(value: object) -> None:
+    """Refuse a value that is too deep, without recursion, or has lone surrogates."""
     level, depth = [value], 0
     while level:
         if depth > DEPTH:
             raise Refused(f"is nested more than {DEPTH} deep")
-        for each in level:
-            if isinstance(each, str) and not each.isascii() and _HALF.search(each):
-                raise Refused(f"{quote(each)} has half a character (a lone surrogate)")
-        level = [inner for outer in level for inner in _within(outer)]
+        for item in level:
+            if isinstance(item, str) and not item.isascii() and _HALF.search(item):
+                raise Refused(f"{quote(item)} has half a character (a lone surrogate)")
+        level = [inner for outer in level for inner in _children(outer)]
         depth += 1
 
 
-def _within(value: object) -> list[object]:
+def _children(value: object) -> list[object]:
     if isinstance(value, Mapping):
         return [*value, *value.values()]
     return value if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""YAML's events as plain values.  Nothing recurses: a file cannot overflow a stack."""
+"""Builds plain values from YAML events, without recursion: a file cannot overflow a stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.model.text_validation import quote
 
 Lines = Mapping[str, int]
 Located = tuple[str, int, str]
-"""A path, its line, and what is wrong there."""
+"""A path, its line, and the problem there."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -26,7 +26,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:-]{1,64}", re.ASCII)
 
 
 class Refused(ValueError):
-    """The file cannot be read at all."""
+    """The file cannot be parsed."""
 
     def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:
         self.path, self.line = path, line
@@ -35,16 +35,16 @@ class Refused(ValueError):
 
 @frozen
 class Built:
-    """A value, and what is wrong with how it was written."""
+    """A value, and the problems of its notation."""
 
     value: object
     faults: tuple[Located, ...]
 
 
 def build(text: str, values: int, depth: int, lines: dict[str, int] | None = None) -> Built:
-    """The value of a text in YAML; where asked for, with the line of every path in *lines*.
+    """Parse a text in YAML; add the line of every path to *lines*, if given.
 
-    :raises Refused: it is no YAML, or exceeds a limit, or uses what is not taken.
+    :raises Refused: it is not YAML, exceeds a limit, or uses an unsupported feature.
     """
     builder = _Builder(values, depth, lines)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -53,27 +53,27 @@ def build(text: str, values: int, depth: int, lines: dict[str, int] | None = Non
             builder.take(event)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
-        raise Refused(f"is no YAML: {_said(exc)}", line=mark and mark.line + 1) from exc
+        raise Refused(f"is no YAML: {_describe(exc)}", line=mark and mark.line + 1) from exc
     except yaml.YAMLError as exc:
         raise Refused(f"is no YAML: {str(exc).splitlines()[0]}") from exc
     return Built(builder.root, tuple(builder.faults))
 
 
-def _said(error: Any) -> str:
+def _describe(error: Any) -> str:
     return ", ".join(part for part in (error.problem, error.context) if part)
 
 
 @define
 class _Open:
-    """A list or mapping that is not finished."""
+    """A list or mapping that is under construction."""
 
     value: Any
     step: str
-    """Its place in what it stands in."""
+    """Its path step within the parent."""
     anchor: str | None
     weight: int = 1
     key: str | None = None
-    """Of a mapping: the key whose value comes next."""
+    """The key of a mapping whose value comes next."""
 
 
 @define
@@ -112,7 +112,7 @@ class _Builder:
             self._key(event.value, line, plain)
         else:
             step = self._step(line)
-            self._put(_resolved(event.value) if plain else event.value, 1, event.anchor, step)
+            self._put(_resolve_scalar(event.value) if plain else event.value, 1, event.anchor, step)
 
     def _begin(self, event: Any, line: int) -> None:
         if event.tag not in (None, "!"):
@@ -145,16 +145,16 @@ class _Builder:
             raise Refused("merge keys (<<) are not taken; write it out", self._path(), line)
         top.key = key
         if key in top.value:
-            self.faults.append((self._path(_shown_key(key)), line, "is there twice"))
+            self.faults.append((self._path(_quoted_key(key)), line, "is there twice"))
         elif self._lines is not None:
-            self._lines[self._path(_shown_key(key))] = line
+            self._lines[self._path(_quoted_key(key))] = line
 
     def _step(self, line: int) -> str:
-        """Where the next value goes; of an entry of a list, notes the line where that is asked."""
+        """Return the path step of the next value; record the line of an entry of a list."""
         if not self._open:
             return ""
         top = self._open[-1]
-        step = f"[{len(top.value)}]" if top.key is None else _shown_key(top.key)
+        step = f"[{len(top.value)}]" if top.key is None else _quoted_key(top.key)
         if self._lines is not None and top.key is None:
             self._lines[self._path(step)] = line
         return step
@@ -176,16 +176,16 @@ class _Builder:
 
     def _path(self, *last: str) -> str:
         path = ""
-        for step in (*(each.step for each in self._open), *last):
+        for step in (*(parent.step for parent in self._open), *last):
             path += step if step.startswith("[") or not path else f".{step}"
         return path
 
 
-def _shown_key(key: str) -> str:
+def _quoted_key(key: str) -> str:
     return key if _PLAIN_KEY.fullmatch(key) else quote(key)
 
 
-def _resolved(text: str) -> str | int | bool | None:
+def _resolve_scalar(text: str) -> str | int | bool | None:
     if text in _WORDS:
         return _WORDS[text]
     return int(text) if _INTEGER.fullmatch(text) else text

@@ -22,7 +22,7 @@ HOSTS: Final = "hosts"
 ASSIGNMENTS: Final = "assignments"
 PROJECT: Final = "project_id"
 MAPPINGS: Final = 256
-"""Of one host."""
+"""Maximum number for one host."""
 
 SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ SECTIONS: Final[Mapping[str, Kind]] = MappingProxyType(
         "agents": Kind.AGENT,
     }
 )
-"""Each a list of bodies, with the names of the Networking API."""
+"""Sections with lists of bodies, in the names of the Networking API."""
 KNOWN: Final = (*SECTIONS, HOSTS, ASSIGNMENTS, PROJECT)
 
 
@@ -51,20 +51,20 @@ def _steps(path: str) -> tuple[str, ...]:
 
 @frozen
 class Reference:
-    """Where the entries of a section refer to others: ``fixed_ips.*.subnet_id`` to subnets."""
+    """A reference of the entries of a section: ``fixed_ips.*.subnet_id`` to subnets."""
 
     path: tuple[str, ...] = field(converter=_steps)
     kind: Kind
 
     @property
     def short(self) -> str | None:
-        """The last name without ``_id``, under which a person may give it too."""
+        """The short name: the last name without ``_id``."""
         name = self.path[-1]
         return name.removesuffix("_id") if name.endswith("_id") and name not in _LONG else None
 
 
 _LONG: Final = frozenset({"internal_port_id"})
-"""Whose short name says something else."""
+"""References whose short name has another meaning."""
 _POLICY: Final = Reference("qos_policy_id", Kind.QOS_POLICY)
 _NETWORK: Final = Reference("network_id", Kind.NETWORK)
 
@@ -116,7 +116,7 @@ SHORT: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
         Kind.PORT: {"host": "binding:host_id"},
     }
 )
-"""Other names that a person may use."""
+"""Further short names."""
 
 
 def _tunnel_type(raw: object) -> NetworkType:
@@ -145,11 +145,11 @@ def _mappings(raw: object) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class StatedHost:
-    """What a file says of a host: enough for the others to reach it."""
+    """A host in a file: what other hosts need to reach it."""
 
     local_ip: IpAddress | None = None
     tunnel_types: tuple[NetworkType, ...] | None = None
-    """None said: those of the networks in the file."""
+    """``None``: those of the networks in the file."""
     bridge_mappings: Mapping[str, str] = MappingProxyType({})
     """The bridge of each physical network."""
     availability_zone: str | None = None
@@ -170,7 +170,7 @@ STATED_HOST: Final = ObjectCodec(
 
 @frozen(kw_only=True)
 class StatedAssignment(Validated):
-    """Which host serves a network with DHCP, or runs a router."""
+    """The host that serves a network with DHCP, or runs a router."""
 
     service: Service
     host: str

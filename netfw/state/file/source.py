@@ -1,4 +1,4 @@
-"""FileSource: a file that people or programs write says what hosts should be."""
+"""FileSource: desired state from a watched file."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ LOG = logging.getLogger(__name__)
 class FileSource(StateSource):
     """Desired state from a YAML or JSON file, or a directory of them, that is watched.
 
-    What is wrong with a file is told in full, in the log and in the status files, and changes
-    nothing: what was in force stays so.  Until a first good file was read, the source is out of
-    reach.  What was in force is not kept over a restart.  Reports go to one status file for each
-    service of each host; :meth:`flush` says when.
+    A faulty file changes nothing: all faults are logged and written to the status files, and the
+    last valid state stays in force.  Until a first valid file was read, the source is unavailable.
+    The state in force is not kept over a restart.  Reports are written to one status file for each
+    service of each host; see :meth:`flush`.
     """
 
     VERSION: ClassVar[int] = 1
@@ -47,16 +47,15 @@ class FileSource(StateSource):
         StrOpt("path", required=True, help="The topology: a YAML or JSON file, or a directory."),
         StrOpt(
             "status_path",
-            help="Begin of the names of status files; HOST.SERVICE.json is added. Left out: "
+            help="Prefix of the names of status files; HOST.SERVICE.json is added. Default: "
             "the path and '.status', beside the topology.",
         ),
-        FloatOpt("poll", default=0.5, min=0.05, help="Seconds between two looks at the topology."),
+        FloatOpt("poll", default=0.5, min=0.05, help="Seconds between two polls of the topology."),
         FloatOpt(
             "settle",
             default=0.2,
             min=0,
-            help="Seconds for which a file must not change before it is read: it is then taken "
-            "to be wholly written.",
+            help="Seconds without a change before a file is read: it is then complete.",
         ),
     )
 
@@ -72,24 +71,24 @@ class FileSource(StateSource):
     ) -> None:
         name = os.path.normpath(os.fspath(path))
         self._poll, self._settle = poll, settle
-        self._watched = TopologyWatcher(name, settle)
-        # Revisions begin with the time, in milliseconds as no commit is quicker, so that those of
-        # a restarted process are higher.
+        self._watcher = TopologyWatcher(name, settle)
+        # Revisions start at the time in milliseconds, since no commit is faster, so that those of a
+        # restarted process are higher.
         self._memory = MemorySource(
             page=page, retention=retention, start=time.time_ns() // 1_000_000
         )
-        self._memory.listen(self._heard)
+        self._memory.listen(self._record_report)
         prefix = f"{name}.status" if status_path is None else os.fspath(status_path)
-        self._board = StatusFiles(prefix)
-        self._board_lock = threading.Lock()
+        self._status_files = StatusFiles(prefix)
+        self._status_lock = threading.Lock()
         self._unwritten: str = ""
-        self._attended = False
-        """Somebody watches or reports, and so the status files are this source's to write."""
-        self._hints: list[Hint] = []
+        self._active = False
+        """An agent watches or reports, so this source writes the status files."""
+        self._notifiers: list[Hint] = []
         self._in_force: dict[str, Any] = {"path": name, "in_force_since": None, "digest": None}
         self._last: LoadResult | None = None
         self._loaded = threading.Event()
-        self._reading = threading.RLock()
+        self._load_lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
@@ -108,45 +107,45 @@ class FileSource(StateSource):
         return DriverInfo("file")
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the topology now, before anything is started with it."""
-        topology = TopologyWatcher(self._watched.path, self._settle).at_once().topology
+        """Return the faults of the topology now, before an agent is started with it."""
+        topology = TopologyWatcher(self._watcher.path, self._settle).load_now().topology
         return tuple(str(fault) for fault in topology.faults)
 
-    # What people and embedding programs do.
+    # Called by embedding programs.
 
     def refresh(self, anew: bool = False) -> tuple[Diagnostic, ...]:
-        """Read the topology at once, without waiting for it to settle; return what is wrong.
+        """Read the topology at once, without a debounce; return its faults.
 
-        With *anew* a new history begins, as after a restart: every agent takes a snapshot.
+        With *anew* a new history starts, as after a restart: every agent takes a snapshot.
         """
-        with self._reading:
-            self._take(self._watched.at_once(), anew)
+        with self._load_lock:
+            self._apply(self._watcher.load_now(), anew)
             return self._faults
 
     def forget_history(self) -> None:
-        """Forget what changed until now: agents that have not heard of it take a snapshot."""
+        """Discard the change log: agents that have not read it take a snapshot."""
         self._memory.forget_history()
 
     def items(self) -> tuple[Item, ...]:
-        """All that is in force."""
+        """Return all items in force."""
         return self._memory.items()
 
     def status(self, target: Ref, service: Service = Service.L2) -> StatusReport | None:
-        """What the host that has *target* in its care said last; ``None``: nothing yet."""
+        """Return the last report of the host that implements *target*, or ``None``."""
         return self._memory.status(target, service)
 
     def flush(self) -> None:
-        """Write the status files now; else they follow within a moment.
+        """Write the status files now; otherwise they are written shortly after a change.
 
-        :raises BackendUnavailable: they cannot be written; it is tried again.
+        :raises BackendUnavailable: they cannot be written; writing is retried.
         """
-        with self._board_lock:
-            self._attended = True
+        with self._status_lock:
+            self._active = True
             self._write()
             if self._unwritten:
                 raise BackendUnavailable(self._unwritten)
 
-    # What agents do.
+    # The contract, called by agents.
 
     def snapshot(self, interest: Subscription) -> Iterator[Delta]:
         self._catch_up(interest)
@@ -169,20 +168,20 @@ class FileSource(StateSource):
             case EnsureDhcpPort():
                 return cast(R, self._stated_port(request))
             case ReleaseDhcpPort():
-                return cast(R, None)  # it goes when the file no longer states it
+                return cast(R, None)  # the file decides when the port goes
             case _:
                 return self._memory.request(request)
 
     def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        self._note(interest)
+        self._open_status(interest)
         stop = self._memory.watch(interest, hint)
-        with self._board_lock:
-            self._attended = True
-            self._hints.append(hint)
-        with self._reading:
+        with self._status_lock:
+            self._active = True
+            self._notifiers.append(hint)
+        with self._load_lock:
             if not self._watching and not self._ended.is_set():
                 self._thread = threading.Thread(
-                    target=self._keep_looking, name="netfw-file-source", daemon=True
+                    target=self._poll_loop, name="netfw-file-source", daemon=True
                 )
                 self._thread.start()
         return lambda: self._unwatch(hint, stop)
@@ -196,80 +195,79 @@ class FileSource(StateSource):
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         self._memory.close()
-        with self._board_lock:
-            self._hints.clear()
+        with self._status_lock:
+            self._notifiers.clear()
             self._write()
 
     def _unwatch(self, hint: Hint, stop: Stop) -> None:
-        with self._board_lock:
-            if hint in self._hints:
-                self._hints.remove(hint)
+        with self._status_lock:
+            if hint in self._notifiers:
+                self._notifiers.remove(hint)
         stop()
 
     @property
     def _watching(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _keep_looking(self) -> None:
+    def _poll_loop(self) -> None:
         pause = 0.0
         while not self._ended.wait(pause):
-            with self._reading:
-                self._look()
-                pause = self._settle if self._watched.unsettled else self._poll
-            with self._board_lock:
+            with self._load_lock:
+                self._poll_once()
+                pause = self._settle if self._watcher.changing else self._poll
+            with self._status_lock:
                 self._write()
 
     def _catch_up(self, interest: Subscription) -> None:
-        """Be as current as can be had without waiting; whoever watches is told of the rest."""
-        self._note(interest)
+        """Load changes that can be loaded without waiting; watches are notified of the rest."""
+        self._open_status(interest)
         self._load_first()
-        if not self._watching and self._reading.acquire(blocking=False):
+        if not self._watching and self._load_lock.acquire(blocking=False):
             try:
-                self._look()
+                self._poll_once()
             finally:
-                self._reading.release()
+                self._load_lock.release()
 
     def _load_first(self) -> None:
         if self._loaded.is_set():
             return
-        with self._reading:
+        with self._load_lock:
             if not self._loaded.is_set():
-                self._take(self._watched.settled(), anew=False)
+                self._apply(self._watcher.load_stable(), anew=False)
             if not self._loaded.is_set():
-                said = "; ".join(str(fault) for fault in self._faults)
-                raise BackendUnavailable(f"no state was read yet: {said}")
+                faults = "; ".join(str(fault) for fault in self._faults)
+                raise BackendUnavailable(f"no state was read yet: {faults}")
 
     @property
     def _faults(self) -> tuple[Diagnostic, ...]:
         return () if self._last is None else self._last.topology.faults
 
-    def _look(self) -> None:
-        reading = self._watched.look()
-        if reading is not None:
-            self._take(reading, anew=False)
+    def _poll_once(self) -> None:
+        result = self._watcher.poll()
+        if result is not None:
+            self._apply(result, anew=False)
 
-    def _take(self, reading: LoadResult, anew: bool) -> None:
-        """Put a reading in force, or, if it is faulty, keep what is."""
-        if reading == self._last and not anew:
+    def _apply(self, result: LoadResult, anew: bool) -> None:
+        """Put a load result in force; if it is faulty, keep the state in force."""
+        if result == self._last and not anew:
             return
-        former, self._last = self._last, reading
-        topology = reading.topology
+        former, self._last = self._last, result
+        topology = result.topology
         if topology.faults:
-            self._tell(logging.ERROR, topology.faults, "has faults; what was in force stays so")
+            self._log(logging.ERROR, topology.faults, "has faults; the state in force stays")
         else:
             self._commit(topology.items, anew)
             if former is not None and former.topology.faults:
-                LOG.info("the topology %s is good again, and in force", self._watched.path)
-            if former is None or former.digest != reading.digest:
-                so = "is in force, and may not be what is meant"
-                self._tell(logging.WARNING, topology.warnings, so)
-        with self._board_lock:
-            self._describe(reading)
-            self._board.look_over(self._memory.resources(), self._memory.serves)
+                LOG.info("topology %s: recovered, and in force", self._watcher.path)
+            if former is None or former.digest != result.digest:
+                self._log(logging.WARNING, topology.warnings, "is in force, with warnings")
+        with self._status_lock:
+            self._describe(result)
+            self._status_files.update(self._memory.resources(), self._memory.serves)
             self._write()
             if former is not None and former.topology.faults != topology.faults:
-                for hint in self._hints:
-                    hint()  # whoever watches asks for the troubles
+                for notify in self._notifiers:
+                    notify()  # the agents read `errors`
 
     def _commit(self, items: Sequence[Item], anew: bool) -> None:
         if anew:
@@ -279,46 +277,46 @@ class FileSource(StateSource):
             self._memory.commit(items, tuple(gone))
         self._loaded.set()
 
-    def _describe(self, reading: LoadResult) -> None:
-        topology = reading.topology
+    def _describe(self, result: LoadResult) -> None:
+        topology = result.topology
         if not topology.faults:
             self._in_force |= {
                 "in_force_since": now(),
-                "digest": reading.digest,
+                "digest": result.digest,
                 "items": len(topology.items),
-                "warnings": [asdict(caution) for caution in topology.warnings],
+                "warnings": [asdict(warning) for warning in topology.warnings],
             }
         self._in_force["errors"] = [asdict(fault) for fault in topology.faults]
 
-    def _tell(self, level: int, found: Sequence[Diagnostic], so: str) -> None:
-        if found:
-            said = "".join(f"\n  {each}" for each in found)
-            LOG.log(level, "the topology %s %s:%s", self._watched.path, so, said)
+    def _log(self, level: int, diagnostics: Sequence[Diagnostic], state: str) -> None:
+        if diagnostics:
+            lines = "".join(f"\n  {diagnostic}" for diagnostic in diagnostics)
+            LOG.log(level, "topology %s %s:%s", self._watcher.path, state, lines)
 
-    def _note(self, interest: Subscription) -> None:
-        with self._board_lock:
+    def _open_status(self, interest: Subscription) -> None:
+        with self._status_lock:
             for service in interest.services:
-                self._board.open(AgentRoot(service, interest.host))
+                self._status_files.open(AgentRoot(service, interest.host))
 
-    def _heard(self, report: Report) -> None:
+    def _record_report(self, report: Report) -> None:
         resource = None if isinstance(report, Heartbeat) else self._memory.resource(report.ref)
-        with self._board_lock:
-            self._board.hear(report, resource)
+        with self._status_lock:
+            self._status_files.record(report, resource)
 
     def _write(self) -> None:
-        """Write what changed; note, and say once, that it cannot be.
+        """Write what changed; log a failure once.
 
-        Whoever only reads writes nothing: the files may be those of an agent that runs.
+        A source that is only read writes nothing: the files may belong to a running agent.
         """
-        if not self._attended:
+        if not self._active:
             return
         try:
-            self._board.write(self._in_force)
+            self._status_files.write(self._in_force)
         except OSError as exc:
-            said = f"the status file cannot be written: {exc}"
-            if said != self._unwritten:
-                LOG.error("%s", said)
-            self._unwritten = said
+            problem = f"the status file cannot be written: {exc}"
+            if problem != self._unwritten:
+                LOG.error("%s", problem)
+            self._unwritten = problem
         else:
             self._unwritten = ""
 

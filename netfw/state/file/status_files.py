@@ -1,7 +1,7 @@
-"""Status files: what agents reported, one file for each service of each host.
+"""Status files: the reports of agents, one file for each service of each host.
 
-A file is replaced as a whole, so that a reader never sees half of one, and has one line for each
-resource: people read it, scripts load it as JSON, and one new report costs one line.
+A file is replaced atomically, so that a reader never sees half of one.  It is JSON with one line
+for each resource; a new report renders one line.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MODE: Final = 0o644
 
 Resources = Mapping[Ref, Resource]
 Serves = Callable[[AgentRoot, Ref], bool]
-Said = tuple[Ref, type[Report]]
+EntryKey = tuple[Ref, type[Report]]
 
 
 @frozen
 class StatusEntry:
-    """What was said of one resource, and how it stands in the file."""
+    """The report on one resource, and its text in the file."""
 
     report: StatusReport | RoleReport
     at: str
@@ -40,63 +40,63 @@ class StatusEntry:
 
 @define
 class ServiceStatus:
-    """What one service of one host said."""
+    """The reports of one service of one host."""
 
-    lines: dict[Said, StatusEntry] = field(factory=dict)
+    lines: dict[EntryKey, StatusEntry] = field(factory=dict)
     dirty: bool = True
 
 
 class StatusFiles:
-    """The newest reports, ready to be written.  Not thread-safe: its owner locks."""
+    """The newest reports, rendered for writing.  Not thread-safe: the owner locks."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._pages: dict[AgentRoot, ServiceStatus] = {}
+        self._statuses: dict[AgentRoot, ServiceStatus] = {}
         self._agents: dict[str, dict[str, dict[str, Any]]] = {}
 
     def open(self, root: AgentRoot) -> None:
-        """From now on *root* has a file."""
+        """Create a file for *root* with the next `write`."""
         if root.service is not Service.POPULATION:
-            self._pages.setdefault(root, ServiceStatus())
+            self._statuses.setdefault(root, ServiceStatus())
 
-    def hear(self, report: Report, resource: Resource | None) -> None:
-        """Put down a report that counts, and of what it is."""
+    def record(self, report: Report, resource: Resource | None) -> None:
+        """Store a valid report on *resource*."""
         if isinstance(report, Heartbeat):
-            self._hear_heartbeat(report)
+            self._record_heartbeat(report)
             return
         root = AgentRoot(report.service, report.host)
         self.open(root)
         if resource is not None:
-            page = self._pages[root]
+            page = self._statuses[root]
             page.lines[report.ref, type(report)] = _line(report, now(), resource)
             page.dirty = True
 
-    def look_over(self, resources: Resources, serves: Serves) -> None:
-        """Drop what is gone or has moved, and mark what was said of a former revision."""
-        for root, page in self._pages.items():
+    def update(self, resources: Resources, serves: Serves) -> None:
+        """Remove reports on resources that are gone or moved; update the desired revisions."""
+        for root, page in self._statuses.items():
             page.dirty = True
-            for said, line in tuple(page.lines.items()):
-                resource = resources.get(said[0])
-                if resource is None or not serves(root, said[0]):
-                    del page.lines[said]
+            for key, line in tuple(page.lines.items()):
+                resource = resources.get(key[0])
+                if resource is None or not serves(root, key[0]):
+                    del page.lines[key]
                 elif resource.revision != line.wanted:
-                    page.lines[said] = _line(line.report, line.at, resource)
+                    page.lines[key] = _line(line.report, line.at, resource)
 
     def write(self, source: Mapping[str, Any]) -> None:
-        """Write every file of which something changed; *source* is what to say of the source.
+        """Write every changed file; *source* is the section about the source.
 
-        :raises OSError: a file cannot be written; the next call tries again.
+        :raises OSError: a file cannot be written; the next call retries.
         """
-        for root, page in self._pages.items():
+        for root, page in self._statuses.items():
             if page.dirty:
                 replace(self.path(root), self._text(root, page, source))
                 page.dirty = False
 
     def path(self, root: AgentRoot) -> str:
-        """Where the file of *root* is."""
+        """Return the path of the file of *root*."""
         return f"{self._prefix}.{root.host}.{root.service}.json"
 
-    def _hear_heartbeat(self, beat: Heartbeat) -> None:
+    def _record_heartbeat(self, beat: Heartbeat) -> None:
         agent = beat.agent
         self._agents.setdefault(agent.host, {})[agent.binary] = {
             "agent_type": agent.agent_type,
@@ -104,7 +104,7 @@ class StatusFiles:
             "configurations": agent.configurations.content(),
             "counts": dict(beat.counts),
         }
-        for root, page in self._pages.items():
+        for root, page in self._statuses.items():
             if root.host == agent.host:
                 page.dirty = True
 
@@ -142,12 +142,12 @@ def _line(report: StatusReport | RoleReport, at: str, resource: Resource) -> Sta
 
 
 def now() -> str:
-    """The time, as the API writes it."""
+    """Return the current time in the format of the API."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def replace(path: str, text: str) -> None:
-    """Put *text* in place of the file at *path*, whole or not at all.
+    """Replace the file at *path* by *text*, atomically.
 
     :raises OSError: it cannot be written.
     """

@@ -1,6 +1,6 @@
-"""Topology: what all files together say, as values.  Pure.
+"""Topology: the items of all files together.  Pure.
 
-Either everything is right, or nothing is taken and every fault is told.
+A topology with a fault has no items; every fault is reported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AGENT_BINARY: Final = "netfw-ovs-agent"
 
 @frozen(kw_only=True)
 class Topology:
-    """What files say: items, or faults; and what looks like a mistake but may be meant."""
+    """The items of all files, or their faults; and warnings about likely mistakes."""
 
     items: tuple[Item, ...] = ()
     faults: tuple[Diagnostic, ...] = ()
@@ -53,13 +53,13 @@ class Topology:
 
 
 Known = dict[Ref, tuple[Mapping[str, Any], Resource]]
-"""Bodies that were read before, with what they said: reading them again is saved."""
+"""Cache of parsed bodies with their resources."""
 
 
 def build_topology(documents: Mapping[str, object], known: Known | None = None) -> Topology:
-    """What *documents*, by file name, say together.
+    """Build the topology of *documents*, by file name.
 
-    *known* remembers from one call to the next, and is changed here.
+    *known* is a cache between calls, and is updated.
     """
     gathered = gather(documents)
     build = _Build(gathered, {} if known is None else known)
@@ -67,8 +67,8 @@ def build_topology(documents: Mapping[str, object], known: Known | None = None) 
     if build.faults:
         return Topology(faults=tuple(build.faults))
     resources = tuple(build.resources.values())
-    found = lint(gathered, build.resources)
-    return Topology(items=(*resources, *build.assignments), warnings=found)
+    warnings = lint(gathered, build.resources)
+    return Topology(items=(*resources, *build.assignments), warnings=warnings)
 
 
 @define
@@ -80,7 +80,7 @@ class _Build:
     assignments: list[Assignment] = field(factory=list)
 
     @faults.default
-    def _found_before(self) -> list[Diagnostic]:
+    def _gathered_faults(self) -> list[Diagnostic]:
         return list(self.gathered.faults)
 
     def run(self) -> None:
@@ -94,21 +94,21 @@ class _Build:
         networks = {network.id: network for network in self._of(Network)}
         for entry in self._entries(Kind.PORT):
             if entry.id is not None:
-                found = complete_port(entry.body, entry.id, networks, subnets)
-                self.faults += [entry.fault(path, problem) for path, problem in found]
+                problems = complete_port(entry.body, entry.id, networks, subnets)
+                self.faults += [entry.fault(path, problem) for path, problem in problems]
         for kind in Kind:
             if kind not in (Kind.SUBNET, Kind.NETWORK):
                 self._read(kind)
         self._complete_networks(networks.values(), subnets)
         self._agents(hosts)
         self._assign()
-        self._forget()
+        self._evict_known()
 
     def _entries(self, kind: Kind) -> list[Entry]:
         return [entry for entry in self.gathered.entries.values() if entry.kind is kind]
 
     def _of(self, kind: type[R]) -> list[R]:
-        return [each for each in self.resources.values() if isinstance(each, kind)]
+        return [item for item in self.resources.values() if isinstance(item, kind)]
 
     def _read(self, kind: Kind) -> None:
         for entry in self._entries(kind):
@@ -153,14 +153,14 @@ class _Build:
         try:
             return shape.parse(entry.body)
         except ValueError as exc:
-            found = Faulty.within("", exc)
-            self.faults += [entry.fault(path, text) for path, text in found.items()]
+            faults = Faulty.within("", exc)
+            self.faults += [entry.fault(path, text) for path, text in faults.items()]
             return None
 
     def _complete_networks(
         self, networks: Iterable[Network], subnets: Mapping[NetworkId, tuple[Subnet, ...]]
     ) -> None:
-        """A network's list of segments says what the segments themselves say; so with subnets."""
+        """Make networks consistent with their segments and subnets."""
         segments = _by_network(self._of(Segment))
         for network in networks:
             stated = tuple(segment.provider for segment in segments.get(network.id, ()))
@@ -181,8 +181,8 @@ class _Build:
         used = {provider.network_type for net in self._of(Network) for provider in net.segments}
         tunnels = sorted(kind for kind in used if kind.is_tunnel)
         for name, host in hosts.items():
-            said = tunnels if host.tunnel_types is None else host.tunnel_types
-            facts: dict[str, object] = {"tunnel_types": [str(kind) for kind in said]}
+            types = tunnels if host.tunnel_types is None else host.tunnel_types
+            facts: dict[str, object] = {"tunnel_types": [str(kind) for kind in types]}
             facts["bridge_mappings"] = dict(host.bridge_mappings)
             if host.local_ip is not None:
                 facts["tunneling_ip"] = str(host.local_ip)
@@ -194,37 +194,37 @@ class _Build:
 
     def _assign(self) -> None:
         for entry in self.gathered.assignments:
-            said = self._parse(STATED_ASSIGNMENT, entry)
-            if said is None:
+            stated = self._parse(STATED_ASSIGNMENT, entry)
+            if stated is None:
                 continue
-            if said.service is Service.DHCP and said.network_id is not None:
-                target = Ref(Kind.NETWORK, said.network_id)
-            elif said.router_id is not None:
-                target = Ref(Kind.ROUTER, said.router_id)
-            assignment = Assignment(said.service, said.host, target)
+            if stated.service is Service.DHCP and stated.network_id is not None:
+                target = Ref(Kind.NETWORK, stated.network_id)
+            elif stated.router_id is not None:
+                target = Ref(Kind.ROUTER, stated.router_id)
+            assignment = Assignment(stated.service, stated.host, target)
             if assignment in self.assignments:
                 self.faults.append(entry.fault("", "is there twice"))
             self.assignments.append(assignment)
 
-    def _forget(self) -> None:
+    def _evict_known(self) -> None:
         for key in self.known.keys() - self.resources.keys():
             del self.known[key]
 
 
 def _by_network(parts: Iterable[Any]) -> dict[NetworkId, tuple[Any, ...]]:
-    found: dict[NetworkId, tuple[Any, ...]] = {}
+    by_network: dict[NetworkId, tuple[Any, ...]] = {}
     for part in parts:
-        found[part.network_id] = (*found.get(part.network_id, ()), part)
-    return found
+        by_network[part.network_id] = (*by_network.get(part.network_id, ()), part)
+    return by_network
 
 
 def _segment(network: NetworkId, provider: Provider) -> Segment:
-    said = {
+    content = {
         "type": provider.network_type,
         "physical": provider.physical_network,
         "number": provider.segmentation_id,
     }
-    id = SegmentId(id_by_content(Kind.SEGMENT, said, str(network)))
+    id = SegmentId(id_by_content(Kind.SEGMENT, content, str(network)))
     return Segment(id=id, network_id=network, provider=provider)
 
 

@@ -1,4 +1,4 @@
-"""Watched: when a topology on disk is read, and what came of it the last time."""
+"""Watches a topology on disk, with a debounce against files that are being written."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TORN = "is being written"
 
 @frozen
 class LoadResult:
-    """A topology, and the digest of the bytes that said it."""
+    """A topology, and the digest of the files it was loaded from."""
 
     topology: Topology
     digest: str
 
 
 class TopologyWatcher:
-    """A file or directory that is read when it changed and then stayed the same for a while.
+    """Loads a file or directory when it changed and was then stable for *settle* seconds.
 
-    A file that is written in place can look whole at any line's end; a pause of *settle* seconds
-    without a change is what tells that its writer is done.  One thread at a time.
+    A file that is written in place can be valid at any line's end; only a pause without a change
+    shows that its writer is done.  Not thread-safe.
     """
 
     def __init__(
@@ -43,50 +43,55 @@ class TopologyWatcher:
         self._settle, self._clock, self._sleep = settle, clock, sleep
         self._reader = TopologyLoader()
         self._seen: FileSignatures | None = None
-        """What was looked at last, and since when it looks so."""
+        """The last signatures; ``_since`` is when they were first seen."""
         self._since = 0.0
         self._read: FileSignatures | None = None
-        """What the last reading is of."""
+        """The signatures of the last load."""
 
     @property
-    def unsettled(self) -> bool:
-        """Whether something changed that was not read yet."""
+    def changing(self) -> bool:
+        """Whether there is a change that was not loaded yet."""
         return self._seen != self._read
 
-    def look(self) -> LoadResult | None:
-        """What is new and settled; ``None``: nothing."""
-        seen = stat_files(self.path)
-        if seen != self._seen:
-            self._seen, self._since = seen, self._clock()
-        if seen == self._read or self._clock() - self._since < self._settle:
+    def poll(self) -> LoadResult | None:
+        """Load the topology if it changed and is stable; ``None``: nothing new."""
+        signatures = stat_files(self.path)
+        if signatures != self._seen:
+            self._seen, self._since = signatures, self._clock()
+        if signatures == self._read or self._clock() - self._since < self._settle:
             return None
-        return self._reading(seen)
+        return self._load(signatures)
 
-    def settled(self) -> LoadResult:
-        """Wait until the place looks the same for a while, once, and read it."""
-        seen = stat_files(self.path)
+    def load_stable(self) -> LoadResult:
+        """Wait *settle* seconds once, and load the topology if it did not change meanwhile."""
+        before = stat_files(self.path)
         self._sleep(self._settle)
         self._seen, self._since = stat_files(self.path), self._clock()
-        return _faulty(self.path, TORN) if self._seen != seen else self._whole(seen)
+        if self._seen != before:
+            return _faulty(self.path, TORN)
+        return self._load_or_fault(before)
 
-    def at_once(self) -> LoadResult:
-        """Read without waiting.
+    def load_now(self) -> LoadResult:
+        """Load without waiting.
 
-        That it looks the same afterwards proves nothing, as the clock of a file system is coarse:
-        the next looks read it once more.
+        An equal signature afterwards proves nothing, since the clock of a file system is coarse:
+        the next polls load it once more.
         """
-        reading = self._whole(stat_files(self.path))
+        result = self._load_or_fault(stat_files(self.path))
         self._seen = self._read = None
-        return reading
+        return result
 
-    def _whole(self, seen: FileSignatures) -> LoadResult:
-        return self._reading(seen) or _faulty(self.path, TORN)
+    def _load_or_fault(self, signatures: FileSignatures) -> LoadResult:
+        return self._load(signatures) or _faulty(self.path, TORN)
 
-    def _reading(self, seen: FileSignatures) -> LoadResult | None:
-        contents = Contents(problems={self.path: seen.problem}) if seen.problem else read(seen)
+    def _load(self, signatures: FileSignatures) -> LoadResult | None:
+        if signatures.problem:
+            contents = Contents(problems={self.path: signatures.problem})
+        else:
+            contents = read(signatures)
         if contents.torn:
             return None
-        self._read = seen
+        self._read = signatures
         digest = digest_of(
             *(part for name, data in contents.files.items() for part in (os.fsencode(name), data))
         )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
+from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts
-from netfw_drivers.dnsmasq.config.hostnames import domain_of
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served, subnet_tag
@@ -107,7 +107,7 @@ def _announcing(network: DhcpNetwork, place: DhcpLocation, settings: Settings) -
 
 
 def _naming(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
-    domain = domain_of(network, settings)
+    domain = network_domain(network, settings)
     if domain:
         yield f"--domain={domain}"
     for server in settings.dns_servers:

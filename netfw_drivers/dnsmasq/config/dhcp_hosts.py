@@ -20,20 +20,79 @@ addresses are one line: dnsmasq looks at one alone, and gives one address of eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
 
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.dhcp_options import CLIENT_ID
 from netfw.errors import InvalidInput
-from netfw.model.address import Mac
+from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
-from netfw_drivers.dnsmasq.config.hostnames import name_of
-from netfw_drivers.dnsmasq.config.option_values import render_client_id
+from netfw.model.text_validation import quote
+from netfw_drivers.dnsmasq.config.option_values import check_domain, render_client_id
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served
+
+_LIKE_TIME = re.compile(r"[0-9]+[wdhmsWDHMS]?")
+_WORDS = {"ignore", "infinite"}
+_LENGTH = 253
+
+
+@frozen
+class HostName:
+    """What an address is called."""
+
+    host: str
+    full: str
+
+
+def network_domain(network: DhcpNetwork, settings: Settings) -> str:
+    """The domain of the network's ports; empty: none."""
+    return (network.dns_domain or settings.domain).removesuffix(".")
+
+
+def port_hostname(
+    port: DhcpPort, address: IpAddress, network: DhcpNetwork, settings: Settings
+) -> HostName:
+    """What *address* of *port* is called; the port was checked before."""
+    domain = port.domain.removesuffix(".") or network_domain(network, settings)
+    host = port.hostname.removesuffix(".") or default_hostname(address)
+    return HostName(host, f"{host}.{domain}" if domain else host)
+
+
+def default_hostname(address: IpAddress) -> str:
+    """The host name of an address that has none: the address in full."""
+    if address.version == 4:
+        return "host-" + str(address).replace(".", "-")
+    digits = address.packed.hex("-", 2)
+    return f"host-{digits}"
+
+
+def validate_hostname(full: str) -> None:
+    """Refuse a name that is none, or that dnsmasq takes for something else in a host file.
+
+    :raises ValueError: saying which.
+    """
+    check_domain(full)
+    if len(full) > _LENGTH:
+        raise ValueError(f"is longer than {_LENGTH} characters with its domain")
+    if full.lower() in _WORDS or _LIKE_TIME.fullmatch(full) or _is_address(full):
+        raise ValueError(f"is a word of dnsmasq's, a time or an address: {quote(full)}")
+
+
+def _is_address(text: str) -> bool:
+    if not text[-1:].isdigit():
+        return False
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
 
 _FIRST = "tag:!none"
 _ANY_CLIENT_ID = "id:*"
@@ -117,7 +176,7 @@ class _Entry:
                 yield fixed
 
     def _name(self, fixed: FixedIp) -> str:
-        return name_of(self.port, fixed.address, self.network, self.settings).full
+        return port_hostname(self.port, fixed.address, self.network, self.settings).full
 
     def _id(self, version: int) -> tuple[str, ...]:
         return (f"id:{self.clients[version]}",) if version in self.clients else ()

@@ -23,7 +23,7 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import check_dhcp_option_name
-from netfw_drivers.dnsmasq.config.hostnames import domain_of
+from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
 from netfw_drivers.dnsmasq.config.option_values import render_value
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag
@@ -93,7 +93,7 @@ def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settin
     """
     tag, lines, without = port_tag(id), [], []
     domain = port.domain.removesuffix(".")
-    differs = bool(domain) and domain != domain_of(network, settings)
+    differs = bool(domain) and domain != network_domain(network, settings)
     for version, domain_option in ((4, _DOMAIN), (6, _SEARCH6)):
         asked = [*_asked(port.options, version)]
         plain = {domain_option: domain} if differs else {}
@@ -175,7 +175,7 @@ def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
 
 def _values6(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
     values = {_DNS6: _name_servers(subnet, network)}
-    domain = domain_of(network, settings)
+    domain = network_domain(network, settings)
     if domain:
         values[_SEARCH6] = domain
     return values

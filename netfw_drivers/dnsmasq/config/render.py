@@ -12,9 +12,8 @@ from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.command_line import command_line
-from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines
+from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines, port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts, port_opts
-from netfw_drivers.dnsmasq.config.hostnames import check_name, name_of
 from netfw_drivers.dnsmasq.config.option_values import check_domain
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
@@ -75,8 +74,8 @@ def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Sett
         _check("hostname", check_domain, port.hostname)
     names = []
     for fixed in port.fixed_ips:
-        name = name_of(port, fixed.address, network, settings)
-        _check("hostname", check_name, name.full)
+        name = port_hostname(port, fixed.address, network, settings)
+        _check("hostname", validate_hostname, name.full)
         words = (str(fixed.address), *dict.fromkeys((name.full, name.host)))
         names.append(" ".join(words) + "\n")
     opts = port_opts(id, port, network, settings)

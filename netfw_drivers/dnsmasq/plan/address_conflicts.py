@@ -1,6 +1,6 @@
-"""Who has to wait for his addresses until somebody else has given them up.  Pure.
+"""Delay ports whose addresses another port still has.  Pure.
 
-dnsmasq gives an address to whom it read first, and refuses the line of anybody else for ever.
+dnsmasq gives an address to the port whose file it read first, and refuses all others for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from netfw.model.ids import PortId
 
 Claims = Mapping[PortId, frozenset[str]]
-"""MAC and IP addresses that ports are to have."""
+"""Desired MAC and IP addresses of ports."""
 
 
 def blocked_ports(
@@ -19,35 +19,36 @@ def blocked_ports(
     gives_up: Callable[[PortId], bool],
     gone: Iterable[PortId],
 ) -> dict[PortId, str]:
-    """Those of *wanted* who cannot have something yet, and what.
+    """Return the ports of *wanted* that have to wait, each with the reason.
 
-    Several may pass on what they have among them, at once or one after the other: who waits and has
-    what is not his any more gives up everything, or two could wait for each other for ever.
+    Ports may exchange addresses, at once or in a chain.  A port that waits and has an address that
+    is no longer its own releases all of its addresses; else two ports could wait for each other for
+    ever.
 
-    :param owner_of: the port that has an address now.
-    :param gives_up: whether a port of *wanted* has something that it is not to have.
-    :param gone: ports that give up everything.
+    :param owner_of: returns the port that has an address now.
+    :param gives_up: returns whether a port of *wanted* has an address that it must release.
+    :param gone: ports that release all of their addresses.
     """
     waiting: dict[PortId, str] = {}
     going, free = dict(wanted), set(gone)
-    while late := dict(_late(going, owner_of, free)):
-        waiting |= late
-        free |= {port for port in late if gives_up(port)}
-        going = {port: words for port, words in going.items() if port not in late}
+    while blocked := dict(_blocked(going, owner_of, free)):
+        waiting |= blocked
+        free |= {port for port in blocked if gives_up(port)}
+        going = {port: words for port, words in going.items() if port not in blocked}
     return waiting
 
 
-def _late(
+def _blocked(
     going: Claims, owner_of: Callable[[str], PortId | None], gone: Container[PortId]
 ) -> list[tuple[PortId, str]]:
     claimed: dict[str, PortId] = {}
-    late = []
+    blocked = []
     for port, words in going.items():
         for word in words:
             holder = owner_of(word)
             if holder is None or holder in gone or word not in going.get(holder, (word,)):
                 holder = claimed.setdefault(word, port)
             if holder != port:
-                late.append((port, f"{word} is still of port {holder}"))
+                blocked.append((port, f"{word} is still of port {holder}"))
                 break
-    return late
+    return blocked

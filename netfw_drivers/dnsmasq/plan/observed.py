@@ -1,4 +1,4 @@
-"""What this host has of the networks it serves.  Pure."""
+"""Observed state of the networks on this host.  Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw_drivers.dnsmasq.config.render import PortText
 
 
 class Reload(enum.Enum):
-    """How dnsmasq has to be told that files say something else than it read."""
+    """How dnsmasq is notified of files that contradict what it has read."""
 
     SIGNAL = "signal"
     RESTART = "restart"
@@ -24,102 +24,102 @@ class Reload(enum.Enum):
 
 @define
 class NetworkFiles:
-    """The files of one network, as they are; kept current with what is done to them."""
+    """Files of one network on disk; updated with each change."""
 
-    there: bool = False
+    exists: bool = False
     opts: str | None = None
-    """Of the network."""
+    """Text of the network's option file."""
     interface: str | None = None
     server: PortId | None = None
-    """The port whose device it was plugged with."""
-    leases: bool = False
+    """DHCP port whose device is plugged."""
+    has_lease_file: bool = False
     """Whether there is a lease file."""
     reload: Reload | None = None
-    """dnsmasq was not told yet that it knows more than the files say."""
+    """Notification of dnsmasq that is still pending."""
     watched: str = ""
-    """Which directories dnsmasq found when it was started."""
+    """Identities of the directories that existed when dnsmasq started."""
     ports: dict[PortId, PortText] = field(factory=dict)
     tagged: set[PortId] = field(factory=set)
-    """Those after whose answer dnsmasq would die of being told."""
-    tombs: dict[PortId, HostEntry] = field(factory=dict)
-    """Ports that are gone, and that dnsmasq still remembers."""
+    """Ports whose host line has a tag: once it has answered one, dnsmasq dies of SIGHUP."""
+    tombstones: dict[PortId, HostEntry] = field(factory=dict)
+    """Ports that are gone, and that dnsmasq still caches."""
     _owners: dict[str, PortId] = field(factory=dict)
-    """Of MAC and IP addresses in files of ports."""
-    _buried: dict[str, PortId] = field(factory=dict)
-    """The same of tombstones."""
+    """Ports by the MAC and IP addresses in their files."""
+    _tombstone_owners: dict[str, PortId] = field(factory=dict)
+    """Ports by the MAC and IP addresses in their tombstones."""
 
     def put(self, port: PortId, text: PortText) -> None:
         former = self.ports.get(port)
         self.ports[port] = text
         if former is not None and former.host == text.host:
             return
-        self._disown(port, former)
+        self._remove_owner(port, former)
         for word in addresses_in(text.host):
             self._owners[word] = port
         if is_tagged(text.host):
             self.tagged.add(port)
 
     def drop(self, port: PortId) -> None:
-        self._disown(port, self.ports.pop(port))
+        self._remove_owner(port, self.ports.pop(port))
 
-    def _disown(self, port: PortId, former: PortText | None) -> None:
+    def _remove_owner(self, port: PortId, former: PortText | None) -> None:
         self.tagged.discard(port)
         for word in addresses_in(former.host) if former is not None else ():
             if self._owners.get(word) == port:
                 del self._owners[word]
 
     def add_tombstone(self, port: PortId, entry: HostEntry) -> None:
-        self.tombs[port] = entry
-        self._buried |= dict.fromkeys(entry.words, port)
+        self.tombstones[port] = entry
+        self._tombstone_owners |= dict.fromkeys(entry.words, port)
 
     def remove_tombstone(self, port: PortId) -> None:
-        entry = self.tombs.pop(port, NOBODY)
+        entry = self.tombstones.pop(port, NOBODY)
         for word in entry.words:
-            if self._buried.get(word) == port:
-                del self._buried[word]
+            if self._tombstone_owners.get(word) == port:
+                del self._tombstone_owners[word]
 
     def owner_of(self, word: str) -> PortId | None:
-        """The port whose file has this MAC or IP address."""
+        """Return the port whose file has this MAC or IP address."""
         return self._owners.get(word)
 
-    def is_buried(self, words: Iterable[str]) -> bool:
-        """Whether a port that is gone had one of these MAC and IP addresses."""
-        return any(word in self._buried for word in words)
+    def has_tombstone(self, words: Iterable[str]) -> bool:
+        """Return whether a tombstone has one of these MAC and IP addresses."""
+        return any(word in self._tombstone_owners for word in words)
 
     def entry(self, port: PortId) -> HostEntry:
-        """Whom the file of *port* is about."""
+        """Return the host entry in the file of *port*."""
         text = self.ports.get(port)
         return read_host(text.host) if text is not None else NOBODY
 
 
 @frozen(kw_only=True)
 class FoundNetwork:
-    """What there is of one network, and what the driver was told of it before."""
+    """Observed and desired state of one network."""
 
-    shelf: NetworkFiles = field(factory=NetworkFiles)
-    told: DhcpNetwork | None = None
-    ports: Mapping[PortId, DhcpPort] = field(factory=dict)
-    """Those that the driver was told, waiting ones included."""
-    station: ObservedNetns | None = None
-    """``None``: there is none, or nothing is asked of the network itself."""
+    files: NetworkFiles = field(factory=NetworkFiles)
+    desired: DhcpNetwork | None = None
+    desired_ports: Mapping[PortId, DhcpPort] = field(factory=dict)
+    """Desired ports of earlier updates, waiting ones included."""
+    netns: ObservedNetns | None = None
+    """``None``: there is none, or the update does not concern the network itself."""
     process: str | None = None
-    """The digest of the program that runs, in the namespace that has the name; ``None``: none."""
-    stray: bool = False
-    """Something runs for the network elsewhere: in a namespace that lost its name."""
-    blind: bool = False
-    """It runs, and looks into directories that are not those which are there now."""
-    adrift: bool = False
-    """It runs, and the device that it serves the network from is gone."""
+    """Digest of the program that runs in the namespace of that name; ``None``: none runs."""
+    orphaned: bool = False
+    """A process of the network runs elsewhere: in a namespace that lost its name."""
+    stale_watches: bool = False
+    """dnsmasq runs, and watches directories that were replaced meanwhile."""
+    device_gone: bool = False
+    """dnsmasq runs, and its device is gone."""
     lease_count: int = 0
-    """Roughly."""
+    """Estimate from the size of the lease file."""
     leases: str = ""
-    """The lease file, where ports are changed or dropped."""
+    """Text of the lease file, if the update changes or drops ports."""
 
 
 @frozen(kw_only=True)
 class Observed:
-    """The networks that an update concerns; all, when it is complete."""
+    """Networks that an update concerns; all, if it is complete."""
 
     networks: Mapping[NetworkId, FoundNetwork] = field(factory=dict)
-    homes: Mapping[PortId, NetworkId] = field(factory=dict)
-    """Where the files of ports are."""
+    port_networks: Mapping[PortId, NetworkId] = field(factory=dict)
+    """Network under which each port has files."""

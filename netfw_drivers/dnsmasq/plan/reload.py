@@ -1,7 +1,7 @@
-"""How a dnsmasq that runs is told what is new: by files alone, by a signal or by a start.  Pure.
+"""How a running dnsmasq is notified of changes: by files alone, by SIGHUP or by a restart.  Pure.
 
-Whatever contradicts what it remembers, it has to be told to read everything anew; the reasons are
-in decision 19 (``docs/decisions``).
+A change that contradicts what dnsmasq caches needs a full read; the reasons are in decision 19
+(``docs/decisions``).
 """
 
 from __future__ import annotations
@@ -18,89 +18,90 @@ from netfw_drivers.dnsmasq.config.render import PortText, needs_reload
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Reload
 
 LEASE_BYTES: Final = 60
-"""Of a line of the lease file, more or less."""
-_NOTICED: Final = 0.5
-"""What takes no longer than this is no reason to start anything."""
-_A_START: Final = 0.15
-_A_FILE_WRITTEN: Final = 0.0004
+"""Approximate length of a line of the lease file."""
+_TOLERATED: Final = 0.5
+"""Seconds of reading that do not justify a restart."""
+_START: Final = 0.15
+_FILE_WRITTEN: Final = 0.0004
 
 
 def restart_is_faster(changed: int, ports: int, leases: int) -> bool:
-    """Whether dnsmasq is back sooner by a start than by reading the files of *changed* ports.
+    """Return whether a restart takes less time than reading the files of *changed* ports.
 
-    :param ports: that it knows, those included.
-    :param leases: that it knows.
+    :param ports: number of ports that dnsmasq knows, the changed ones included.
+    :param leases: number of leases that dnsmasq knows.
     """
     reading = changed * ports * (1.1e-9 * ports + 15e-9 * leases)
-    start = _A_START + ports * (28e-9 * ports + 36e-9 * leases) + changed * _A_FILE_WRITTEN
-    return reading > max(start, _NOTICED)
+    start = _START + ports * (28e-9 * ports + 36e-9 * leases) + changed * _FILE_WRITTEN
+    return reading > max(start, _TOLERATED)
 
 
-MANY = 1000
-"""From how many ports on they are told in one go: dnsmasq's queue of single files is bounded."""
+BULK = 1000
+"""Ports beyond which dnsmasq restarts: its inotify queue is bounded."""
 
 
 @frozen(kw_only=True)
 class ChangedPort:
-    """A port whose files are to be written."""
+    """Port whose files have to be written."""
 
     text: PortText
     value: DhcpPort
     owner: DhcpKey
     words: frozenset[str]
-    """The MAC and IP addresses that it is about."""
+    """MAC and IP addresses in its host file."""
 
     @property
     def entry(self) -> HostEntry:
-        """Whom the new text is about; found out only where that matters."""
+        """Host entry in the new text; parsed on use."""
         return read_host(self.text.host)
 
 
 @frozen(kw_only=True)
 class PendingChanges:
-    """What is new for a network whose command line is not."""
+    """Changes of a network whose command line stays the same."""
 
     found: FoundNetwork
     changed: Mapping[PortId, ChangedPort]
     gone: frozenset[PortId]
     opts: str | None
-    """Of the network, where they are written."""
+    """New option file of the network, if it is written."""
 
     def reload_method(self) -> Reload | None:
-        """How dnsmasq is told; ``None``: it reads the files by itself, or does not run.
+        """Return how to notify dnsmasq; ``None``: it reads the files by inotify, or does not run.
 
-        With very many ports a start takes less time than a signal, within which nobody is answered.
+        With very many ports a restart takes less time than SIGHUP; dnsmasq answers no client
+        during either.
         """
-        shelf = self.found.shelf
-        if self.found.process is None:  # unless it was ended in order to be started
-            return Reload.RESTART if shelf.reload is Reload.RESTART else None
-        if self.is_much or self.found.blind:
+        files = self.found.files
+        if self.found.process is None:  # a stopped one may have to start
+            return Reload.RESTART if files.reload is Reload.RESTART else None
+        if self.is_bulk or self.found.stale_watches:
             return Reload.RESTART
         if not self._contradicts():
             return None
-        former = (shelf.tagged, *(tomb.tagged for tomb in shelf.tombs.values()))
+        former = (files.tagged, *(tomb.tagged for tomb in files.tombstones.values()))
         now = (changed.entry.tagged for changed in self.changed.values())
-        tagged = shelf.reload is Reload.RESTART or any(former) or any(now)
-        return Reload.RESTART if tagged or len(shelf.ports) > MANY else Reload.SIGNAL
+        tagged = files.reload is Reload.RESTART or any(former) or any(now)
+        return Reload.RESTART if tagged or len(files.ports) > BULK else Reload.SIGNAL
 
     @property
-    def is_much(self) -> bool:
-        """Whether so much is new that dnsmasq is better started with it."""
+    def is_bulk(self) -> bool:
+        """Whether the number of changes makes a restart faster."""
         changed = len(self.changed) + len(self.gone)
-        ports = len(self.found.shelf.ports) + len(self.changed)
-        return changed > MANY or restart_is_faster(changed, ports, self.found.lease_count)
+        ports = len(self.found.files.ports) + len(self.changed)
+        return changed > BULK or restart_is_faster(changed, ports, self.found.lease_count)
 
     def _contradicts(self) -> bool:
-        """Whether dnsmasq remembers something else than the files are going to say."""
-        shelf = self.found.shelf
-        if shelf.reload or len(shelf.tombs) > MANY:
+        """Return whether dnsmasq caches something that the new files contradict."""
+        files = self.found.files
+        if files.reload or len(files.tombstones) > BULK:
             return True
-        if self.opts is not None and self.opts != shelf.opts:
+        if self.opts is not None and self.opts != files.opts:
             return True
-        if any(needs_reload(shelf.ports.get(p), new.text) for p, new in self.changed.items()):
+        if any(needs_reload(files.ports.get(p), new.text) for p, new in self.changed.items()):
             return True
-        freed = {word for port in self.gone for word in shelf.entry(port).words}
+        freed = {word for port in self.gone for word in files.entry(port).words}
         return any(
-            port in shelf.tombs or shelf.is_buried(new.words) or new.words & freed
+            port in files.tombstones or files.has_tombstone(new.words) or new.words & freed
             for port, new in self.changed.items()
         )

@@ -1,4 +1,4 @@
-"""How a network is served from this host, beside what dnsmasq is told.  Pure."""
+"""Namespace and process that serve a network.  Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from netfw_drivers.dnsmasq.config.render import NetworkText, render_network
 from netfw_drivers.dnsmasq.config.settings import Settings
 
 ADDRESSES = "NETFW_ADDRESSES"
-"""Environment variable of the process: what it listens at, which its command line does not say."""
+"""Environment variable of the process: the addresses that it listens on, which its command line
+lacks."""
 
 
 @frozen
 class ServiceSpec:
-    """What is written for a network, and what runs."""
+    """Text and program of a network."""
 
     text: NetworkText
     program: Program
@@ -30,7 +31,7 @@ class ServiceSpec:
 
 @frozen(kw_only=True)
 class DriverContext:
-    """What the driver was given: settings, names of devices, and what follows a death."""
+    """Settings, device names, and the action when a process dies."""
 
     settings: Settings
     device_name: Callable[[PortId], str]
@@ -39,20 +40,20 @@ class DriverContext:
     def files(self, network: NetworkId) -> NetworkPaths:
         return NetworkPaths(self.settings.confs, network)
 
-    def place(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
+    def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
         return DhcpLocation(netns=dhcp_namespace(network), device=self.device_name(server.id))
 
-    def station(self, id: NetworkId, network: DhcpNetwork) -> ServiceNetns:
-        """Where the network is served from.
+    def service_netns(self, id: NetworkId, network: DhcpNetwork) -> ServiceNetns:
+        """Build the namespace that the network is served from.
 
-        :raises InvalidInput: no machine can have it so.
+        :raises InvalidInput: the namespace is impossible.
         """
-        place = self.place(id, network.server)
+        location = self.location(id, network.server)
         try:
             return ServiceNetns(
-                netns=place.netns,
+                netns=location.netns,
                 port=network.server.id,
-                device=place.device,
+                device=location.device,
                 mac=network.server.mac,
                 mtu=network.mtu,
                 addresses=network.addresses,
@@ -62,17 +63,17 @@ class DriverContext:
         except ValueError as error:
             raise InvalidInput({"server": str(error)}) from error
 
-    def recipe(self, id: NetworkId, network: DhcpNetwork) -> ServiceSpec:
-        """How the network is served; another address of the server needs another process, too.
+    def service_spec(self, id: NetworkId, network: DhcpNetwork) -> ServiceSpec:
+        """Render the network; a changed server address changes the program, too.
 
-        :raises InvalidInput: dnsmasq cannot be told so.
+        :raises InvalidInput: dnsmasq cannot express it.
         """
-        place = self.place(id, network.server)
-        text = render_network(id, network, place, self.settings)
+        location = self.location(id, network.server)
+        text = render_network(id, network, location, self.settings)
         addresses = " ".join(map(str, network.server.addresses))
         program = Program(
             argv=text.argv,
-            namespace=place.netns,
+            namespace=location.netns,
             environment={ADDRESSES: addresses},
             pid_file=self.files(id).pid,
             on_death=self.on_death,

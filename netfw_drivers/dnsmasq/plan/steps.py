@@ -1,4 +1,4 @@
-"""What can be done to the files, leases and processes of a network.  Pure values."""
+"""Steps on the files, leases and processes of a network.  Pure values."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from netfw_drivers.dnsmasq.config.render import NetworkText, PortText
 from netfw_drivers.dnsmasq.plan.observed import Reload
 
 SERVICE = "dnsmasq"
-TOMB = ".gone"
-"""What the name of a tombstone ends with, beside the port's id."""
+TOMBSTONE_SUFFIX = ".gone"
+"""Suffix of a tombstone's name, after the port's id."""
 
 
 def process_key(network: NetworkId) -> ProcessKey:
     return ProcessKey(SERVICE, str(network))
 
 
-def tomb_of(files: NetworkPaths, port: PortId) -> Path:
-    """Where it says that *port* is gone."""
-    return files.host / f"{port}{TOMB}"
+def tombstone_path(files: NetworkPaths, port: PortId) -> Path:
+    """Return the tombstone of *port*."""
+    return files.host / f"{port}{TOMBSTONE_SUFFIX}"
 
 
-def server_of(files: NetworkPaths) -> Path:
-    """Where it says which port the network is served from."""
+def server_port_path(files: NetworkPaths) -> Path:
+    """Return the file that names the network's DHCP port."""
     return files.directory / "port"
 
 
-def reload_of(files: NetworkPaths) -> Path:
-    """A file that is there while dnsmasq has to be told that files changed."""
+def reload_marker_path(files: NetworkPaths) -> Path:
+    """Return the reload marker, which exists while a notification of dnsmasq is pending."""
     return files.directory / "reload"
 
 
 @cache
 def _folders(files: NetworkPaths) -> tuple[str, str, str]:
-    """Where the files of ports are, once per network: options, names and hosts."""
+    """Return the directories of options, names and hosts; cached per network."""
     return str(files.opts), str(files.addn_hosts), str(files.host)
 
 
@@ -54,17 +54,17 @@ def _paths(files: NetworkPaths, port: PortId) -> tuple[str, str, str]:
 
 @frozen
 class MarkReload:
-    """Note that dnsmasq has to be told, before anything is changed that it must be told of."""
+    """Write the reload marker, before any change that dnsmasq must be notified of."""
 
     files: NetworkPaths
-    how: Reload
+    method: Reload
 
     @property
     def text(self) -> str:
-        return f"write {reload_of(self.files)}: {self.how.value}"
+        return f"write {reload_marker_path(self.files)}: {self.method.value}"
 
     def changes(self) -> Sequence[FileChange]:
-        return (WriteFile(str(reload_of(self.files)), f"{self.how.value}\n"),)
+        return (WriteFile(str(reload_marker_path(self.files)), f"{self.method.value}\n"),)
 
 
 @frozen(kw_only=True)
@@ -82,14 +82,14 @@ class PutNetwork:
     def changes(self) -> Sequence[FileChange]:
         return (
             WriteFile(str(self.files.interface), self.wanted.interface),
-            WriteFile(str(server_of(self.files)), f"{self.value.server.id}\n"),
+            WriteFile(str(server_port_path(self.files)), f"{self.value.server.id}\n"),
             WriteFile(str(self.files.network_opts), self.wanted.opts),
         )
 
 
 @frozen(kw_only=True)
 class PutPort:
-    """Write the files of a port; one that would be empty is not there, but for ``host``."""
+    """Write the files of a port; an empty file is omitted, except ``host``."""
 
     files: NetworkPaths
     port: PortId
@@ -102,7 +102,7 @@ class PutPort:
         return f"write {self.files.host_of(self.port)}: {self.wanted.host.rstrip()!r}"
 
     def changes(self) -> Sequence[FileChange]:
-        """Options and names first: who is answered is answered with all of them."""
+        """Return options and names first: an answer then has all of them."""
         opts, names, host = _paths(self.files, self.port)
         former = self.former or PortText()
         found: list[FileChange] = []
@@ -119,42 +119,46 @@ class PutPort:
 
 @frozen(kw_only=True)
 class DropPort:
-    """Remove the files of a port; the tombstone, if dnsmasq is to forget it now, comes first."""
+    """Remove the files of a port; its tombstone, if dnsmasq needs one, is written first."""
 
     files: NetworkPaths
     port: PortId
-    tomb: str | None
+    tombstone: str | None
     entry: HostEntry
 
     @property
     def text(self) -> str:
-        said = f", and say so: {self.tomb.rstrip()!r}" if self.tomb else ""
-        return f"remove {self.files.host_of(self.port)}{said}"
+        tombstone = f", with a tombstone: {self.tombstone.rstrip()!r}" if self.tombstone else ""
+        return f"remove {self.files.host_of(self.port)}{tombstone}"
 
     def changes(self) -> Sequence[FileChange]:
-        tomb = (WriteFile(str(tomb_of(self.files, self.port)), self.tomb),) if self.tomb else ()
+        tomb = (
+            (WriteFile(str(tombstone_path(self.files, self.port)), self.tombstone),)
+            if self.tombstone
+            else ()
+        )
         opts, names, host = _paths(self.files, self.port)
         return (*tomb, RemoveFile(host), RemoveFile(names), RemoveFile(opts))
 
 
 @frozen
-class RemoveTomb:
-    """Remove the tombstone of a port: dnsmasq reads everything anew, or knows better already."""
+class RemoveTombstone:
+    """Remove the tombstone of a port: dnsmasq reads all files, or the port is back."""
 
     files: NetworkPaths
     port: PortId
 
     @property
     def text(self) -> str:
-        return f"remove {tomb_of(self.files, self.port)}"
+        return f"remove {tombstone_path(self.files, self.port)}"
 
     def changes(self) -> Sequence[FileChange]:
-        return (RemoveFile(str(tomb_of(self.files, self.port))),)
+        return (RemoveFile(str(tombstone_path(self.files, self.port))),)
 
 
 @frozen
 class SeedLeases:
-    """Write the first lease file, so that nobody is refused what he has from elsewhere."""
+    """Write the first lease file, so that dnsmasq accepts leases that another server gave."""
 
     files: NetworkPaths
     entries: tuple[HostEntry, ...]
@@ -166,7 +170,7 @@ class SeedLeases:
 
 @frozen
 class ForgetLeases:
-    """Take leases out of the lease file; nobody runs who would write them again."""
+    """Remove leases from the lease file; no process runs that would write them again."""
 
     files: NetworkPaths
     leases: tuple[Lease, ...]
@@ -178,14 +182,14 @@ class ForgetLeases:
 
 @frozen(kw_only=True)
 class ReleaseLease:
-    """Give a lease back, so that the address can be had by somebody else."""
+    """Release a lease, so that another port can have the address."""
 
     files: NetworkPaths
     netns: str
     device: str
     lease: Lease
-    stray: bool = False
-    """It is nobody's: whether dnsmasq takes it back concerns nobody."""
+    orphaned: bool = False
+    """It belongs to no port: a failed release is ignored."""
 
     @property
     def text(self) -> str:
@@ -194,26 +198,26 @@ class ReleaseLease:
 
 @frozen
 class RunServer:
-    """Start dnsmasq; one that runs otherwise, or with *again* as it should, is ended before.
+    """Start dnsmasq; one that runs another program, or any with *restart*, is stopped before.
 
-    Leases that are given back are taken out of its file meanwhile: it may hear nobody any more, or
-    serve their addresses no longer.
+    Released leases are removed from the lease file meanwhile: the running dnsmasq may not react,
+    or no longer serve their addresses.
     """
 
     files: NetworkPaths
     program: Program = field(hash=False)
-    again: bool = False
+    restart: bool = False
     forget: tuple[Lease, ...] = ()
 
     @property
     def text(self) -> str:
         without = [f"without {each.address}:" for each in self.forget]
-        return " ".join((*(["again:"] if self.again else []), *without, *self.program.argv))
+        return " ".join((*(["again:"] if self.restart else []), *without, *self.program.argv))
 
 
 @frozen
 class SignalServer:
-    """Have dnsmasq read all its files anew."""
+    """Send SIGHUP: dnsmasq reads all its files."""
 
     files: NetworkPaths
 
@@ -233,7 +237,7 @@ class StopServer:
 
 @frozen
 class RemoveFiles:
-    """Remove everything that is on disk of the network."""
+    """Remove the network's directory."""
 
     files: NetworkPaths
 
@@ -242,5 +246,7 @@ class RemoveFiles:
         return f"rm -r {self.files.directory}"
 
 
-FileStep = MarkReload | PutNetwork | PutPort | DropPort | RemoveTomb | SeedLeases | ForgetLeases
+FileStep = (
+    MarkReload | PutNetwork | PutPort | DropPort | RemoveTombstone | SeedLeases | ForgetLeases
+)
 Step = FileStep | ReleaseLease | RunServer | SignalServer | StopServer | RemoveFiles

@@ -1,4 +1,4 @@
-"""Changes of the devices that networks are served from, by somebody else than the driver."""
+"""Monitor of devices that networks are served from, for changes by other programs."""
 
 from __future__ import annotations
 
@@ -14,92 +14,91 @@ from netfw.errors import NetfwError, NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.runtime.state_cache import id_of
+from netfw_drivers.dnsmasq.runtime.state_cache import parse_id
 
 LOG = logging.getLogger(__name__)
 
 
 class DeviceMonitor:
-    """Asks for networks to be put again whose devices changed; hears the interface driver, and
-    passes on that it may have missed something.  What the kernel says is heard of networks that
-    are kept.
+    """Requests another converge of networks whose devices changed.
 
-    A network at which the driver is at work is asked for when that is done, and not at all when it
-    failed: what was changed was taken back then, and it is tried again when it is time.
+    Handles events of the interface driver, `FeedLost` included, and of the kernel for watched
+    networks.  For a network that the driver converges, the request is sent when that is done; none
+    is sent if it failed: its changes were undone, and it is retried anyway.
 
-    :param served_from: the network that is served from a port.
-    :param tell: is told, from any thread.
+    :param served_from: returns the network that is served from a port.
+    :param notify: called with events, from any thread.
     """
 
     def __init__(
         self,
-        stations: ServiceNetnsExecutor,
+        executor: ServiceNetnsExecutor,
         served_from: Callable[[PortId], NetworkId | None],
-        tell: Callable[[Event], None],
+        notify: Callable[[Event], None],
     ) -> None:
-        self._served_from, self._tell = served_from, tell
-        self._guard = DriftMonitor(stations, self._spoilt)
+        self._served_from, self._notify = served_from, notify
+        self._drift_monitor = DriftMonitor(executor, self._handle_drift)
         self._lock = threading.Lock()
-        self._busy: set[NetworkId] = set()
+        self._in_progress: set[NetworkId] = set()
         self._changed: set[NetworkId] = set()
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         if isinstance(event, FeedLost):
-            self._tell(event)
+            self._notify(event)
         if not isinstance(event, KeysChanged):
             return
         ports = (PortId(key) for key in event.keys if isinstance(key, UUID))
         networks = {id for port in ports if (id := self._served_from(port)) is not None}
         with self._lock:
-            self._changed |= networks & self._busy
-            networks -= self._busy
-        self._ask(networks)
+            self._changed |= networks & self._in_progress
+            networks -= self._in_progress
+        self._requeue(networks)
 
-    def keep(self, network: NetworkId, station: ServiceNetns) -> None:
-        """*network* is served as it should be, until the driver is at work at it again."""
+    def watch(self, network: NetworkId, service_netns: ServiceNetns) -> None:
+        """Watch the devices of *network*, until it is converged again."""
         try:
-            self._guard.watch(station)
+            self._drift_monitor.watch(service_netns)
         except NotFound:
-            self._ask({network})
+            self._requeue({network})
         except NetfwError as error:
-            LOG.warning("what is done to %s is noticed by audits alone: %s", station.netns, error)
+            LOG.warning("%s: changes are found by audits only: %s", service_netns.netns, error)
 
     def close(self) -> None:
-        """Keep nothing any more."""
-        self._guard.close()
+        """Stop watching."""
+        self._drift_monitor.close()
 
     @contextmanager
-    def at_work(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
-        """While the driver is at work at *networks*; gives a set for those that are done."""
+    def in_progress(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
+        """Hold requests back while *networks* are converged; yield a set for those done."""
         done: set[NetworkId] = set()
         for network in networks:
-            self._guard.unwatch(dhcp_namespace(network))
+            self._drift_monitor.unwatch(dhcp_namespace(network))
         with self._lock:
-            self._busy |= networks
+            self._in_progress |= networks
         try:
             yield done
         finally:
             with self._lock:
                 changed = self._changed & networks
                 self._changed -= networks
-                self._busy -= networks
-            self._ask(changed & done)
+                self._in_progress -= networks
+            self._requeue(changed & done)
 
-    def _spoilt(self, namespace: str) -> None:
-        id = id_of(namespace.removeprefix(DHCP_NAMESPACE))
-        self._ask({NetworkId(id)} if id is not None else set())
+    def _handle_drift(self, namespace: str) -> None:
+        id = parse_id(namespace.removeprefix(DHCP_NAMESPACE))
+        self._requeue({NetworkId(id)} if id is not None else set())
 
-    def _ask(self, networks: Set[NetworkId]) -> None:
+    def _requeue(self, networks: Set[NetworkId]) -> None:
         if networks:
             keys = map(NetworkKey, networks)
-            self._tell(KeysChanged("the devices that they are served from changed", keys))
+            self._notify(KeysChanged("the devices that they are served from changed", keys))
 
 
 def is_device_of(name: str | None, pid: int | None) -> bool:
-    """Whether the network namespace of a process has the device; costs next to nothing."""
+    """Return whether the network namespace of a process has the device; cheap."""
     try:
         with open(f"/proc/{pid}/net/dev", encoding="ascii", errors="replace") as file:
             found = {line.partition(":")[0].strip() for line in file}
     except OSError:
-        return True  # it ended, which is found out otherwise
+        return True  # the process ended, which is noticed elsewhere
     return name is None or name.strip() in found

@@ -1,4 +1,4 @@
-"""Carries out what was planned for the files, leases and processes of networks."""
+"""Executor for the files, leases and processes of networks."""
 
 from __future__ import annotations
 
@@ -37,59 +37,63 @@ from netfw_drivers.dnsmasq.plan.steps import (
     PutPort,
     ReleaseLease,
     RemoveFiles,
-    RemoveTomb,
+    RemoveTombstone,
     RunServer,
     SeedLeases,
     SignalServer,
     StopServer,
     process_key,
-    reload_of,
+    reload_marker_path,
+)
+from netfw_drivers.dnsmasq.runtime.directories import (
+    access_problem,
+    directory_identities,
+    missing_markers,
+    watched_record,
 )
 from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
-from netfw_drivers.dnsmasq.runtime.path_access import access_problem
 from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
-from netfw_drivers.dnsmasq.runtime.watch_markers import directories_there, marks_missing, note_of
 
 LOG = logging.getLogger(__name__)
 
 PATIENCE = 2.0
-"""Seconds within which dnsmasq has written down that a lease was given back."""
-_GLANCE = 0.002
-_SCARCE = "failed to create inotify"
+"""Seconds within which dnsmasq writes a released lease out of its lease file."""
+_POLL_INTERVAL = 0.002
+_NO_INOTIFY_INSTANCE = "failed to create inotify"
 
 
 class DnsmasqExecutor:
-    """Does what is planned, and keeps the *book* current with what was done.
+    """Executes planned stages, and updates the *cache* with what was done.
 
-    :param supervisor: gives the supervisor, which is made when it is first needed.
-    :param allow_more: has the kernel allow more programs that watch files; whether it did.
+    :param supervisor: returns the supervisor, which is created on first use.
+    :param allow_more: raises the kernel's limit of inotify instances; returns whether it did.
     """
 
     def __init__(
         self,
-        book: StateCache,
+        cache: StateCache,
         supervisor: Callable[[], Supervisor],
         settings: Settings,
         allow_more: Callable[[], bool] = allow_more_instances,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._supervisor = supervisor
         self._settings = settings
         self._allow_more = allow_more
 
     def check(self, plan: Plan) -> None:
-        """See that what *plan* starts can be started, before it ends or writes anything.
+        """Check that the programs that *plan* starts exist, before it stops or writes anything.
 
-        :raises OperationRefused: there is no such program, so that what runs goes on.
+        :raises OperationRefused: the program is missing; running processes continue.
         """
         first = (stage.operations[0] for stage in plan.stages)
         starting = [each for each in first if isinstance(each.payload, RunServer)]
         why = why_missing(self._settings.command, COMMAND) if starting else None
         if why is not None:
-            raise OperationRefused({_in_short(each): why for each in starting})
+            raise OperationRefused({_without_argv(each): why for each in starting})
 
-    def carry_out(self, stage: Stage) -> None:
-        """Carry out one stage.
+    def execute(self, stage: Stage) -> None:
+        """Execute one stage.
 
         :raises OperationRefused: it was refused, and nothing of it was done.
         """
@@ -119,36 +123,36 @@ class DnsmasqExecutor:
 
     def _run(self, step: RunServer) -> None:
         network = step.files.network
-        if step.again or step.forget:
+        if step.restart or step.forget:
             self._supervisor().stop(process_key(network))
         if step.forget:
             change_files(self._changes(ForgetLeases(step.files, step.forget)), step.files.directory)
         for read in (step.files.host, step.files.addn_hosts, step.files.opts):
-            make_directory(read)  # one that comes later is never looked into
+            make_directory(read)  # dnsmasq does not watch a directory created later
             if why := access_problem(read, self._settings.user):
                 raise BackendBroken(why)
         if self._settings.log_directory is not None:
             make_directory(step.files.log(self._settings.log_directory).parent)
-        shelf = self._book.files_of(network)
-        shelf.watched = self._noted(step.files)
+        cached = self._cache.files_of(network)
+        cached.watched = self._record_watched(step.files)
         self._start(network, step.program)
-        shelf.leases = True
-        self._unmark(step.files)
+        cached.has_lease_file = True
+        self._remove_reload_marker(step.files)
 
-    def _noted(self, files: NetworkPaths) -> str:
-        """Note which directories are there for who is started now."""
-        change_files(marks_missing(files), files.directory)
-        there = directories_there(files)
-        change_files([WriteFile(str(note_of(files)), there)], files.directory)
-        return there
+    def _record_watched(self, files: NetworkPaths) -> str:
+        """Record the directories that a dnsmasq started now will watch."""
+        change_files(missing_markers(files), files.directory)
+        identities = directory_identities(files)
+        change_files([WriteFile(str(watched_record(files)), identities)], files.directory)
+        return identities
 
     def _start(self, network: NetworkId, program: Program) -> None:
-        """Start it; on a host with very many networks the kernel has to allow that first."""
+        """Start dnsmasq; with very many networks, raise the limit of inotify instances first."""
         key = process_key(network)
         try:
             self._supervisor().start(key, program)
         except OperationRefused as refusal:
-            if _SCARCE not in str(refusal):
+            if _NO_INOTIFY_INSTANCE not in str(refusal):
                 raise
             if not self._allow_more():
                 raise OperationRefused({key: f"{refusal}: {ADVICE}"}) from refusal
@@ -156,22 +160,22 @@ class DnsmasqExecutor:
 
     def _signal(self, files: NetworkPaths) -> None:
         self._supervisor().signal(process_key(files.network), signal.SIGHUP)
-        self._unmark(files)
+        self._remove_reload_marker(files)
 
-    def _unmark(self, files: NetworkPaths) -> None:
-        shelf = self._book.files_of(files.network)
-        if shelf.reload is not None:
-            change_files([RemoveFile(str(reload_of(files)))], files.directory)
-            shelf.reload = None
+    def _remove_reload_marker(self, files: NetworkPaths) -> None:
+        cached = self._cache.files_of(files.network)
+        if cached.reload is not None:
+            change_files([RemoveFile(str(reload_marker_path(files)))], files.directory)
+            cached.reload = None
 
     def _remove(self, files: NetworkPaths) -> None:
-        ports = self._book.files_of(files.network)
+        ports = self._cache.files_of(files.network)
         if self._settings.log_directory is not None:
             remove_directory(files.log(self._settings.log_directory).parent)
         remove_directory(files.directory)
-        for port in (*ports.ports, *ports.tombs):
-            self._book.has_no_files(port)
-        self._book.forget(files.network)
+        for port in (*ports.ports, *ports.tombstones):
+            self._cache.remove_port_files(port)
+        self._cache.invalidate(files.network)
 
     def _change_files(self, stage: Stage) -> None:
         by_change: dict[FileChange, Operation] = {}
@@ -187,7 +191,7 @@ class DnsmasqExecutor:
             }
             raise OperationRefused(reasons) from refusal
         for operation in stage.operations:
-            self._note(files.network, cast(FileStep, operation.payload))
+            self._update_cache(files.network, cast(FileStep, operation.payload))
 
     def _changes(self, step: FileStep) -> Sequence[FileChange]:
         match step:
@@ -202,57 +206,56 @@ class DnsmasqExecutor:
             case _:
                 return step.changes()
 
-    def _note(self, network: NetworkId, step: FileStep) -> None:
-        """What is on disk now."""
-        shelf = self._book.files_of(network)
-        shelf.there = True
+    def _update_cache(self, network: NetworkId, step: FileStep) -> None:
+        cached = self._cache.files_of(network)
+        cached.exists = True
         match step:
-            case MarkReload(how=how):
-                shelf.reload = how
+            case MarkReload(method=method):
+                cached.reload = method
             case PutNetwork(wanted=text, value=value):
-                shelf.opts, shelf.interface = text.opts, text.interface
-                shelf.server = value.server.id
-                self._book.set_desired_network(network, value)
+                cached.opts, cached.interface = text.opts, text.interface
+                cached.server = value.server.id
+                self._cache.set_desired_network(network, value)
                 for why in filter(None, map(unserved_reason, value.subnets)):
                     LOG.warning("network %s: %s", network, why)
-            case PutPort(port=port, wanted=wanted, value=told):
-                shelf.put(port, wanted)
-                self._book.has_files(port, network)
-                self._book.set_desired_port(port, told)
-            case DropPort(port=port, tomb=tomb, entry=entry):
-                shelf.drop(port)
-                self._book.forget_port(port, network)
-                if tomb is None:
-                    self._book.has_no_files(port)
+            case PutPort(port=port, wanted=wanted, value=value):
+                cached.put(port, wanted)
+                self._cache.add_port_files(port, network)
+                self._cache.set_desired_port(port, value)
+            case DropPort(port=port, tombstone=tombstone, entry=entry):
+                cached.drop(port)
+                self._cache.forget_desired_port(port, network)
+                if tombstone is None:
+                    self._cache.remove_port_files(port)
                 else:
-                    shelf.add_tombstone(port, entry)
-            case RemoveTomb(port=port):
-                shelf.remove_tombstone(port)
-                if port not in shelf.ports:
-                    self._book.has_no_files(port)
+                    cached.add_tombstone(port, entry)
+            case RemoveTombstone(port=port):
+                cached.remove_tombstone(port)
+                if port not in cached.ports:
+                    self._cache.remove_port_files(port)
             case SeedLeases() | ForgetLeases():
-                shelf.leases = True
+                cached.has_lease_file = True
             case _:
                 assert_never(step)
 
     def _release(self, stage: Stage) -> None:
-        """Give leases back, and see that they are gone from the lease file."""
+        """Release leases, and wait until they are gone from the lease file."""
         steps = {operation: cast(ReleaseLease, operation.payload) for operation in stage.operations}
         first = next(iter(steps.values()))
-        with netns.worker(first.netns) as there:
+        with netns.worker(first.netns) as worker:
             for operation, step in steps.items():
-                done = there.run(run_command, step.lease.release(step.device))
-                if not done.ok and not step.stray:
+                done = worker.run(run_command, step.lease.release(step.device))
+                if not done.ok and not step.orphaned:
                     raise OperationRefused({operation: done.said})
         deadline = time.monotonic() + PATIENCE
         while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:
                 self._change_files(Stage([self._restart_later(first.files)]))
                 raise OperationRefused(left)
-            time.sleep(_GLANCE)
+            time.sleep(_POLL_INTERVAL)
 
     def _restart_later(self, files: NetworkPaths) -> Operation:
-        """Who does not hear is started again by whoever tries next."""
+        """Write the restart marker, so that the next converge restarts dnsmasq."""
         mark = MarkReload(files, Reload.RESTART)
         return Operation(f"files/{files.network}", mark.text, frozenset(), mark)
 
@@ -260,12 +263,12 @@ class DnsmasqExecutor:
         files = next(iter(steps.values())).files
         text = read_consistent(files.leases, self._supervisor().pid(process_key(files.network)))
         for operation, step in steps.items():
-            if not step.stray and step.lease in find_leases(text, [step.lease.address]):
+            if not step.orphaned and step.lease in find_leases(text, [step.lease.address]):
                 yield operation, f"dnsmasq keeps the lease for {step.lease.holder}: started again"
 
 
-def _in_short(run: Operation) -> Operation:
-    """*run* without its command line, which says nothing of why there is no program."""
+def _without_argv(run: Operation) -> Operation:
+    """Return *run* without its command line, which does not help if the program is missing."""
     return Operation(run.backend, "start", run.owners, run.payload)
 
 

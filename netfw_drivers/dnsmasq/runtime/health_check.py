@@ -1,4 +1,4 @@
-"""Finding out which dnsmasq hangs: it has not died, and serves nobody."""
+"""Health check: finds each dnsmasq that hangs, and kills it."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from netfw_drivers.dnsmasq.plan.steps import process_key
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE = 5.0
-"""Seconds within which one that is well answers."""
-ENDLESS = 300.0
-"""Seconds for which one that works may be silent.  The longest work that is known is reading very
-many files one by one, which takes a minute or two; the driver has them read at a start instead."""
-_TOGETHER = 64
-"""How many are asked at once: each costs an open file meanwhile."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds within which a healthy dnsmasq answers."""
+BUSY_LIMIT = 300.0
+"""Seconds for which a busy dnsmasq may be silent.  The longest known work is reading very many
+files one by one, which takes a minute or two; the driver restarts dnsmasq instead."""
+_BATCH = 64
+"""Processes probed at once: each probe costs an open file."""
 
 
 @frozen(kw_only=True)
 class _Silence:
-    """Of a process that was asked and did not answer."""
+    """Consecutive probes without an answer of one process."""
 
     pid: int
     since: float
     asleep: bool
     times: int = 1
-    """How often in a row it was silent and asleep."""
+    """Consecutive probes during which it was silent and asleep."""
 
     def after(self, former: _Silence | None) -> _Silence:
-        """The same, if *former* was the last time that it was asked."""
+        """Return this silence, continued from *former* if that is of the same process."""
         if former is None or former.pid != self.pid:
             return self
         return evolve(
@@ -48,21 +48,19 @@ class _Silence:
         )
 
     def is_hung(self, now: float) -> bool:
-        return (self.asleep and self.times > 1) or now - self.since > ENDLESS
+        return (self.asleep and self.times > 1) or now - self.since > BUSY_LIMIT
 
 
 class HealthChecker:
-    """Asks each dnsmasq for its version now and then; one that does not answer twice is killed, and
-    what follows is what follows each death.
+    """Probes each dnsmasq for its version at intervals, and kills one that is silent twice.
 
-    One that works, be it that it reads very many files, is not taken for one that hangs, unless it
-    does so for longer than anything takes.
+    The supervisor then handles its death as any other.  A busy dnsmasq, such as one that reads very
+    many files, is killed only after ``BUSY_LIMIT``.
 
-    :param interval: seconds between two questions.
-    :param watched: the networks whose dnsmasq is watched over.
-    :param expect_answer: whether each is known to answer, if it is well: nothing else than we told
-        it
-        what to do.  Of others it is believed when they have answered once.
+    :param interval: seconds between two probes.
+    :param watched: returns the networks whose dnsmasq is probed.
+    :param expect_answer: each healthy dnsmasq answers, since it has no configuration beside the
+        driver's.  Otherwise silence counts only after it has answered once.
     """
 
     def __init__(
@@ -73,74 +71,74 @@ class HealthChecker:
         expect_answer: bool = True,
     ) -> None:
         self._interval, self._watched, self._expect_answer = interval, watched, expect_answer
-        self._patience = min(interval, PATIENCE)
-        self._guard = threading.Lock()
-        self._over: threading.Event | None = None
+        self._answer_timeout = min(interval, ANSWER_TIMEOUT)
+        self._lock = threading.Lock()
+        self._stopped: threading.Event | None = None
 
-    def begin(self, supervisor: Supervisor) -> None:
-        """Look from now on, in a thread of its own; beginning twice is beginning once.
+    def start(self, supervisor: Supervisor) -> None:
+        """Start probing in a thread of its own.  Idempotent.
 
-        :param supervisor: who holds the processes.
+        :param supervisor: has the processes.
         """
-        with self._guard:
-            if self._over is None:
-                self._over = threading.Event()
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = threading.Event()
                 threading.Thread(
                     target=self._run,
-                    args=(supervisor, self._over),
-                    name="netfw-dnsmasq-pulse",
+                    args=(supervisor, self._stopped),
+                    name="netfw-dnsmasq-health-check",
                     daemon=True,
                 ).start()
 
-    def end(self) -> None:
-        """Look no more; a question that was asked is not waited for, and has no consequence."""
-        with self._guard:
-            if self._over is not None:
-                self._over.set()
-            self._over = None
+    def stop(self) -> None:
+        """Stop probing; a probe under way is not waited for, and has no effect."""
+        with self._lock:
+            if self._stopped is not None:
+                self._stopped.set()
+            self._stopped = None
 
-    def _run(self, supervisor: Supervisor, over: threading.Event) -> None:
+    def _run(self, supervisor: Supervisor, stopped: threading.Event) -> None:
         silences: dict[NetworkId, _Silence] = {}
-        heard: dict[NetworkId, int] = {}
-        while not over.wait(self._pause(silences)):
-            began = time.monotonic()
+        answered: dict[NetworkId, int] = {}
+        while not stopped.wait(self._pause(silences)):
+            started = time.monotonic()
             found: dict[NetworkId, _Silence] = {}
-            for pids, silent in self._asked(supervisor, over):
-                heard |= {id: pid for id, pid in pids.items() if id not in silent}
+            for pids, silent in self._probe(supervisor, stopped):
+                answered |= {id: pid for id, pid in pids.items() if id not in silent}
                 found |= {
-                    id: _Silence(pid=pids[id], since=began, asleep=is_asleep(pids[id])).after(
+                    id: _Silence(pid=pids[id], since=started, asleep=is_asleep(pids[id])).after(
                         silences.get(id)
                     )
                     for id in silent
-                    if self._expect_answer or heard.get(id) == pids[id]
+                    if self._expect_answer or answered.get(id) == pids[id]
                 }
             hung = {id for id, silence in found.items() if silence.is_hung(time.monotonic())}
-            for id in hung if not over.is_set() else ():
+            for id in hung if not stopped.is_set() else ():
                 _kill(supervisor, id, found[id].pid)
             silences = {id: silence for id, silence in found.items() if id not in hung}
 
     def _pause(self, silences: Mapping[NetworkId, _Silence]) -> float:
         suspected = any(silence.asleep for silence in silences.values())
-        return self._patience if suspected else self._interval
+        return self._answer_timeout if suspected else self._interval
 
-    def _asked(
-        self, supervisor: Supervisor, over: threading.Event
+    def _probe(
+        self, supervisor: Supervisor, stopped: threading.Event
     ) -> Iterator[tuple[dict[NetworkId, int], frozenset[NetworkId]]]:
-        """Those asked together, with their pids, and who of them does not answer."""
+        """Yield batches: pids by network, and the networks that do not answer."""
         watched = iter([*self._watched()])
-        while not over.is_set() and (some := [*islice(watched, _TOGETHER)]):
-            pids = {id: supervisor.pid(process_key(id)) for id, _ in some}
+        while not stopped.is_set() and (batch := [*islice(watched, _BATCH)]):
+            pids = {id: supervisor.pid(process_key(id)) for id, _ in batch}
             servers = {
                 id: Server(dhcp_namespace(id), network.server.addresses[0].ip)
-                for id, network in some
+                for id, network in batch
                 if network.server.addresses and pids[id] is not None
             }
-            silent = silent_servers(servers, self._patience)
+            silent = silent_servers(servers, self._answer_timeout)
             yield {id: pid for id, pid in pids.items() if pid is not None}, silent
 
 
 def _kill(supervisor: Supervisor, network: NetworkId, pid: int) -> None:
     key = process_key(network)
     if supervisor.pid(key) == pid:
-        LOG.warning("network %s: dnsmasq (process %d) hangs, and is killed", network, pid)
+        LOG.warning("network %s: killing dnsmasq (process %d), which hangs", network, pid)
         supervisor.signal(key, signal.SIGKILL)

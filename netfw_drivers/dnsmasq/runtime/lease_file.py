@@ -8,17 +8,17 @@ from pathlib import Path
 from netfw.linux.fs.atomic_files import read_file
 from netfw.linux.process import is_asleep
 
-PATIENCE = 2.0
-_GLANCE = 0.005
+TIMEOUT = 2.0
+_POLL_INTERVAL = 0.005
 
 
 def read_consistent(path: Path, pid: int | None) -> str:
-    """The text of the lease file as a whole; empty when there is none.
+    """Read the lease file without torn writes; empty if there is none.
 
-    dnsmasq empties the file before it writes it anew, and may be kept waiting for the processor
-    between the two.  While it sleeps it does neither: what was read twice then is what it wrote.
+    dnsmasq truncates the file before it rewrites it, and may be preempted between the two.  While
+    it sleeps it does neither: equal text of two reads meanwhile is complete.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         quiet = pid is None or is_asleep(pid)
         text = read_file(path) or ""
@@ -26,4 +26,4 @@ def read_consistent(path: Path, pid: int | None) -> str:
             return text
         if quiet and is_asleep(pid) and read_file(path) == text:
             return text
-        time.sleep(_GLANCE)
+        time.sleep(_POLL_INTERVAL)

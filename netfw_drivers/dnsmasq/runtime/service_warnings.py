@@ -1,4 +1,4 @@
-"""What instances of a network are not given, though somebody asked for it."""
+"""Warnings about parts of a network that its instances are not given."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOG = logging.getLogger(__name__)
 _SHOWN = 3
 
 
-def shortcomings(network: DhcpNetwork) -> Iterator[str]:
-    """Why its subnets are not served as they are asked to be; nothing when they are."""
+def service_problems(network: DhcpNetwork) -> Iterator[str]:
+    """Yield why subnets are not served as requested."""
     for subnet in network.subnets:
         for why in (unserved_reason(subnet), _why_fewer_routes(network, subnet)):
             if why is not None:
@@ -24,15 +24,15 @@ def shortcomings(network: DhcpNetwork) -> Iterator[str]:
 
 
 class WarningLog:
-    """Logs the shortcomings of networks, each once until it is no more."""
+    """Logs the problems of networks, each once while it lasts."""
 
     def __init__(self) -> None:
         self._logged: dict[NetworkId, frozenset[str]] = {}
 
-    def about(self, id: NetworkId, network: DhcpNetwork | None) -> None:
-        """A network is served so, or (``None``) no longer."""
+    def update(self, id: NetworkId, network: DhcpNetwork | None) -> None:
+        """Log new problems of a network; ``None``: it is no longer served."""
         former = self._logged.pop(id, frozenset())
-        found = frozenset(shortcomings(network)) if network is not None else frozenset()
+        found = frozenset(service_problems(network)) if network is not None else frozenset()
         for why in sorted(found - former):
             LOG.warning("network %s: %s", id, why)
         if found:
@@ -42,13 +42,13 @@ class WarningLog:
 def _why_fewer_routes(network: DhcpNetwork, subnet: Subnet) -> str | None:
     if subnet.ip_version != 4 or not subnet.enable_dhcp:
         return None
-    untold = omitted_routes(network, subnet)
-    if not untold:
+    omitted = omitted_routes(network, subnet)
+    if not omitted:
         return None
-    named = ", ".join(str(route.destination) for route in untold[:_SHOWN])
-    more = ", ..." if len(untold) > _SHOWN else ""
+    named = ", ".join(str(route.destination) for route in omitted[:_SHOWN])
+    more = ", ..." if len(omitted) > _SHOWN else ""
     return (
-        f"subnet {subnet.id}: {len(untold)} of its {len(subnet.host_routes)} routes are not told "
+        f"subnet {subnet.id}: {len(omitted)} of its {len(subnet.host_routes)} routes are left out "
         f"({named}{more}), since an answer has room for {ROOM} octets of them; join some, or let "
         "the gateway know them"
     )

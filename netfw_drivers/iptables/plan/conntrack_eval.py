@@ -1,7 +1,7 @@
-"""Which tracked connections the rules allow.  Pure.
+"""Evaluation of tracked connections against the installed rules.  Pure.
 
-Connections are judged by the chains that the ports have, read as text: whatever the rules in force
-came from, they are what decides.  A connection is judged by its first packet.
+A connection is evaluated by its first packet, against the text of the chains of its ports: the
+rules in force decide, whatever wrote them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from netfw.model.protocol import ICMP, ICMPV6, NUMBERS
 from netfw.model.security_group import Direction
 from netfw_drivers.iptables.plan.group_chains import group_key, in_table
 from netfw_drivers.iptables.plan.names import SENDING_MACS, TAKING_MACS
-from netfw_drivers.iptables.plan.ruleset_index import HeldPort, RulesetIndex
+from netfw_drivers.iptables.plan.ruleset_index import IndexedPort, RulesetIndex
 
 _ECHO = {ICMP: "8", ICMPV6: "128"}
-"""What a tracked connection of ICMP begins with, as good as always; the entry does not say."""
+"""ICMP type that a tracked connection almost always begins with; the entry lacks it."""
 
 _WORD = re.compile(r'"[^"]*"|\S+')
 
 
 @frozen(kw_only=True)
 class ParsedRule:
-    """One rule of a group's chain."""
+    """Parsed rule of a group's chain."""
 
     source: IpNetwork | None = None
     destination: IpNetwork | None = None
@@ -45,8 +45,8 @@ class ParsedRule:
     macs: str | None = None
     never: bool = False
 
-    def takes(self, flow: Flow, sets: Mapping[str, KernelSet], chains: Container[str]) -> bool:
-        """Whether a connection that began with *flow* is allowed by this rule."""
+    def matches(self, flow: Flow, sets: Mapping[str, KernelSet], chains: Container[str]) -> bool:
+        """Return whether this rule allows a connection that began with *flow*."""
         return (
             not self.never
             and self.protocol in (None, flow.protocol)
@@ -66,9 +66,9 @@ class ParsedRule:
     def _is_member(self, flow: Flow, sets: Mapping[str, KernelSet]) -> bool:
         assert self.members is not None
         name, side = self.members.split()
-        held = sets.get(name)
+        present = sets.get(name)
         address = flow.source if side == "src" else flow.destination
-        return held is not None and any(word in held.elements for word in _words(address))
+        return present is not None and any(word in present.elements for word in _words(address))
 
 
 def _words(address: IpAddress) -> Iterator[str]:
@@ -78,8 +78,8 @@ def _words(address: IpAddress) -> Iterator[str]:
 
 
 @lru_cache(maxsize=65536)
-def read_clause(line: str) -> ParsedRule:
-    """A rule of a group's chain, as we or iptables wrote it."""
+def parse_rule(line: str) -> ParsedRule:
+    """Parse a rule of a group's chain, in our spelling or that of iptables."""
     words = [word.strip('"') for word in _WORD.findall(line)]
     options = dict(pairwise(words))
     target = options.get("-j", "")
@@ -113,53 +113,53 @@ def _protocol(word: str | None) -> int | None:
 
 @frozen(kw_only=True)
 class ConnectionEvaluator:
-    """Judges connections by what the firewall holds."""
+    """Evaluates connections against the installed chains and sets."""
 
-    picture: RulesetIndex
+    index: RulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
 
     def denied(self, ports: Iterable[PortId]) -> Callable[[Connection], bool]:
-        """Whether a connection is one of *ports* that no rule allows any more."""
-        held = self.picture.ports
-        concerned = {id for id in ports if id in held and not held[id].trusted}
-        bridges = {held[id].place.bridge for id in concerned} & self.picture.zones.keys()
-        zones = {self.picture.zones[bridge].number for bridge in bridges}
+        """Return a predicate: the connection is one of *ports*, and no rule allows it."""
+        present = self.index.ports
+        concerned = {id for id in ports if id in present and not present[id].trusted}
+        bridges = {present[id].location.bridge for id in concerned} & self.index.zones.keys()
+        zones = {self.index.zones[bridge].number for bridge in bridges}
         neighbours: dict[int | None, set[PortId]] = {zone: set() for zone in zones}
-        for bridge, zone in self.picture.zones.items():
+        for bridge, zone in self.index.zones.items():
             if zone.number in neighbours:
-                neighbours[zone.number] |= self.picture.on_bridge.get(bridge, set())
+                neighbours[zone.number] |= self.index.on_bridge.get(bridge, set())
 
         def is_denied(connection: Connection) -> bool:
-            there = neighbours.get(connection.zone)
-            if not there:
+            candidates = neighbours.get(connection.zone)
+            if not candidates:
                 return False
             flow = connection.original
-            return self._refused(flow.source, flow, there, concerned, Direction.EGRESS) or (
-                self._refused(flow.destination, flow, there, concerned, Direction.INGRESS)
+            return self._is_refused(flow.source, flow, candidates, concerned, Direction.EGRESS) or (
+                self._is_refused(flow.destination, flow, candidates, concerned, Direction.INGRESS)
             )
 
         return is_denied
 
-    def _refused(
+    def _is_refused(
         self,
         address: IpAddress,
         flow: Flow,
-        there: Iterable[PortId],
+        candidates: Iterable[PortId],
         concerned: Container[PortId],
         direction: Direction,
     ) -> bool:
-        """Whether those whose address this is are among the concerned, and none allows it."""
-        owners = self._owners(address, there)
+        """Return whether all ports with *address* are concerned, and none allows the flow."""
+        owners = self._owners(address, candidates)
         if not owners or any(id not in concerned for id in owners):
             return False
-        return not any(self._allows(self.picture.ports[id], flow, direction) for id in owners)
+        return not any(self._allows(self.index.ports[id], flow, direction) for id in owners)
 
-    def _owners(self, address: IpAddress, there: Iterable[PortId]) -> list[PortId]:
-        """The ports that may have *address*: those with the longest prefix that it is in."""
+    def _owners(self, address: IpAddress, candidates: Iterable[PortId]) -> list[PortId]:
+        """Return the ports that may have *address*: those with its longest prefix."""
         best, found = -1, list[PortId]()
-        for id in there:
-            for prefix in self.picture.sources.get((id, address.version), ()):
+        for id in candidates:
+            for prefix in self.index.sources.get((id, address.version), ()):
                 if address not in prefix or prefix.prefixlen < best:
                     continue
                 if prefix.prefixlen > best:
@@ -167,12 +167,14 @@ class ConnectionEvaluator:
                 found.append(id)
         return found
 
-    def _allows(self, port: HeldPort, flow: Flow, direction: Direction) -> bool:
+    def _allows(self, port: IndexedPort, flow: Flow, direction: Direction) -> bool:
         family = flow.source.version
-        return any(self._lets(group, family, flow, direction) for group in port.groups)
+        return any(self._group_allows(group, family, flow, direction) for group in port.groups)
 
-    def _lets(self, group: SecurityGroupId, family: int, flow: Flow, direction: Direction) -> bool:
+    def _group_allows(
+        self, group: SecurityGroupId, family: int, flow: Flow, direction: Direction
+    ) -> bool:
         lines = self.chains.get(group_key(group, family, direction), ())
-        macs = (read_clause(line).macs for line in lines)
+        macs = (parse_rule(line).macs for line in lines)
         full = {name for name in macs if name and self.chains.get(in_table(family, name))}
-        return any(read_clause(line).takes(flow, self.sets, full) for line in lines)
+        return any(parse_rule(line).matches(flow, self.sets, full) for line in lines)

@@ -1,6 +1,6 @@
-"""How packets find the chain of their port, and the zone of their network.  Pure.
+"""Dispatch of packets to the chain of their port and the zone of their network.  Pure.
 
-Device names are told apart in two steps (see
+Device names are matched in two steps (see
 :func:`~netfw_drivers.iptables.plan.names.bucket_of`): a
 root chain leads to the chain of a bucket, and that to the chains of its ports.
 """
@@ -22,11 +22,13 @@ from netfw_drivers.iptables.plan.names import RECEIVED, SENT, bucket_chain, shor
 from netfw_drivers.iptables.plan.port_chains import frames_name
 
 SENT_ROOT, TAKEN_ROOT = "sent", "taken"
-"""What ports send, and what is sent to them."""
+"""Root chains of packets from ports, and to ports."""
 ZONES_ROOT, ZONED_ROOT, BRIDGE_ROOT = "zones", "zoned", "bridge"
-"""The zones of what comes by a bridge, of what this host sends by one; and what passes bridges."""
+"""Root chains: zones of packets that a bridge receives, zones of packets that this host sends by
+a bridge, and packets that pass bridges."""
 GUARD_ROOT, CASTER_ROOT, PLAIN = "guard", "caster", "plain"
-"""Frames that come from ports, and that go to them; and those that may go to any of them."""
+"""Root chains of frames from ports and to ports, and the chain of frames that any port may
+receive."""
 
 FIRST_ZONE = 4097
 
@@ -38,8 +40,8 @@ _ZONE = re.compile(r"-i (\S+) -m comment --comment (\S+) -j CT --(?:zone (\d+)|n
 class Zone:
     """The conntrack zone of a network that a bridge carries.
 
-    Without a number, connections are not tracked there: on the bridge that a trusted port has for
-    itself.  What passes there says nothing about what those it is sent to allow.
+    Without a number, connections are not tracked: on the private bridge of a trusted port.  Its
+    packets do not affect what their receivers allow.
     """
 
     number: int | None
@@ -47,7 +49,7 @@ class Zone:
 
 
 def read_zone(line: str) -> tuple[str, Zone] | None:
-    """The bridge and its zone in a rule, if it is such."""
+    """Parse the bridge and its zone from a rule; ``None``: the rule has none."""
     found = _ZONE.fullmatch(line)
     if found is None:
         return None
@@ -59,7 +61,7 @@ def read_zone(line: str) -> tuple[str, Zone] | None:
 
 
 def device_chains(family: Family, bucket: str, ports: Mapping[str, PortId]) -> Chains:
-    """The chains that tell the ports of a bucket apart, by their devices."""
+    """Build the chains that dispatch by the devices of a bucket."""
     sent, to = [], []
     for device, port in sorted(ports.items()):
         came = match("physdev", physdev_in=device)
@@ -73,9 +75,9 @@ def device_chains(family: Family, bucket: str, ports: Mapping[str, PortId]) -> C
 
 
 def bridge_chains(family: Family, bucket: str, zones: Mapping[str, Zone]) -> Chains:
-    """The chains that give what crosses the bridges of a bucket their zones.
+    """Build the chains that assign zones to packets that cross the bridges of a bucket.
 
-    What no port of ours is asked about may pass, as if the bridge had no firewall.
+    Packets of other ports pass, as on a bridge without a firewall.
     """
     into, out, passing = [], [], []
     for bridge, zone in sorted(zones.items()):
@@ -92,21 +94,21 @@ def bridge_chains(family: Family, bucket: str, zones: Mapping[str, Zone]) -> Cha
 
 
 def device_chain_keys(bucket: str) -> list[ChainKey]:
-    """The keys of :func:`device_chains`, both families."""
+    """Return the keys of :func:`device_chains`, both families."""
     return [key for family in Family for key in device_chains(family, bucket, {})]
 
 
 def bridge_chain_keys(bucket: str) -> list[ChainKey]:
-    """The keys of :func:`bridge_chains`, both families."""
+    """Return the keys of :func:`bridge_chains`, both families."""
     return [key for family in Family for key in bridge_chains(family, bucket, {})]
 
 
 def root_chains(family: Family, devices: Iterable[str], bridges: Iterable[str]) -> Chains:
-    """The chains that built-in ones lead to; *devices* and *bridges* are buckets."""
+    """Build the chains that the built-in ones jump to; *devices* and *bridges* are buckets."""
     sent, to, zones, zoned, passing = [], [], [], [], []
     for bucket in sorted(devices):
-        sent.append(_lead(SENT_ROOT, bucket, "physdev_in"))
-        to.append(_lead(TAKEN_ROOT, bucket, "physdev_out"))
+        sent.append(_jump_rule(SENT_ROOT, bucket, "physdev_in"))
+        to.append(_jump_rule(TAKEN_ROOT, bucket, "physdev_out"))
     for bucket in sorted(bridges):
         wild = f"{bucket}+" if bucket else None
         to_zone = Jump(bucket_chain(ZONES_ROOT, bucket))
@@ -124,13 +126,12 @@ def root_chains(family: Family, devices: Iterable[str], bridges: Iterable[str]) 
 
 
 def root_keys() -> list[ChainKey]:
-    """The keys of :func:`root_chains`, both families."""
+    """Return the keys of :func:`root_chains`, both families."""
     return [key for family in Family for key in root_chains(family, (), ())]
 
 
 def frame_chains(bucket: str, ports: Mapping[str, PortId]) -> dict[str, FrameChain]:
-    """Lead frames that come from devices to the chains of their ports, and look at what goes
-    to them."""
+    """Build the chains that dispatch frames from devices, and filter frames to them."""
     into, out = [], []
     for device, port in sorted(ports.items()):
         into.append(FrameRule(in_device=device, chain=frames_name(port)))
@@ -142,7 +143,7 @@ def frame_chains(bucket: str, ports: Mapping[str, PortId]) -> dict[str, FrameCha
 
 
 def frame_roots(buckets: Iterable[str]) -> dict[str, FrameChain]:
-    """The chains that built-in ones lead to, and those that all ports share."""
+    """Build the chains that the built-in ones jump to, and those that all ports share."""
     into, out = [], []
     for bucket in sorted(buckets):
         wild = f"{bucket}+" if bucket else None
@@ -156,7 +157,7 @@ def frame_roots(buckets: Iterable[str]) -> dict[str, FrameChain]:
     }
 
 
-def _lead(kind: str, bucket: str, option: str) -> Rule:
+def _jump_rule(kind: str, bucket: str, option: str) -> Rule:
     jump = Jump(bucket_chain(kind, bucket))
     if not bucket:
         return Rule(target=jump)

@@ -1,13 +1,13 @@
 """The chains of a security group.  Pure.
 
-They are shared by all ports of the group.  A packet that a rule allows is accepted; what no rule
-allows returns to the chain of the port, which asks its next group and drops it in the end.
+All ports of the group share them.  A packet that a rule allows is accepted; any other returns to
+the chain of the port, which jumps to its next group and drops the packet in the end.
 
-Every packet is judged by the rules in force now: one that belongs to a connection's original
-direction by the rules of its own direction, an answer by the rules under which the connection
-was opened, with both ends exchanged.  So a rule that goes takes its connections with it.
+Every packet is matched against the rules in force now: in a connection's original direction against
+the rules of that direction, an answer against the rules under which the connection was opened, with
+both ends exchanged.  So a removed rule ends its connections.
 
-A chain without a word on state is empty: a port is in a group that nobody put.
+A chain without a rule on state is empty: a port is in a group that was not put.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from netfw_drivers.iptables.plan.names import (
 
 Chains = dict[ChainKey, Chain]
 Remote = tuple[GroupKey | AddressGroupKey, int]
-"""A group that rules refer to, and of which IP version."""
+"""Group that rules refer to, and IP version."""
 
 TABLE = "mangle"
-"""The table of all rules, so that they change together: it sees what ports send before, and what
-is sent to them after, it is known where it goes."""
+"""Table of all rules, so that they change together: it has hooks before routing, for packets from
+ports, and after it, for packets to ports."""
 
 INVALID = Rule(target=RETURN, matches=(match("conntrack", ctstate="INVALID"),))
 RELATED = Rule(target=ACCEPT, matches=(match("conntrack", ctstate="RELATED"),))
@@ -51,19 +51,19 @@ STATELESS = Rule(target=None, comment="stateless")
 
 _NAMES = {ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPV6: "ipv6-icmp", SCTP: "sctp"}
 _ANY_ICMP = 255
-"""What iptables takes for every type of ICMP, though it is one."""
+"""ICMP type that iptables treats as all types."""
 _ANSWERS = {
     ICMP: {8: 0, 13: 14, 15: 16, 17: 18},
     ICMPV6: {128: 129},
 }
-"""The types of ICMP that are answered, and how."""
+"""ICMP types of requests, with those of their answers."""
 _LINK_LAYER = 0xFFE00000
-"""Where a filter program finds the header of the frame."""
+"""Offset of the frame header in a BPF program."""
 
 
 @frozen
 class Kind:
-    """The chains of one direction: rules, answers, and which end of a packet is remote."""
+    """Chains of one direction: rules, answers, and which end of a packet is remote."""
 
     rules: str
     answers: str
@@ -78,30 +78,30 @@ KINDS = {
 
 @lru_cache(maxsize=1 << 16)
 def in_table(family: int, name: str) -> ChainKey:
-    """A chain of the table of rules."""
+    """Return the key of a chain in the table of rules."""
     return ChainKey(family=Family(family), table=TABLE, name=name)
 
 
 def group_key(id: SecurityGroupId, family: int, direction: Direction) -> ChainKey:
-    """Which chain holds the rules of a group for one direction."""
+    """Return the key of a group's rules for one direction."""
     return in_table(family, f"{KINDS[direction].rules}{short(id)}")
 
 
 def empty_group(id: SecurityGroupId) -> Chains:
-    """The chains of a group that allows nothing."""
+    """Build the chains of a group that allows nothing."""
     return {
         group_key(id, family, direction): Chain() for family in Family for direction in Direction
     }
 
 
 def group_keys(id: SecurityGroupId) -> list[ChainKey]:
-    """All chains that a group may have."""
+    """Return the keys of all chains that a group may have."""
     kinds = (EGRESS, INGRESS, ANSWERS_IN, ANSWERS_OUT)
     return [in_table(family, f"{kind}{short(id)}") for family in Family for kind in kinds]
 
 
 def macs_keys(id: SecurityGroupId, family: int) -> tuple[ChainKey, ChainKey]:
-    """The chains of the MAC addresses in a group: as senders, and as receivers."""
+    """Return the keys of the MAC addresses in a group: as senders, and as receivers."""
     return (
         in_table(family, f"{SENDING_MACS}{short(id)}"),
         in_table(family, f"{TAKING_MACS}{short(id)}"),
@@ -109,7 +109,7 @@ def macs_keys(id: SecurityGroupId, family: int) -> tuple[ChainKey, ChainKey]:
 
 
 def macs_chains(id: SecurityGroupId, family: int, macs: Iterable[Mac]) -> Chains:
-    """Accept what *macs* send, and what is sent to them."""
+    """Build chains that accept packets from *macs*, and to them."""
     sending, taking = macs_keys(id, family)
     ordered = sorted(macs)
     return {
@@ -120,15 +120,15 @@ def macs_chains(id: SecurityGroupId, family: int, macs: Iterable[Mac]) -> Chains
 
 @cache
 def sent_by(mac: Mac) -> Rule:
-    """Accepts what *mac* sent."""
+    """Build a rule that accepts packets from *mac*."""
     return Rule(target=ACCEPT, matches=(match("mac", mac_source=mac),))
 
 
 @cache
 def sent_to(mac: Mac) -> Rule:
-    """Accepts what is sent to *mac*.
+    """Build a rule that accepts packets to *mac*.
 
-    iptables has no word for it: the program compares the first four and the other two bytes.
+    iptables has no match for it: the BPF program compares the first four and the other two bytes.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     head, tail = int.from_bytes(octets[:4]), int.from_bytes(octets[4:])
@@ -140,9 +140,9 @@ def sent_to(mac: Mac) -> Rule:
 
 
 def group_chains(id: SecurityGroupId, rules: Rules, owner: str) -> Chains:
-    """What *rules* are on iptables.
+    """Render *rules* as chains.
 
-    :raises InvalidInput: a rule that iptables could take for another.
+    :raises InvalidInput: iptables could misread a rule.
     """
     chains: Chains = {}
     for family in Family:
@@ -185,17 +185,17 @@ def _ordered(lines: Iterable[Rule]) -> list[Rule]:
 
 
 def remotes(rules: Rules) -> frozenset[Remote]:
-    """The groups that *rules* refer to."""
+    """Return the groups that *rules* refer to."""
     return frozenset(remote for rule in rules.rules for remote in _remote(rule))
 
 
 def render(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
-    """The lines of one rule."""
+    """Render one rule."""
     return _lines(rule, tuple(_transport(rule)), owner, inward)
 
 
 def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iterator[Rule]:
-    """The lines for answers in connections that *rule* let be opened."""
+    """Render the rules for answers in connections that *rule* allows."""
     if rule.icmp_type is None:
         yield from _lines(rule, tuple(_transport(rule, answers=True)), owner, not inward)
         return
@@ -207,7 +207,7 @@ def render_answers(rule: SecurityGroupRule, owner: str, *, inward: bool) -> Iter
 def _lines(
     rule: SecurityGroupRule, matches: tuple[Match, ...], owner: str, remote_sends: bool
 ) -> Iterator[Rule]:
-    """By who is at the other end; two where members may be known by their MAC address alone."""
+    """Render by remote; two rules where members may be matched by their MAC address alone."""
     protocol = _NAMES.get(rule.ip_protocol or 0) or _number(rule.ip_protocol)
     for remote, version in _remote(rule):
         name = full_name(owner, set_name(remote, version))
@@ -237,7 +237,7 @@ def _number(protocol: int | None) -> str | None:
 
 
 def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[Match]:
-    """What the rule asks of the header after that of IP."""
+    """Yield the matches on the transport header."""
     if rule.ports is not None:
         first, last = int(rule.ports.first), int(rule.ports.last)
         ports = str(first) if first == last else f"{first}:{last}"
@@ -255,10 +255,10 @@ def _transport(rule: SecurityGroupRule, *, answers: bool = False) -> Iterator[Ma
             yield _icmp(rule.ip_protocol, str(kind) if code is None else f"{kind}/{int(code)}")
 
 
-def _icmp(protocol: int | None, said: str) -> Match:
+def _icmp(protocol: int | None, kind: str) -> Match:
     if protocol == ICMP:
-        return match("icmp", icmp_type=said)
-    return match("icmp6", icmpv6_type=said)
+        return match("icmp", icmp_type=kind)
+    return match("icmp6", icmpv6_type=kind)
 
 
 def _type_255(code: int | None) -> str:

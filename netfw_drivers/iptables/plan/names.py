@@ -1,18 +1,18 @@
-"""What the firewall calls its chains and sets.  Pure.
+"""Names of chains and sets.  Pure.
 
-A name holds the whole id (16 bytes are 22 characters of base64url), so that two ids never meet in
-one name and every name can be read back: no hash, nothing cut off.
+A name has the whole id (16 bytes are 22 characters of base64url), so that names are unique and can
+be parsed back: no hash, no truncation.
 
 ========  ==================================================================
-chain     what it is about
+chain     contents
 ========  ==================================================================
-``o..``   what a port sends
-``s..``   what a port may send as
-``i..``   what is sent to a port
-``e..``   what a group lets out
-``g..``   what a group lets in
-``a..``   answers to what a group lets in
-``b..``   answers to what a group lets out
+``o..``   packets from a port
+``s..``   source addresses of a port
+``i..``   packets to a port
+``e..``   egress rules of a group
+``g..``   ingress rules of a group
+``a..``   answers to ingress of a group
+``b..``   answers to egress of a group
 ``m..``   members of a group known by their MAC address alone, as senders
 ``d..``   the same, as receivers
 ``p..``   (ebtables) the frames that a port may send
@@ -30,7 +30,7 @@ from netfw.drivers.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
 
 OWNER, HYBRID_OWNER = "nfw", "nfh"
-"""What chains and sets of the two drivers begin with: one can be cleared away beside the other."""
+"""Prefixes of the two drivers: the chains of one can be removed beside the other's."""
 ID_LENGTH = 22
 
 SENT, SOURCES, RECEIVED = "o", "s", "i"
@@ -46,9 +46,9 @@ _SETS: dict[str, type[GroupKey] | type[AddressGroupKey]] = {"G": GroupKey, "A": 
 
 
 def short(id: UUID) -> str:
-    """The id in 22 characters.
+    """Encode an id in 22 characters.
 
-    :raises InvalidInput: it is no id.
+    :raises InvalidInput: it is not an id.
     """
     if not isinstance(id, UUID):
         raise InvalidInput({"id": f"{id!r} is not an id"})
@@ -56,7 +56,7 @@ def short(id: UUID) -> str:
 
 
 def long(text: str) -> UUID | None:
-    """The id that :func:`short` wrote so; None when it wrote no such thing."""
+    """Decode an id of :func:`short`; ``None``: the text is not one."""
     if len(text) != ID_LENGTH:
         return None
     try:
@@ -67,18 +67,18 @@ def long(text: str) -> UUID | None:
 
 
 def id_in(kind: str, name: str) -> UUID | None:
-    """The id in the name of a chain of that *kind*."""
+    """Return the id in the name of a chain of that *kind*."""
     return long(name[1:]) if name[:1] == kind else None
 
 
 def set_name(group: GroupKey | AddressGroupKey, family: int) -> str:
-    """The set of the members of *group*, IPv4 or IPv6; without the owner."""
+    """Return the name of the member set of *group*, IPv4 or IPv6; without the owner."""
     kind = "G" if isinstance(group, GroupKey) else "A"
     return f"{kind}{family}{short(group.group)}"
 
 
 def read_set_name(name: str) -> tuple[GroupKey | AddressGroupKey, int] | None:
-    """What :func:`set_name` wrote so."""
+    """Parse a name of :func:`set_name`."""
     id, key, family = long(name[2:]), _SETS.get(name[:1]), name[1:2]
     if id is None or key is None or family not in ("4", "6"):
         return None
@@ -86,9 +86,9 @@ def read_set_name(name: str) -> tuple[GroupKey | AddressGroupKey, int] | None:
 
 
 def check_device(device: str) -> str:
-    """*device*, if it can be the name of one.
+    """Return *device* if it is a valid name.
 
-    :raises InvalidInput: iptables could take it for something else.
+    :raises InvalidInput: iptables could misread it.
     """
     if not _DEVICE.fullmatch(str(device)):
         raise InvalidInput({"device": f"{device!r} is not the name of a device"})
@@ -96,15 +96,15 @@ def check_device(device: str) -> str:
 
 
 def bucket_of(device: str) -> str:
-    """By which beginning of its name a device is looked for; empty: by none.
+    """Return the prefix of a device's name that is matched first; empty: none.
 
-    Packets find the chain of their port by the beginning of its device's name first, so that one
-    port more changes a small chain, and no packet is compared with all of them.
+    A packet is matched against the prefixes of device names first, so that one more port changes a
+    small chain, and no packet is compared with all devices.
     """
     head = device[:BUCKET_LENGTH]
     return head if _BUCKET.fullmatch(head) else ""
 
 
 def bucket_chain(kind: str, bucket: str) -> str:
-    """The chain that tells the devices of a bucket apart."""
+    """Return the name of the chain that dispatches by the devices of a bucket."""
     return f"{kind}.{bucket}" if bucket else f"{kind}-rest"

@@ -1,14 +1,14 @@
-"""What turns what the firewall holds into what is wanted.  Pure but for the planner of tables.
+"""Plan from the installed firewall to the desired one.  Pure but for the planner of tables.
 
 Make before break, each step atomic on its backend:
 
-1. What guards ports is there before they are let through.
-2. Sets take in what is new in them.
-3. The tables: rules that are new, rules that go, all of a family's at once.  What is tracked is
-   so before rules ask for it, and until none does.
-4. Sets lose what is old; sets and frames that nobody leads to any more go.  Where rules and
-   members change against each other, see :mod:`netfw_drivers.iptables.plan.shadow_sets`.
-5. Connections that nothing allows any more are forgotten.
+1. Frame rules are installed before ports are let through.
+2. New members are added to sets.
+3. The tables: added and removed rules of a family at once.  Tracking starts before rules need it,
+   and stops after the last one does.
+4. Old members are removed from sets; unreferenced sets and frame rules are removed.  Where rules
+   and members change against each other, see :mod:`netfw_drivers.iptables.plan.shadow_sets`.
+5. Connections that no rule allows any more are removed.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.requested import BridgePorts, RequestedChanges, sort
+from netfw_drivers.iptables.plan.requested import BridgePorts, RequestedChanges, sort_update
 from netfw_drivers.iptables.plan.ruleset_builder import Ruleset, RulesetBuilder
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
-from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, find_detour
+from netfw_drivers.iptables.plan.shadow_sets import ShadowSets, plan_shadow_sets
 
 _LISTS = (SENT, SOURCES, RECEIVED, EGRESS, INGRESS, SENDING_MACS)
-"""The chains that allow something line by line."""
+"""Chains in which each line allows something."""
 
-SWITCH_BACKEND = "sysctl"
+SYSCTL_BACKEND = "sysctl"
 FRAMES_BACKEND, SETS_BACKEND, CONNECTIONS_BACKEND = "ebtables", "ipset", "conntrack"
 
 TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
@@ -56,69 +56,69 @@ TablePlanner = Callable[[Update[ChainKey, Chain]], tuple[TableChange, ...]]
 
 @frozen(kw_only=True)
 class Observed:
-    """What the machine holds."""
+    """Installed rules, sets and frame rules, and the bridges of devices."""
 
-    picture: RulesetIndex
+    index: RulesetIndex
     chains: Mapping[ChainKey, tuple[str, ...]]
     sets: Mapping[str, KernelSet]
     frames: Mapping[str, FoundChain]
-    ground: BridgePorts
+    bridge_ports: BridgePorts
     tables: TablePlanner
-    """How the tables, as they are, come to hold an update of chains."""
-    switches: tuple[str, ...] = ()
-    """What is off, and has to be on for iptables to see anything of bridges."""
+    """Planner from the installed tables to an update of chains."""
+    disabled_sysctls: tuple[str, ...] = ()
+    """Sysctls that are off, and without which iptables sees no bridged packet."""
     fresh: bool
-    """Nothing was changed since it was read: what somebody was killed over may lie about."""
+    """Nothing was changed since the read: a killed process may have left garbage."""
 
 
 @frozen
 class FlushConnections:
-    """End the connections of *ports* that no rule allows, and all of *zones*."""
+    """Remove the connections of *ports* that no rule allows, and all of *zones*."""
 
     ports: frozenset[PortId]
     zones: frozenset[int]
 
     def __str__(self) -> str:
-        said = f"end connections of {len(self.ports)} ports that no rule allows any more"
-        return f"{said}, and all in zones {sorted(self.zones)}" if self.zones else said
+        text = f"end connections of {len(self.ports)} ports that no rule allows any more"
+        return f"{text}, and all in zones {sorted(self.zones)}" if self.zones else text
 
 
 def plan_firewall(update: Update[FirewallKey, FirewallValue], observed: Observed) -> Plan:
-    """The plan."""
+    """Plan the stages of *update*."""
     thorough = update.complete or observed.fresh
-    wishes = sort(update, observed.picture, observed.sets, observed.ground)
-    private = observed.ground.private
-    drafter = RulesetBuilder(
-        wishes, observed.picture, observed.sets, thorough=thorough, private=private
+    requested = sort_update(update, observed.index, observed.sets, observed.bridge_ports)
+    private = observed.bridge_ports.private
+    builder = RulesetBuilder(
+        requested, observed.index, observed.sets, thorough=thorough, private=private
     )
-    draft = drafter.run()
-    detour = find_detour(
-        drafter, observed.picture, observed.sets, observed.chains, observed.ground.owner
+    ruleset = builder.run()
+    shadow = plan_shadow_sets(
+        builder, observed.index, observed.sets, observed.chains, observed.bridge_ports.owner
     )
     stages = [
-        *_switches(draft, observed),
-        *_frames(drafter, observed, drop=False, thorough=thorough),
-        *_sets([*_growing(draft.sets, detour), *detour.make], draft),
-        *_tables(drafter, observed, detour, thorough=thorough),
-        *_frames(drafter, observed, drop=True, thorough=thorough),
-        *_sets([*_shrinking(draft.sets, detour), *draft.gone_sets], draft),
-        *_return(detour, draft),
-        *_cut(_affected(wishes, drafter, observed), draft),
+        *_disabled_sysctls(ruleset, observed),
+        *_frames(builder, observed, drop=False, thorough=thorough),
+        *_sets([*_growing(ruleset.sets, shadow), *shadow.make], ruleset),
+        *_tables(builder, observed, shadow, thorough=thorough),
+        *_frames(builder, observed, drop=True, thorough=thorough),
+        *_sets([*_shrinking(ruleset.sets, shadow), *ruleset.gone_sets], ruleset),
+        *_leave_shadow_sets(shadow, ruleset),
+        *_flush_stages(_affected(requested, builder, observed), ruleset),
     ]
-    return Plan(stages, wishes.waiting, wishes.refused)
+    return Plan(stages, requested.waiting, requested.refused)
 
 
-def _switches(draft: Ruleset, observed: Observed) -> Iterator[Stage]:
-    """Without them nothing of what follows would see a packet; where nothing follows, they stay."""
-    filters = draft.chains or observed.picture.ports
-    for name in observed.switches if filters else ():
-        yield Stage([Operation(SWITCH_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
+def _disabled_sysctls(ruleset: Ruleset, observed: Observed) -> Iterator[Stage]:
+    """Turn the sysctls on that filtering needs; without filtering they stay as they are."""
+    filters = ruleset.chains or observed.index.ports
+    for name in observed.disabled_sysctls if filters else ():
+        yield Stage([Operation(SYSCTL_BACKEND, f"{name}=1", frozenset(), SetSysctl(name, "1"))])
 
 
-def _growing(operations: Iterable[SetOperation], detour: ShadowSets) -> Iterator[SetOperation]:
-    """What comes before the rules: all but what removes members, or is gone round."""
+def _growing(operations: Iterable[SetOperation], shadow: ShadowSets) -> Iterator[SetOperation]:
+    """Yield operations before the rules: all but removals, and sets with a shadow set."""
     for operation in operations:
-        if operation.name in detour.names:
+        if operation.name in shadow.names:
             continue
         if not isinstance(operation, ChangeMembers):
             yield operation
@@ -126,32 +126,32 @@ def _growing(operations: Iterable[SetOperation], detour: ShadowSets) -> Iterator
             yield evolve(operation, remove=())
 
 
-def _shrinking(operations: Iterable[SetOperation], detour: ShadowSets) -> Iterator[SetOperation]:
-    """What comes after the rules."""
+def _shrinking(operations: Iterable[SetOperation], shadow: ShadowSets) -> Iterator[SetOperation]:
+    """Yield operations after the rules."""
     for operation in operations:
-        if operation.name in detour.names:
+        if operation.name in shadow.names:
             yield operation
         elif isinstance(operation, ChangeMembers) and operation.remove:
             yield evolve(operation, add=())
 
 
-def _return(detour: ShadowSets, draft: Ruleset) -> Iterator[Stage]:
-    """Refer to the sets that are meant, and drop those of the way round."""
+def _leave_shadow_sets(shadow: ShadowSets, ruleset: Ruleset) -> Iterator[Stage]:
+    """Have rules refer to the final sets again, and drop the shadow sets."""
     for family in Family:
-        puts = tuple(put for put in detour.back if put.key.family is family)
+        puts = tuple(put for put in shadow.back if put.key.family is family)
         if puts:
-            yield from _stages([TableChange(family, TABLE, puts)], draft)
-    yield from _sets(detour.drop, draft)
+            yield from _stages([TableChange(family, TABLE, puts)], ruleset)
+    yield from _sets(shadow.drop, ruleset)
 
 
-def _losing(draft: Ruleset, observed: Observed) -> Iterator[ChainKey]:
-    """The chains that will lack lines that they have."""
-    for key, chain in draft.chains.items():
+def _losing(ruleset: Ruleset, observed: Observed) -> Iterator[ChainKey]:
+    """Yield the chains that lose lines."""
+    for key, chain in ruleset.chains.items():
         have = observed.chains.get(key)
         if (
             have
             and key.name[:1] in _LISTS
-            and set(have) - set(_lines(chain, observed.ground.owner))
+            and set(have) - set(_lines(chain, observed.bridge_ports.owner))
         ):
             yield key
 
@@ -161,42 +161,44 @@ def _lines(chain: Chain, owner: str) -> list[str]:
 
 
 def _tables(
-    drafter: RulesetBuilder, observed: Observed, detour: ShadowSets, *, thorough: bool
+    builder: RulesetBuilder, observed: Observed, shadow: ShadowSets, *, thorough: bool
 ) -> Iterator[Stage]:
-    draft = drafter.draft
-    gone = draft.gone_chains - draft.chains.keys()
+    ruleset = builder.ruleset
+    gone = ruleset.gone_chains - ruleset.chains.keys()
     if thorough:
-        gone |= observed.chains.keys() - draft.chains.keys() - set(drafter.staying)
-    put = {**draft.chains, **detour.chains, **draft.tracking}
+        gone |= observed.chains.keys() - ruleset.chains.keys() - set(builder.staying)
+    put = {**ruleset.chains, **shadow.chains, **ruleset.tracking}
     update: Update[ChainKey, Chain] = Update(put=put, drop=frozenset(gone))
     changes = observed.tables(update)
     order = ("raw", "filter", "mangle")
-    yield from _stages(sorted(changes, key=lambda c: (order.index(c.table), c.family)), draft)
-    last: Update[ChainKey, Chain] = Update(put={key: draft.chains[key] for key in draft.tracking})
-    yield from _stages(sorted(observed.tables(last), key=lambda c: c.family), draft)
+    yield from _stages(sorted(changes, key=lambda c: (order.index(c.table), c.family)), ruleset)
+    last: Update[ChainKey, Chain] = Update(
+        put={key: ruleset.chains[key] for key in ruleset.tracking}
+    )
+    yield from _stages(sorted(observed.tables(last), key=lambda c: c.family), ruleset)
 
 
-def _stages(changes: Iterable[TableChange], draft: Ruleset) -> Iterator[Stage]:
+def _stages(changes: Iterable[TableChange], ruleset: Ruleset) -> Iterator[Stage]:
     for change in changes:
         backend = f"iptables/{change.family}/{change.table}"
         yield Stage(
-            Operation(backend, operation.__str__, _owners(operation, draft), operation)
+            Operation(backend, operation.__str__, _owners(operation, ruleset), operation)
             for operation in sorted(change.operations, key=str)
         )
 
 
-def _owners(operation: object, draft: Ruleset) -> frozenset[FirewallKey]:
+def _owners(operation: object, ruleset: Ruleset) -> frozenset[FirewallKey]:
     if isinstance(operation, AddHook | DropHook):
         return frozenset()
-    return draft.owners.get(getattr(operation, "key", None), frozenset())
+    return ruleset.owners.get(getattr(operation, "key", None), frozenset())
 
 
-def _sets(operations: Iterable[SetOperation], draft: Ruleset) -> Iterator[Stage]:
+def _sets(operations: Iterable[SetOperation], ruleset: Ruleset) -> Iterator[Stage]:
     rendered = [
         Operation(
             SETS_BACKEND,
             f"{_verb(operation)} {operation.name}",
-            draft.owners.get(operation.name, frozenset()),
+            ruleset.owners.get(operation.name, frozenset()),
             operation,
         )
         for operation in operations
@@ -218,47 +220,47 @@ def _verb(operation: SetOperation) -> str:
 
 
 def _frames(
-    drafter: RulesetBuilder, observed: Observed, *, drop: bool, thorough: bool
+    builder: RulesetBuilder, observed: Observed, *, drop: bool, thorough: bool
 ) -> Iterator[Stage]:
-    """What guards is there before what it guards, and goes after it."""
-    draft = drafter.draft
-    leaving = draft.gone_frames - draft.frames.keys()
+    """Add frame rules before the tables change, and remove them afterwards."""
+    ruleset = builder.ruleset
+    leaving = ruleset.gone_frames - ruleset.frames.keys()
     if thorough:
-        leaving |= observed.frames.keys() - draft.frames.keys() - set(drafter.staying_frames)
+        leaving |= observed.frames.keys() - ruleset.frames.keys() - set(builder.staying_frames)
     gone = sorted(leaving) if drop else []
-    put = {} if drop else dict(sorted(draft.frames.items()))
-    operations = plan_frames(put, gone, observed.frames, observed.ground.owner)
+    put = {} if drop else dict(sorted(ruleset.frames.items()))
+    operations = plan_frames(put, gone, observed.frames, observed.bridge_ports.owner)
     if operations:
         yield Stage(
             Operation(
                 FRAMES_BACKEND,
                 operation.__str__,
-                draft.owners.get(operation.name, frozenset()),
+                ruleset.owners.get(operation.name, frozenset()),
                 operation,
             )
             for operation in operations
         )
 
 
-def _cut(ports: frozenset[PortId], draft: Ruleset) -> Iterator[Stage]:
-    cut = FlushConnections(ports, frozenset(draft.gone_zones))
-    if cut.ports or cut.zones:
-        yield Stage([Operation(CONNECTIONS_BACKEND, cut.__str__, frozenset(), cut)])
+def _flush_stages(ports: frozenset[PortId], ruleset: Ruleset) -> Iterator[Stage]:
+    flush = FlushConnections(ports, frozenset(ruleset.gone_zones))
+    if flush.ports or flush.zones:
+        yield Stage([Operation(CONNECTIONS_BACKEND, flush.__str__, frozenset(), flush)])
 
 
 def _affected(
-    wishes: RequestedChanges, drafter: RulesetBuilder, observed: Observed
+    requested: RequestedChanges, builder: RulesetBuilder, observed: Observed
 ) -> frozenset[PortId]:
-    """The ports that something is taken away from."""
-    held = observed.picture.ports
+    """Return the ports that lose permissions."""
+    present = observed.index.ports
     ports = {
         id
-        for id, wanted in wishes.ports.items()
-        if not wanted.port.trusted and (id not in held or held[id].trusted)
+        for id, wanted in requested.ports.items()
+        if not wanted.port.trusted and (id not in present or present[id].trusted)
     }
     groups: set[SecurityGroupId] = set()
-    remotes: set[Remote] = set(_shrunk(drafter.draft.sets))
-    for key in _losing(drafter.draft, observed):
+    remotes: set[Remote] = set(_shrunk(builder.ruleset.sets))
+    for key in _losing(builder.ruleset, observed):
         kind = key.name[:1]
         found = id_in(kind, key.name)
         if found is None:
@@ -270,9 +272,9 @@ def _affected(
         else:
             remotes.add((GroupKey(SecurityGroupId(found)), int(key.family)))
     for each in remotes:
-        groups |= drafter.referrers(each)
+        groups |= builder.referrers(each)
     for group in groups:
-        ports |= drafter.users(group)
+        ports |= builder.users(group)
     return frozenset(ports)
 
 

@@ -28,18 +28,18 @@ from netfw_drivers.iptables.plan.names import FRAMES, RECEIVED, SENT, SOURCES, c
 NO_IPV4, NO_IPV6 = IPv4Network("0.0.0.0/32"), IPv6Network("::/128")
 
 BASICS_OUT, BASICS_IN = "basics-out", "basics-in"
-"""Chains of what is harmless, or forbidden, for every port."""
+"""Chains of packets that every port may, or must not, exchange."""
 
 _NOTE = re.compile(
     r'--comment "port (?P<port>\S+) is (?P<device>\S+) on (?P<bridge>\S+)'
-    r' in network (?P<network>\S+)" -j (?P<verdict>ACCEPT|DROP)$'
+    r' in network (?P<network>\S+)" -j (?P<target>ACCEPT|DROP)$'
 )
 _SOURCE = re.compile(r"(?:-s (?P<prefix>\S+) )?-m mac --mac-source (?P<mac>\S+) -j RETURN")
 
 
 @frozen
-class Place:
-    """Where a port is filtered: its device on a Linux bridge."""
+class PortLocation:
+    """Device and Linux bridge on which a port is filtered."""
 
     device: str
     bridge: str
@@ -47,25 +47,25 @@ class Place:
 
 @frozen(kw_only=True)
 class Note:
-    """What is written at the end of a port's chains, for people and for the next start."""
+    """Comment at the end of a port's chains, for operators and for the next start."""
 
     port: PortId
-    place: Place
+    location: PortLocation
     network: NetworkId
     trusted: bool
 
     @property
     def rule(self) -> Rule:
-        """The last rule of the port's chains."""
+        """Last rule of the port's chains."""
         text = (
-            f"port {self.port} is {self.place.device} on {self.place.bridge}"
+            f"port {self.port} is {self.location.device} on {self.location.bridge}"
             f" in network {self.network}"
         )
         return Rule(target=ACCEPT if self.trusted else DROP, comment=text)
 
 
 def read_note(line: str) -> Note | None:
-    """The note that a rule is, if it is one."""
+    """Parse a note from a rule; ``None``: the rule has none."""
     found = _NOTE.search(line)
     if found is None:
         return None
@@ -73,13 +73,13 @@ def read_note(line: str) -> Note | None:
         port, network = UUID(found["port"]), UUID(found["network"])
     except ValueError:
         return None
-    place = Place(found["device"], found["bridge"])
-    trusted = found["verdict"] == "ACCEPT"
-    return Note(port=PortId(port), place=place, network=NetworkId(network), trusted=trusted)
+    location = PortLocation(found["device"], found["bridge"])
+    trusted = found["target"] == "ACCEPT"
+    return Note(port=PortId(port), location=location, network=NetworkId(network), trusted=trusted)
 
 
 def read_source(line: str, family: int) -> IpNetwork | None:
-    """The prefix that a rule lets a port send as."""
+    """Parse the source prefix of a rule."""
     found = _SOURCE.fullmatch(line)
     if found is None:
         return None
@@ -87,19 +87,19 @@ def read_source(line: str, family: int) -> IpNetwork | None:
 
 
 def port_keys(id: PortId) -> list[ChainKey]:
-    """The chains that a port may have."""
+    """Return the keys of all chains that a port may have."""
     kinds = (SENT, SOURCES, RECEIVED)
     return [in_table(family, f"{kind}{short(id)}") for family in Family for kind in kinds]
 
 
-def port_chains(id: PortId, port: FilteredPort, place: Place) -> Chains:
-    """What *port* is on iptables.
+def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> Chains:
+    """Render *port* as chains.
 
-    :raises InvalidInput: a value that iptables could take for another.
+    :raises InvalidInput: iptables could misread a value.
     """
-    check_device(place.device)
-    check_device(place.bridge)
-    note = Note(port=id, place=place, network=port.network, trusted=port.trusted).rule
+    check_device(location.device)
+    check_device(location.bridge)
+    note = Note(port=id, location=location, network=port.network, trusted=port.trusted).rule
     chains: Chains = {}
     for key in port_keys(id):
         kind, family = key.name[0], key.family
@@ -117,7 +117,7 @@ def port_chains(id: PortId, port: FilteredPort, place: Place) -> Chains:
 
 
 def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[Rule]:
-    """Without an address of its own yet, it may look for one; else it is asked who it is."""
+    """Render address configuration first, then the check of source addresses and the rules."""
     yield from (_unaddressed(mac, family) for mac in _macs(port))
     yield _to(f"{SOURCES}{short(id)}")
     if family is Family.IPV6:
@@ -204,7 +204,7 @@ def _udp(source: int, destination: int, accept: bool) -> Rule:
 
 @cache
 def basics(family: Family) -> Chains:
-    """The chains that the chains of all ports lead to."""
+    """Build the chains that the chains of all ports jump to."""
     key_in, key_out = in_table(family, BASICS_IN), in_table(family, BASICS_OUT)
     if family is Family.IPV4:
         return {
@@ -215,21 +215,21 @@ def basics(family: Family) -> Chains:
     out += [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
     out += [_udp(547, 546, accept=False), _udp(546, 547, accept=True)]
     asking = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
-    told = [_icmp6(kind, accept=True) for kind in (130, 131, 132, 134, 135, 136, 143)]
+    received = [_icmp6(kind, accept=True) for kind in (130, 131, 132, 134, 135, 136, 143)]
     return {
         in_table(family, UNADDRESSED): Chain((*asking, _DROPPED)),
         key_out: Chain(tuple(out)),
-        key_in: Chain((*told, _udp(547, 546, accept=True))),
+        key_in: Chain((*received, _udp(547, 546, accept=True))),
     }
 
 
 def frames_name(id: PortId) -> str:
-    """The chain of the frames that a port may send."""
+    """Return the name of the chain of frames that a port may send."""
     return f"{FRAMES}{short(id)}"
 
 
 def frames_chain(port: FilteredPort) -> FrameChain:
-    """IPv4, IPv6 and ARP from its own MAC addresses, ARP for its own addresses; nothing else."""
+    """Accept IPv4, IPv6 and ARP from the port's MAC addresses, ARP only for its addresses."""
     rules: list[FrameRule] = []
     for mac in _macs(port):
         rules += [FrameRule(protocol=name, source=mac) for name in ("IPv4", "IPv6")]

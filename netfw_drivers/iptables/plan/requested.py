@@ -1,6 +1,6 @@
-"""What an update asks for, sorted and checked.  Pure.
+"""Requested changes of an update, sorted and validated.  Pure.
 
-Whatever cannot be had is refused here, by its key, before a word of it reaches a backend.
+Invalid requests are refused here, by key, before they reach a backend.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from netfw_drivers.iptables.plan.names import (
     read_set_name,
     set_name,
 )
-from netfw_drivers.iptables.plan.port_chains import Place, frames_chain, port_chains
+from netfw_drivers.iptables.plan.port_chains import PortLocation, frames_chain, port_chains
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
 
 @frozen(kw_only=True)
 class WantedPort:
-    """A port to be put."""
+    """Port of the update."""
 
     port: FilteredPort
-    place: Place
+    location: PortLocation
     chains: Chains
     frames: FrameChain
 
 
 @frozen(kw_only=True)
 class WantedGroup:
-    """A group to be put."""
+    """Group of the update."""
 
     chains: Chains
     remotes: frozenset[Remote]
@@ -53,7 +53,7 @@ class WantedGroup:
 
 @define
 class Change:
-    """What is to change about the members of a group."""
+    """Changes of a group's members."""
 
     add: set[str] = field(factory=set)
     remove: set[str] = field(factory=set)
@@ -63,7 +63,7 @@ class Change:
 
 @define
 class RequestedChanges:
-    """The parts of an update, after the refused ones are out."""
+    """Parts of an update, without the refused ones."""
 
     ports: dict[PortId, WantedPort] = field(factory=dict)
     gone_ports: set[PortId] = field(factory=set)
@@ -75,102 +75,106 @@ class RequestedChanges:
 
 
 Locate = Callable[[str], str]
-"""From the device of a port to the one that is on a Linux bridge."""
+"""Maps the device of a port to that on a Linux bridge."""
 
 
 @frozen
 class BridgePorts:
-    """The bridges that devices are on, by the names of the devices that there are."""
+    """Bridges by the names of the devices that exist."""
 
     bridges: Mapping[str, str | None]
     locate: Locate
     owner: str
-    """What the driver's chains and sets begin with."""
+    """Prefix of the driver's chains and sets."""
     private: bool = False
     """Each port has a bridge of its own."""
 
-    def place(self, device: str) -> Place | str:
-        """Where a port's device is filtered; or, why it is nowhere.
+    def location(self, device: str) -> PortLocation | str:
+        """Return where a port's device is filtered, or the reason why it is not.
 
-        :raises InvalidInput: that cannot be a device of a port.
+        :raises InvalidInput: it cannot be the device of a port.
         """
         found = check_device(self.locate(check_device(device)))
         if found not in self.bridges:
             return f"there is no device {found} yet"
         bridge = self.bridges[found]
-        return f"device {found} is on no bridge yet" if bridge is None else Place(found, bridge)
+        return (
+            f"device {found} is on no bridge yet" if bridge is None else PortLocation(found, bridge)
+        )
 
 
-def sort(
+def sort_update(
     update: Update[FirewallKey, FirewallValue],
-    picture: RulesetIndex,
+    index: RulesetIndex,
     sets: Mapping[str, KernelSet],
-    ground: BridgePorts,
+    bridge_ports: BridgePorts,
 ) -> RequestedChanges:
-    """What *update* asks for."""
-    wishes = RequestedChanges()
+    """Sort and validate *update*."""
+    requested = RequestedChanges()
     for key, value in update.put.items():
         error: NetfwError | None = validation_error(key, value)
         try:
             if error is None:
-                _put(wishes, key, value, ground)
+                _put(requested, key, value, bridge_ports)
         except NetfwError as exc:
             error = exc
         if error is not None:
-            wishes.refused[key] = error
+            requested.refused[key] = error
     for key in update.drop:
-        _drop(wishes, key)
+        _drop(requested, key)
     if update.complete:
-        _drop_rest(wishes, update, picture, sets)
-    _refuse_twice(wishes, picture)
-    return wishes
+        _drop_rest(requested, update, index, sets)
+    _refuse_conflicts(requested, index)
+    return requested
 
 
 def _put(
-    wishes: RequestedChanges, key: FirewallKey, value: FirewallValue, ground: BridgePorts
+    requested: RequestedChanges, key: FirewallKey, value: FirewallValue, bridge_ports: BridgePorts
 ) -> None:
     match key, value:
         case PortKey(id), FilteredPort():
-            place = ground.place(value.device)
-            if isinstance(place, str):
-                wishes.waiting[key] = place
+            location = bridge_ports.location(value.device)
+            if isinstance(location, str):
+                requested.waiting[key] = location
                 return
-            chains = port_chains(id, value, place)
+            chains = port_chains(id, value, location)
             frames = frames_chain(value)
-            wishes.ports[id] = WantedPort(port=value, place=place, chains=chains, frames=frames)
+            requested.ports[id] = WantedPort(
+                port=value, location=location, chains=chains, frames=frames
+            )
         case GroupKey(id), Rules():
-            chains = group_chains(id, value, ground.owner)
-            wishes.groups[id] = WantedGroup(chains=chains, remotes=remotes(value))
+            chains = group_chains(id, value, bridge_ports.owner)
+            requested.groups[id] = WantedGroup(chains=chains, remotes=remotes(value))
         case Member(), Member():
-            _change_member(wishes.members, key, add=True)
+            _change_member(requested.members, key, add=True)
         case _:
             raise InvalidInput({str(key): f"cannot be a {type(value).__name__}"})
 
 
-def _drop(wishes: RequestedChanges, key: FirewallKey) -> None:
+def _drop(requested: RequestedChanges, key: FirewallKey) -> None:
     if key_validation_error(key) is not None:
-        return  # what cannot be there is gone
+        return  # an impossible key is never present
     try:
         match key:
             case PortKey(id):
-                wishes.gone_ports.add(id)
+                requested.gone_ports.add(id)
             case GroupKey(id):
-                wishes.gone_groups.add(id)
+                requested.gone_groups.add(id)
             case Member():
-                _change_member(wishes.members, key, add=False)
+                _change_member(requested.members, key, add=False)
     except NetfwError:
-        return  # what cannot be there is gone
+        return  # an impossible key is never present
 
 
 def remote_of(member: Member) -> Remote:
-    """Which group a member is in, and of which IP version."""
+    """Return the group and IP version of a member."""
     return member.group, member.prefix.version
 
 
 def words_of(member: Member) -> list[str]:
-    """The words that ipset keeps for a member.
+    """Return the elements of a member in ipset.
 
-    :raises InvalidInput: a member that ipset cannot have.
+    :raises InvalidInput: ipset cannot have the member.
     """
     full_name(OWNER, set_name(*remote_of(member)))
     return list(elements(SetKind(family=member.prefix.version), [member.prefix]))
@@ -190,55 +194,55 @@ def _change_member(changes: dict[Remote, Change], member: Member, *, add: bool) 
     (change.add_macs if add else change.remove_macs).add(Mac(member.mac))
 
 
-def _refuse_twice(wishes: RequestedChanges, picture: RulesetIndex) -> None:
-    """Two ports cannot have one device, nor two networks one bridge."""
+def _refuse_conflicts(requested: RequestedChanges, index: RulesetIndex) -> None:
+    """Refuse ports with the same device, and networks with the same bridge."""
     devices: dict[str, PortId] = {}
-    networks = {bridge: zone.network for bridge, zone in _staying(wishes, picture).items()}
-    for id in sorted(wishes.ports):
-        wanted = wishes.ports[id]
-        device, bridge = wanted.place.device, wanted.place.bridge
-        holder = devices.setdefault(device, _holder(device, wishes, picture) or id)
+    networks = {bridge: zone.network for bridge, zone in _staying(requested, index).items()}
+    for id in sorted(requested.ports):
+        wanted = requested.ports[id]
+        device, bridge = wanted.location.device, wanted.location.bridge
+        holder = devices.setdefault(device, _holder(device, requested, index) or id)
         network = networks.setdefault(bridge, wanted.port.network)
         if holder != id:
-            said = f"device {wanted.port.device} is that of port {holder} already"
-            wishes.refused[PortKey(id)] = Conflict(said)
+            reason = f"device {wanted.port.device} is that of port {holder} already"
+            requested.refused[PortKey(id)] = Conflict(reason)
         elif network != wanted.port.network:
-            said = f"bridge {bridge} carries network {network}, not {wanted.port.network}"
-            wishes.refused[PortKey(id)] = Conflict(said)
+            reason = f"bridge {bridge} carries network {network}, not {wanted.port.network}"
+            requested.refused[PortKey(id)] = Conflict(reason)
         else:
             continue
-        del wishes.ports[id]
+        del requested.ports[id]
 
 
-def _holder(device: str, wishes: RequestedChanges, picture: RulesetIndex) -> PortId | None:
-    """The port that has the device and keeps it."""
-    holder = picture.buckets.get(bucket_of(device), {}).get(device)
-    return None if holder in wishes.ports or holder in wishes.gone_ports else holder
+def _holder(device: str, requested: RequestedChanges, index: RulesetIndex) -> PortId | None:
+    """Return the port that has the device and keeps it."""
+    holder = index.buckets.get(bucket_of(device), {}).get(device)
+    return None if holder in requested.ports or holder in requested.gone_ports else holder
 
 
-def _staying(wishes: RequestedChanges, picture: RulesetIndex) -> dict[str, Zone]:
-    """The zones of bridges that ports stay on which this update does not mention."""
-    busy = wishes.ports.keys() | wishes.gone_ports
-    bridges = {wanted.place.bridge for wanted in wishes.ports.values()}
+def _staying(requested: RequestedChanges, index: RulesetIndex) -> dict[str, Zone]:
+    """Return the zones of bridges that keep ports outside of this update."""
+    moved = requested.ports.keys() | requested.gone_ports
+    bridges = {wanted.location.bridge for wanted in requested.ports.values()}
     return {
-        bridge: picture.zones[bridge]
+        bridge: index.zones[bridge]
         for bridge in bridges
-        if bridge in picture.zones and picture.on_bridge.get(bridge, set()) - busy
+        if bridge in index.zones and index.on_bridge.get(bridge, set()) - moved
     }
 
 
 def _drop_rest(
-    wishes: RequestedChanges,
+    requested: RequestedChanges,
     update: Update[FirewallKey, FirewallValue],
-    picture: RulesetIndex,
+    index: RulesetIndex,
     sets: Mapping[str, KernelSet],
 ) -> None:
-    """Everything that nobody asked for and nobody keeps is to go."""
-    kept = update.keep | wishes.refused.keys() | wishes.waiting.keys()
+    """Remove everything that the update neither puts nor keeps."""
+    kept = update.keep | requested.refused.keys() | requested.waiting.keys()
     ports = {key.port for key in kept if isinstance(key, PortKey)}
     groups = {key.group for key in kept if isinstance(key, GroupKey)}
-    wishes.gone_ports |= picture.ports.keys() - wishes.ports.keys() - ports
-    wishes.gone_groups |= picture.groups.keys() - wishes.groups.keys() - groups
+    requested.gone_ports |= index.ports.keys() - requested.ports.keys() - ports
+    requested.gone_groups |= index.groups.keys() - requested.groups.keys() - groups
     stays: dict[Remote, Change] = defaultdict(Change)
     for key in kept:
         if isinstance(key, Member):
@@ -246,10 +250,10 @@ def _drop_rest(
     for name, have in sets.items():
         remote = read_set_name(name)
         if remote is not None:
-            change = wishes.members[remote]
+            change = requested.members[remote]
             change.remove |= have.elements - change.add - stays[remote].add
-    for remote, macs in picture.macs.items():
-        change = wishes.members[remote]
+    for remote, macs in index.macs.items():
+        change = requested.members[remote]
         change.remove_macs |= macs - change.add_macs - stays[remote].add_macs
 
 

@@ -39,7 +39,7 @@ from netfw_drivers.iptables.plan.group_chains import (
     macs_keys,
 )
 from netfw_drivers.iptables.plan.names import bucket_of, read_set_name, set_name
-from netfw_drivers.iptables.plan.port_chains import Place, basics, frames_name, port_keys
+from netfw_drivers.iptables.plan.port_chains import PortLocation, basics, frames_name, port_keys
 from netfw_drivers.iptables.plan.requested import RequestedChanges
 from netfw_drivers.iptables.plan.ruleset_index import RulesetIndex
 
@@ -48,12 +48,12 @@ Owners = frozenset[FirewallKey]
 
 @define
 class Ruleset:
-    """What is to be there afterwards, of all that an update touches."""
+    """Desired chains, frame rules and sets of all that an update touches."""
 
     chains: Chains = field(factory=dict)
     tracking: Chains = field(factory=dict)
-    """Some of the chains, as they are until all others are there: with the zones of bridges that
-    have one, and are not to be tracked any more.  Rules that are still there know replies by it."""
+    """Intermediate versions of some chains, until all others are installed: they still track the
+    bridges that lose their zone, since rules in force match replies by it."""
     gone_chains: set[ChainKey] = field(factory=set)
     frames: dict[str, FrameChain] = field(factory=dict)
     gone_frames: set[str] = field(factory=set)
@@ -61,99 +61,99 @@ class Ruleset:
     gone_sets: list[DropSet] = field(factory=list)
     gone_zones: set[int] = field(factory=set)
     owners: dict[object, Owners] = field(factory=dict)
-    """Whom a chain (by key), frame chain (by name) or set (by name) is for."""
+    """Keys that a chain (by key), frame chain (by name) or set (by name) belongs to."""
 
 
 class RulesetBuilder:
-    """Works out a :class:`Ruleset`; each part is asked for once."""
+    """Builds a :class:`Ruleset`, once."""
 
     def __init__(
         self,
-        wishes: RequestedChanges,
-        picture: RulesetIndex,
+        requested: RequestedChanges,
+        index: RulesetIndex,
         sets: Mapping[str, KernelSet],
         *,
         thorough: bool,
         private: bool,
     ) -> None:
-        self._wishes, self._picture, self._sets = wishes, picture, sets
+        self._requested, self._index, self._sets = requested, index, sets
         self._thorough, self._private = thorough, private
-        self._moved = wishes.ports.keys() | wishes.gone_ports
+        self._moved = requested.ports.keys() | requested.gone_ports
         self._joins: dict[SecurityGroupId, set[PortId]] = defaultdict(set)
         self._refers: dict[Remote, set[SecurityGroupId]] = defaultdict(set)
-        for id, wanted in wishes.ports.items():
+        for id, wanted in requested.ports.items():
             for group in wanted.port.groups if not wanted.port.trusted else ():
                 self._joins[group].add(id)
-        for group, put in wishes.groups.items():
+        for group, put in requested.groups.items():
             for remote in put.remotes:
                 self._refers[remote].add(group)
-        self.draft = Ruleset()
+        self.ruleset = Ruleset()
 
     def run(self) -> Ruleset:
-        """The draft; a *thorough* one names everything that is shared, touched or not."""
+        """Build the ruleset; a *thorough* one has all shared chains, touched or not."""
         self._ports()
         self._groups()
         self._remotes()
         if self._moved or self._thorough:
             self._buckets(self._zones())
-        return self.draft
+        return self.ruleset
 
     @property
     def staying(self) -> Iterator[ChainKey]:
-        """The chains of ports and groups that this update says nothing about."""
-        for id in self._picture.ports.keys() - self._moved:
+        """Chains of ports and groups outside of this update."""
+        for id in self._index.ports.keys() - self._moved:
             yield from port_keys(id)
-        redone = self._wishes.groups.keys() | self._wishes.gone_groups
-        for group in self._picture.groups.keys() - redone:
-            if self._picture.groups[group] or self.users(group):
+        redone = self._requested.groups.keys() | self._requested.gone_groups
+        for group in self._index.groups.keys() - redone:
+            if self._index.groups[group] or self.users(group):
                 yield from group_keys(group)
 
     @property
     def staying_frames(self) -> Iterator[str]:
-        """The frame chains of ports that this update says nothing about."""
-        for id in self._picture.ports.keys() - self._moved:
-            if not self._picture.ports[id].trusted:
+        """Frame chains of ports outside of this update."""
+        for id in self._index.ports.keys() - self._moved:
+            if not self._index.ports[id].trusted:
                 yield frames_name(id)
 
     def users(self, group: SecurityGroupId) -> set[PortId]:
-        """The ports that will be in *group*."""
-        return (self._picture.users.get(group, set()) - self._moved) | self._joins[group]
+        """Return the ports that will be in *group*."""
+        return (self._index.users.get(group, set()) - self._moved) | self._joins[group]
 
     def referrers(self, remote: Remote) -> set[SecurityGroupId]:
-        """The groups whose rules will refer to *remote*."""
-        redone = self._wishes.groups.keys() | self._wishes.gone_groups
-        return (self._picture.referrers.get(remote, set()) - redone) | self._refers[remote]
+        """Return the groups whose rules will refer to *remote*."""
+        redone = self._requested.groups.keys() | self._requested.gone_groups
+        return (self._index.referrers.get(remote, set()) - redone) | self._refers[remote]
 
     def _put(self, chains: Chains, owners: Iterable[FirewallKey] = ()) -> None:
-        self.draft.chains |= chains
-        self.draft.owners |= dict.fromkeys(chains, frozenset(owners))
+        self.ruleset.chains |= chains
+        self.ruleset.owners |= dict.fromkeys(chains, frozenset(owners))
 
     def _drop(self, keys: Iterable[ChainKey]) -> None:
-        self.draft.gone_chains |= set(keys)
+        self.ruleset.gone_chains |= set(keys)
 
     def _ports(self) -> None:
-        for id, wanted in self._wishes.ports.items():
+        for id, wanted in self._requested.ports.items():
             self._put(wanted.chains, {PortKey(id)})
             self._drop(key for key in port_keys(id) if key not in wanted.chains)
             name = frames_name(id)
             if wanted.port.trusted:
-                self.draft.gone_frames.add(name)
+                self.ruleset.gone_frames.add(name)
             else:
-                self.draft.frames[name] = wanted.frames
-            self.draft.owners[name] = frozenset({PortKey(id)})
-        for id in self._wishes.gone_ports:
+                self.ruleset.frames[name] = wanted.frames
+            self.ruleset.owners[name] = frozenset({PortKey(id)})
+        for id in self._requested.gone_ports:
             self._drop(port_keys(id))
-            self.draft.gone_frames.add(frames_name(id))
+            self.ruleset.gone_frames.add(frames_name(id))
 
     def _groups(self) -> None:
-        """Chains for groups that are put, and empty ones for groups that ports only name."""
-        wishes, picture = self._wishes, self._picture
+        """Add chains of groups that are put, and empty ones of groups that ports only name."""
+        requested, index = self._requested, self._index
         left = {group for id in self._moved for group in self._former_groups(id)}
-        for id, wanted in wishes.groups.items():
+        for id, wanted in requested.groups.items():
             self._put(wanted.chains, {GroupKey(id)})
             self._drop(key for key in group_keys(id) if key not in wanted.chains)
-        for id in (wishes.gone_groups | left | self._joins.keys()) - wishes.groups.keys():
-            if picture.groups.get(id) and id not in wishes.gone_groups:
+        for id in (requested.gone_groups | left | self._joins.keys()) - requested.groups.keys():
+            if index.groups.get(id) and id not in requested.gone_groups:
                 continue
             if self.users(id):
                 owners = map(PortKey, self._joins[id])
@@ -164,21 +164,21 @@ class RulesetBuilder:
                 self._drop(group_keys(id))
 
     def _former_groups(self, id: PortId) -> frozenset[SecurityGroupId]:
-        held = self._picture.ports.get(id)
-        return frozenset() if held is None else held.groups
+        present = self._index.ports.get(id)
+        return frozenset() if present is None else present.groups
 
     def _remotes(self) -> None:
-        """Sets for what rules refer to, and for what has members."""
-        redone = self._wishes.groups.keys() | self._wishes.gone_groups
-        touched = set(self._wishes.members) | set(self._refers)
+        """Add sets that rules refer to, or that have members."""
+        redone = self._requested.groups.keys() | self._requested.gone_groups
+        touched = set(self._requested.members) | set(self._refers)
         for group in redone:
-            for refers in self._picture.refers.get(group, {}).values():
+            for refers in self._index.refers.get(group, {}).values():
                 touched |= refers
         if self._thorough:
             touched |= {r for r in map(read_set_name, self._sets) if r is not None}
-            touched |= self._picture.macs.keys()
+            touched |= self._index.macs.keys()
             strange = [name for name in self._sets if read_set_name(name) is None]
-            self.draft.gone_sets += map(DropSet, strange)
+            self.ruleset.gone_sets += map(DropSet, strange)
         for remote in sorted(touched, key=str):
             self._set(remote)
             if isinstance(remote[0], GroupKey):
@@ -186,28 +186,28 @@ class RulesetBuilder:
 
     def _set(self, remote: Remote) -> None:
         name = set_name(*remote)
-        change, have = self._wishes.members.get(remote), self._sets.get(name)
+        change, have = self._requested.members.get(remote), self._sets.get(name)
         add = change.add if change else set()
         remove = (change.remove if change else set()) - add
-        self.draft.owners[name] = frozenset(map(GroupKey, self.referrers(remote)))
+        self.ruleset.owners[name] = frozenset(map(GroupKey, self.referrers(remote)))
         needed = bool(self.referrers(remote) or add)
         if have is not None and not needed and have.elements <= remove:
-            self.draft.gone_sets.append(DropSet(name))
+            self.ruleset.gone_sets.append(DropSet(name))
             return
         if have is None:
             if needed:
                 kind, words = SetKind(family=remote[1]), frozenset(add)
-                self.draft.sets.append(MakeSet(name, kind, room_for(len(words)), words))
+                self.ruleset.sets.append(MakeSet(name, kind, room_for(len(words)), words))
             return
         operation = plan_members(name, have, sorted(add), sorted(remove))
         if operation is not None:
-            self.draft.sets.append(operation)
+            self.ruleset.sets.append(operation)
 
     def _macs(self, remote: Remote) -> None:
         group, family = remote
         assert isinstance(group, GroupKey)
-        change = self._wishes.members.get(remote)
-        macs = self._picture.macs.get(remote, frozenset())
+        change = self._requested.members.get(remote)
+        macs = self._index.macs.get(remote, frozenset())
         if change is not None:
             macs = (macs - change.remove_macs) | change.add_macs
         if macs or self.referrers(remote):
@@ -217,44 +217,44 @@ class RulesetBuilder:
             self._drop(macs_keys(group.group, family))
 
     def _zones(self) -> dict[str, Zone]:
-        """The zones of the bridges that this update touches; gone ones are not in it."""
-        picture = self._picture
-        numbers = {zone.network: zone.number for zone in picture.zones.values() if zone.number}
+        """Return the zones of the bridges that this update touches, without removed ones."""
+        index = self._index
+        numbers = {zone.network: zone.number for zone in index.zones.values() if zone.number}
         taken = frozenset(numbers.values())
         fresh = (number for number in count(FIRST_ZONE) if number not in taken)
         zones: dict[str, Zone] = {}
-        for id in sorted(self._wishes.ports):
-            port, place = self._wishes.ports[id].port, self._wishes.ports[id].place
+        for id in sorted(self._requested.ports):
+            port, location = self._requested.ports[id].port, self._requested.ports[id].location
             if self._private and port.trusted:
-                zones[place.bridge] = Zone(None, port.network)
+                zones[location.bridge] = Zone(None, port.network)
                 continue
             if port.network not in numbers:
                 numbers[port.network] = next(fresh)
-            zones[place.bridge] = Zone(numbers[port.network], port.network)
+            zones[location.bridge] = Zone(numbers[port.network], port.network)
         left = self._left_bridges() - zones.keys()
         for bridge in left:
-            if picture.on_bridge.get(bridge, set()) - self._moved and bridge in picture.zones:
-                zones[bridge] = picture.zones[bridge]
-        stays = [zone for bridge, zone in picture.zones.items() if bridge not in left]
+            if index.on_bridge.get(bridge, set()) - self._moved and bridge in index.zones:
+                zones[bridge] = index.zones[bridge]
+        stays = [zone for bridge, zone in index.zones.items() if bridge not in left]
         used = {zone.number for zone in [*stays, *zones.values()]}
-        self.draft.gone_zones = set(taken - used)
+        self.ruleset.gone_zones = set(taken - used)
         return zones
 
     def _left_bridges(self) -> set[str]:
-        """The bridges that ports leave, perhaps to come back; and those without any port."""
-        held = (self._picture.ports.get(id) for id in self._moved)
-        left = {port.place.bridge for port in held if port is not None}
+        """Return the bridges that ports leave, perhaps to return; and those without any port."""
+        present = (self._index.ports.get(id) for id in self._moved)
+        left = {port.location.bridge for port in present if port is not None}
         if self._thorough:
-            left |= self._picture.zones.keys() - self._picture.on_bridge.keys()
+            left |= self._index.zones.keys() - self._index.on_bridge.keys()
         return left
 
     def _buckets(self, zones: Mapping[str, Zone]) -> None:
-        """The chains that lead to those of ports and bridges."""
+        """Add the chains that dispatch to those of ports and bridges."""
         devices = self._device_buckets()
         bridges = self._bridge_buckets(zones)
-        every = self._picture.buckets.keys() - devices.keys()
+        every = self._index.buckets.keys() - devices.keys()
         device_roots = every | {bucket for bucket, ports in devices.items() if ports}
-        known = {bucket_of(bridge) for bridge in self._picture.zones} - bridges.keys()
+        known = {bucket_of(bridge) for bridge in self._index.zones} - bridges.keys()
         bridge_roots = known | {bucket for bucket, found in bridges.items() if found}
         owners = frozenset(map(PortKey, self._moved))
         if not device_roots:
@@ -266,22 +266,24 @@ class RulesetBuilder:
         self._frame_buckets(devices, device_roots)
 
     def _device_buckets(self) -> dict[str, dict[str, PortId]]:
-        """The ports in the buckets that are touched, by device."""
-        picture = self._picture
-        places: dict[PortId, Place] = {id: p.place for id, p in self._wishes.ports.items()}
-        former = [picture.ports[id].place for id in self._moved if id in picture.ports]
-        touched = {bucket_of(place.device) for place in [*places.values(), *former]}
-        touched |= picture.buckets.keys() if self._thorough else set()
+        """Add the chains of touched buckets; return their ports by device."""
+        index = self._index
+        places: dict[PortId, PortLocation] = {
+            id: p.location for id, p in self._requested.ports.items()
+        }
+        former = [index.ports[id].location for id in self._moved if id in index.ports]
+        touched = {bucket_of(location.device) for location in [*places.values(), *former]}
+        touched |= index.buckets.keys() if self._thorough else set()
         found: dict[str, dict[str, PortId]] = {
             bucket: {
                 device: id
-                for device, id in picture.buckets.get(bucket, {}).items()
+                for device, id in index.buckets.get(bucket, {}).items()
                 if id not in self._moved
             }
             for bucket in touched
         }
-        for id, place in places.items():
-            found[bucket_of(place.device)][place.device] = id
+        for id, location in places.items():
+            found[bucket_of(location.device)][location.device] = id
         for bucket, ports in found.items():
             owners = {PortKey(id) for id in ports.values()}
             for family in Family if ports else ():
@@ -291,12 +293,12 @@ class RulesetBuilder:
         return found
 
     def _bridge_buckets(self, zones: Mapping[str, Zone]) -> dict[str, dict[str, Zone]]:
-        """The bridges in the buckets that are touched."""
+        """Add the chains of touched buckets; return their bridges."""
         former = self._left_bridges()
-        every = self._picture.zones if self._thorough else {}
+        every = self._index.zones if self._thorough else {}
         touched = {bucket_of(bridge) for bridge in zones.keys() | former | every.keys()}
         found: dict[str, dict[str, Zone]] = {bucket: {} for bucket in touched}
-        for bridge, zone in self._picture.zones.items():
+        for bridge, zone in self._index.zones.items():
             if bucket_of(bridge) in found and bridge not in former:
                 found[bucket_of(bridge)][bridge] = zone
         for bridge, zone in zones.items():
@@ -304,16 +306,16 @@ class RulesetBuilder:
         for bucket, bridges in found.items():
             for family in Family if bridges else ():
                 chains = bridge_chains(family, bucket, bridges)
-                self._put(chains, map(PortKey, self._wishes.ports))
+                self._put(chains, map(PortKey, self._requested.ports))
                 longer = bridge_chains(family, bucket, {**bridges, **self._untracked(bridges)})
-                self.draft.tracking |= {k: c for k, c in longer.items() if c != chains[k]}
+                self.ruleset.tracking |= {k: c for k, c in longer.items() if c != chains[k]}
             if not bridges:
                 self._drop(bridge_chain_keys(bucket))
         return found
 
     def _untracked(self, bridges: Mapping[str, Zone]) -> dict[str, Zone]:
-        """The zones of those bridges that have one, and are to have none."""
-        zones = {bridge: self._picture.zones.get(bridge) for bridge in bridges}
+        """Return the zones of bridges that lose theirs."""
+        zones = {bridge: self._index.zones.get(bridge) for bridge in bridges}
         return {
             bridge: zone
             for bridge, zone in zones.items()
@@ -330,21 +332,21 @@ class RulesetBuilder:
         for bucket, ports in guarded.items():
             chains = frame_chains(bucket, ports)
             if ports:
-                self.draft.frames |= chains
+                self.ruleset.frames |= chains
             else:
-                self.draft.gone_frames |= chains.keys()
+                self.ruleset.gone_frames |= chains.keys()
         untouched = {
             bucket
             for bucket in set(roots) - guarded.keys()
-            if any(not self._trusted(id) for id in self._picture.buckets[bucket].values())
+            if any(not self._trusted(id) for id in self._index.buckets[bucket].values())
         }
         full = untouched | {bucket for bucket, ports in guarded.items() if ports}
         if full:
-            self.draft.frames |= frame_roots(full)
+            self.ruleset.frames |= frame_roots(full)
         else:
-            self.draft.gone_frames |= frame_roots(()).keys()
+            self.ruleset.gone_frames |= frame_roots(()).keys()
 
     def _trusted(self, id: PortId) -> bool:
-        if id in self._wishes.ports:
-            return self._wishes.ports[id].port.trusted
-        return self._picture.ports[id].trusted
+        if id in self._requested.ports:
+            return self._requested.ports[id].port.trusted
+        return self._index.ports[id].trusted

@@ -1,7 +1,7 @@
-"""What the firewall holds, read from the text of its chains.
+"""Index of the installed rules, parsed from the text of the chains.
 
-The chains themselves are the only record: a driver that starts knows what its forerunner made, and
-what somebody changed by hand since.
+The chains themselves are the only record: a driver that starts reads what its predecessor
+installed, and what was changed by hand since.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from netfw_drivers.iptables.plan.names import (
     id_in,
     read_set_name,
 )
-from netfw_drivers.iptables.plan.port_chains import Note, Place, read_note, read_source
+from netfw_drivers.iptables.plan.port_chains import Note, PortLocation, read_note, read_source
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
@@ -43,22 +43,22 @@ _MAC = re.compile(r"-m mac --mac-source (\S+) -j ACCEPT")
 
 
 @frozen(kw_only=True)
-class HeldPort:
-    """A port as its chains have it."""
+class IndexedPort:
+    """Port as its chains describe it."""
 
-    place: Place
+    location: PortLocation
     network: NetworkId
     trusted: bool
     groups: frozenset[SecurityGroupId] = frozenset()
 
 
 class Index(defaultdict[K, set[V]]):
-    """Sets by key; a key without anything in its set is not there."""
+    """Sets by key, without empty sets."""
 
     def __init__(self) -> None:
         super().__init__(set)
 
-    def take_out(self, key: K, value: V) -> None:
+    def discard_value(self, key: K, value: V) -> None:
         if key in self:
             self[key].discard(value)
             if not self[key]:
@@ -67,72 +67,72 @@ class Index(defaultdict[K, set[V]]):
 
 @define
 class RulesetIndex:
-    """Indexes over the chains; the one who learns is the driver, everybody else reads."""
+    """Indexes over the chains; only the driver updates them."""
 
-    ports: dict[PortId, HeldPort] = field(factory=dict)
+    ports: dict[PortId, IndexedPort] = field(factory=dict)
     buckets: dict[str, dict[str, PortId]] = field(factory=dict)
-    """Devices with the ports they are, by bucket."""
+    """Ports by bucket and device."""
     on_bridge: Index[str, PortId] = field(factory=Index)
     users: Index[SecurityGroupId, PortId] = field(factory=Index)
-    """The ports that are in a group."""
+    """Ports by group."""
     sources: dict[tuple[PortId, int], frozenset[IpNetwork]] = field(factory=dict)
     groups: dict[SecurityGroupId, bool] = field(factory=dict)
-    """The groups that have chains, and whether somebody put them."""
+    """Groups with chains, and whether each was put."""
     refers: dict[SecurityGroupId, dict[ChainKey, frozenset[Remote]]] = field(factory=dict)
     referrers: Index[Remote, SecurityGroupId] = field(factory=Index)
     macs: dict[Remote, frozenset[Mac]] = field(factory=dict)
     zones: dict[str, Zone] = field(factory=dict)
-    """By bridge."""
+    """Zones by bridge."""
 
-    def learn_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
-        """Take in all *chains*."""
+    def update_all(self, chains: Mapping[ChainKey, tuple[str, ...]]) -> None:
+        """Index all *chains*."""
         for key, lines in chains.items():
-            self.learn(key, lines)
+            self.update(key, lines)
 
-    def learn(self, key: ChainKey, lines: tuple[str, ...] | None) -> None:
-        """Take in what a chain holds; None: there is no such chain any more."""
+    def update(self, key: ChainKey, lines: tuple[str, ...] | None) -> None:
+        """Index a chain; ``None``: the chain was removed."""
         kind = key.name[:1]
         if key.table != TABLE:
             if key.family is Family.IPV4 and key.name.startswith(f"{ZONES_ROOT}"):
-                self._learn_zones(key, lines or ())
+                self._update_zones(key, lines or ())
         elif (id := id_in(kind, key.name)) is None:
             return
         elif kind == RECEIVED and key.family is Family.IPV4:
-            self._learn_port(PortId(id), lines)
+            self._update_port(PortId(id), lines)
         elif kind == SOURCES:
-            self._learn_sources(PortId(id), key.family, lines)
+            self._update_sources(PortId(id), key.family, lines)
         elif kind in (EGRESS, INGRESS, ANSWERS_IN, ANSWERS_OUT):
-            self._learn_group(SecurityGroupId(id), key, lines)
+            self._update_group(SecurityGroupId(id), key, lines)
         elif kind == SENDING_MACS:
-            self._learn_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
+            self._update_macs((GroupKey(SecurityGroupId(id)), int(key.family)), lines)
 
-    def _learn_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
+    def _update_port(self, id: PortId, lines: tuple[str, ...] | None) -> None:
         former = self.ports.pop(id, None)
         if former is not None:
-            self._forget(id, former)
+            self._remove_port(id, former)
         note = read_note(lines[-1]) if lines else None
         if lines and note is not None and note.port == id:
-            self._remember(id, _held(note, lines))
+            self._add_port(id, _make_indexed_port(note, lines))
 
-    def _forget(self, id: PortId, port: HeldPort) -> None:
-        bucket = self.buckets.get(bucket_of(port.place.device), {})
-        if bucket.get(port.place.device) == id:
-            del bucket[port.place.device]
+    def _remove_port(self, id: PortId, port: IndexedPort) -> None:
+        bucket = self.buckets.get(bucket_of(port.location.device), {})
+        if bucket.get(port.location.device) == id:
+            del bucket[port.location.device]
             if not bucket:
-                del self.buckets[bucket_of(port.place.device)]
-        self.on_bridge.take_out(port.place.bridge, id)
+                del self.buckets[bucket_of(port.location.device)]
+        self.on_bridge.discard_value(port.location.bridge, id)
         for group in port.groups:
-            self.users.take_out(group, id)
+            self.users.discard_value(group, id)
 
-    def _remember(self, id: PortId, port: HeldPort) -> None:
+    def _add_port(self, id: PortId, port: IndexedPort) -> None:
         self.ports[id] = port
-        device = port.place.device
+        device = port.location.device
         self.buckets.setdefault(bucket_of(device), {})[device] = id
-        self.on_bridge[port.place.bridge].add(id)
+        self.on_bridge[port.location.bridge].add(id)
         for group in port.groups:
             self.users[group].add(id)
 
-    def _learn_sources(self, id: PortId, family: int, lines: tuple[str, ...] | None) -> None:
+    def _update_sources(self, id: PortId, family: int, lines: tuple[str, ...] | None) -> None:
         found = (read_source(line, family) for line in lines or ())
         prefixes = frozenset(prefix for prefix in found if prefix is not None)
         if lines is None:
@@ -140,7 +140,7 @@ class RulesetIndex:
         else:
             self.sources[id, family] = prefixes
 
-    def _learn_group(
+    def _update_group(
         self, id: SecurityGroupId, key: ChainKey, lines: tuple[str, ...] | None
     ) -> None:
         by_chain = self.refers.setdefault(id, {})
@@ -154,21 +154,21 @@ class RulesetIndex:
                 self.groups[id] = bool(lines)
         after = _union(by_chain)
         for remote in before - after:
-            self.referrers.take_out(remote, id)
+            self.referrers.discard_value(remote, id)
         for remote in after - before:
             self.referrers[remote].add(id)
         if not by_chain:
             del self.refers[id]
             self.groups.pop(id, None)
 
-    def _learn_macs(self, remote: Remote, lines: Iterable[str] | None) -> None:
+    def _update_macs(self, remote: Remote, lines: Iterable[str] | None) -> None:
         if lines is None:
             self.macs.pop(remote, None)
             return
         found = (_MAC.fullmatch(line) for line in lines)
         self.macs[remote] = frozenset(Mac(each[1]) for each in found if each is not None)
 
-    def _learn_zones(self, key: ChainKey, lines: tuple[str, ...]) -> None:
+    def _update_zones(self, key: ChainKey, lines: tuple[str, ...]) -> None:
         bucket = key.name.removeprefix(f"{ZONES_ROOT}.").removeprefix(f"{ZONES_ROOT}-rest")
         if key.name == ZONES_ROOT:
             return
@@ -181,8 +181,10 @@ def _union(by_chain: Mapping[ChainKey, frozenset[Remote]]) -> frozenset[Remote]:
     return frozenset(remote for refers in by_chain.values() for remote in refers)
 
 
-def _held(note: Note, lines: tuple[str, ...]) -> HeldPort:
+def _make_indexed_port(note: Note, lines: tuple[str, ...]) -> IndexedPort:
     jumps = (found[1] for line in lines if (found := _JUMP.search(line)))
     ids = (id_in(INGRESS, name) for name in jumps)
     groups = frozenset(SecurityGroupId(id) for id in ids if id is not None)
-    return HeldPort(place=note.place, network=note.network, trusted=note.trusted, groups=groups)
+    return IndexedPort(
+        location=note.location, network=note.network, trusted=note.trusted, groups=groups
+    )

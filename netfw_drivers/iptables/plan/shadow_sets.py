@@ -1,9 +1,8 @@
-"""A way round by sets that nobody uses yet, where rules and members change against each other.
+"""Shadow sets, for updates in which rules and members change against each other.
 
-Rules change in one step, and a set in another.  In between, rules that are new could meet members
-that are to go, or members that are new rules that are to go: something would pass that neither the
-old nor the new policy allows.  Then the new rules refer to new sets for a moment, until the sets
-that they mean are as they should be.
+Rules change in one step, and a set in another.  In between, a new rule could match an old member,
+or an old rule a new member: a packet would pass that neither the old nor the new policy allows.  In
+that case the new rules refer to temporary sets until the real sets have their final members.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ Lines = Mapping[ChainKey, tuple[str, ...]]
 
 @frozen(kw_only=True)
 class ShadowSets:
-    """What to do besides; empty where there is nothing to go round."""
+    """Additional operations; empty if there is no conflict."""
 
     make: tuple[MakeSet, ...] = ()
-    """Sets to make before the rules change."""
+    """Sets to create before the rules change."""
     chains: Chains = field(factory=dict)
-    """Chains as they are for the moment, instead of what they shall be."""
+    """Temporary versions of chains."""
     back: tuple[PutChain, ...] = ()
-    """What they shall be."""
+    """Final versions of these chains."""
     drop: tuple[DropSet, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """The sets that are gone round."""
+        """Sets that have a shadow set."""
         return frozenset(made.name.removeprefix("t") for made in self.make)
 
 
-def find_detour(
-    drafter: RulesetBuilder,
-    picture: RulesetIndex,
+def plan_shadow_sets(
+    builder: RulesetBuilder,
+    index: RulesetIndex,
     sets: Mapping[str, KernelSet],
     have: Lines,
     owner: str,
 ) -> ShadowSets:
-    """Where rules and members change against each other, and the way round."""
-    remotes = set(_conflicts(drafter, picture, have, owner))
-    made = [_temporary(remote, drafter.draft, sets) for remote in remotes]
+    """Plan shadow sets where rules and members change against each other."""
+    remotes = set(_conflicts(builder, index, have, owner))
+    made = [_temporary(remote, builder.ruleset, sets) for remote in remotes]
     temporary = [each for each in made if each is not None]
     if not temporary:
         return ShadowSets()
@@ -65,7 +64,7 @@ def find_detour(
         )
         for each in temporary
     }
-    for key, lines in _referring(drafter, remotes, picture, have, owner).items():
+    for key, lines in _referring(builder, remotes, index, have, owner).items():
         moved = [_renamed(line, renames) for line in lines]
         if moved != list(lines):
             chains[key] = Chain(tuple(map(verbatim, moved)))
@@ -75,7 +74,7 @@ def find_detour(
 
 
 def verbatim(line: str) -> Rule:
-    """A rule that is exactly *line*."""
+    """Build a rule from the text *line*."""
     return Rule(target=Target("as it is", line))
 
 
@@ -86,10 +85,10 @@ def _renamed(line: str, renames: Mapping[str, str]) -> str:
 
 
 def _conflicts(
-    drafter: RulesetBuilder, picture: RulesetIndex, have: Lines, owner: str
+    builder: RulesetBuilder, index: RulesetIndex, have: Lines, owner: str
 ) -> Iterator[Remote]:
     losing, gaining = set(), set()
-    for key, chain in drafter.draft.chains.items():
+    for key, chain in builder.ruleset.chains.items():
         there = have.get(key)
         if there is None or id_in(key.name[:1], key.name) is None:
             continue
@@ -98,9 +97,9 @@ def _conflicts(
             losing.add(int(key.family))
         if wanted.difference(there):
             gaining.add(int(key.family))
-    for operation in drafter.draft.sets:
+    for operation in builder.ruleset.sets:
         remote = read_set_name(operation.name)
-        if remote is None or not (drafter.referrers(remote) or picture.referrers.get(remote)):
+        if remote is None or not (builder.referrers(remote) or index.referrers.get(remote)):
             continue
         match operation:
             case ReplaceSet():
@@ -114,9 +113,9 @@ def _conflicts(
             yield remote
 
 
-def _temporary(remote: Remote, draft: Ruleset, sets: Mapping[str, KernelSet]) -> MakeSet | None:
-    """A set with the members that the one of *remote* shall have."""
-    for operation in draft.sets:
+def _temporary(remote: Remote, ruleset: Ruleset, sets: Mapping[str, KernelSet]) -> MakeSet | None:
+    """Build a set with the final members of *remote*."""
+    for operation in ruleset.sets:
         if read_set_name(operation.name) != remote:
             continue
         name = f"t{operation.name}"
@@ -130,17 +129,17 @@ def _temporary(remote: Remote, draft: Ruleset, sets: Mapping[str, KernelSet]) ->
 
 
 def _referring(
-    drafter: RulesetBuilder, remotes: set[Remote], picture: RulesetIndex, have: Lines, owner: str
+    builder: RulesetBuilder, remotes: set[Remote], index: RulesetIndex, have: Lines, owner: str
 ) -> dict[ChainKey, tuple[str, ...]]:
-    """The chains that will refer to *remotes*, with the lines that they shall have."""
+    """Return the chains that will refer to *remotes*, with their final lines."""
     found: dict[ChainKey, tuple[str, ...]] = {}
-    draft = drafter.draft
-    for key, chain in draft.chains.items():
+    ruleset = builder.ruleset
+    for key, chain in ruleset.chains.items():
         if key.name[:1] != SENDING_MACS:
             found[key] = tuple([render_rule(rule, owner) for rule in chain.rules])
-    groups = {group for remote in remotes for group in drafter.referrers(remote)}
+    groups = {group for remote in remotes for group in builder.referrers(remote)}
     for group in groups:
-        for key in picture.refers.get(group, {}):
-            if key in have and key not in draft.chains and key not in draft.gone_chains:
+        for key in index.refers.get(group, {}):
+            if key in have and key not in ruleset.chains and key not in ruleset.gone_chains:
                 found[key] = have[key]
     return found

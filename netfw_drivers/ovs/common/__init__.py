@@ -1,1 +1,1 @@
-"""What the drivers for Open vSwitch share."""
+"""Code that the drivers for Open vSwitch share."""

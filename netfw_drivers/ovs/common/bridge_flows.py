@@ -1,4 +1,4 @@
-"""One connection and one mirror of a bridge's flows, for all drivers of a host."""
+"""One connection and one flow mirror of each bridge, for all drivers of a host."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class BridgeFlows:
         self._listeners: list[Listener] = []
         self._client = OpenFlow(target, timeout=timeout)
         self._client.match_first_fragments()
-        self.mirror = FlowMirror(self._client, self._tell)
+        self.mirror = FlowMirror(self._client, self._publish)
 
     def watch(self, listener: Listener, on_state: OnState | None = None) -> Callable[[], None]:
-        """Tell *listener*, on the connection's thread, what somebody else did to our flows.
+        """Call *listener*, on the connection's thread, with the drift of our flows.
 
-        *on_state* is told False when the switch is lost, and True once it answers again.  Returns
-        what ends both.
+        *on_state* is called with False when the switch is lost, and with True once it answers
+        again.  Return a function that ends both.
         """
         ended = threading.Event()
         was_lost = False
@@ -71,21 +71,21 @@ class BridgeFlows:
                 return
 
     def table(self, number: int) -> list[tuple[Key, State]]:
-        """The flows of one table, read from the switch now.
+        """Return the flows of one table, read from the switch now.
 
         :raises BackendUnavailable: it does not answer.
         """
         return self._client.flows(table=number)
 
     def space(self, cookies: CookieSpace) -> list[tuple[Key, State]]:
-        """The flows of one cookie space, read from the switch now.
+        """Return the flows of one cookie space, read from the switch now.
 
         :raises BackendUnavailable: it does not answer.
         """
         return self._client.flows(cookies)
 
     def flush_zones(self, zones: Iterable[int]) -> None:
-        """Forget all connections of *zones*; a switch that tracks none has none.
+        """Flush all tracked connections of *zones*; a switch without tracking has none.
 
         :raises BackendUnavailable: it does not answer.
         """
@@ -97,7 +97,7 @@ class BridgeFlows:
         """End the connection; the bridge keeps its flows."""
         self._client.close()
 
-    def _tell(self, drift: Drift) -> None:
+    def _publish(self, drift: Drift) -> None:
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
@@ -105,6 +105,6 @@ class BridgeFlows:
 
 
 def shared_flows(host: HostResources, directory: str, bridge: str, timeout: float) -> BridgeFlows:
-    """The one object for *bridge* on *host*, whose management sockets are in *directory*."""
+    """Return the one object for *bridge* on *host*; management sockets are in *directory*."""
     target = f"unix:{directory}/{bridge}.mgmt"
     return host.share(("openflow", target), lambda: BridgeFlows(target, timeout=timeout))

@@ -16,10 +16,10 @@ from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
 
 DEAD_VLAN = 4095
-"""Tag of a port that nobody admitted yet, or any more."""
+"""Tag of a port that takes part in no network."""
 LOCAL_VLANS = range(1, 4095)
 RECORD = "netfw-vlan-"
-"""Keys of ``br-int``'s ``external_ids``, followed by the number; values name whom it is for."""
+"""Prefix of keys of ``br-int``'s ``external_ids``, before the number; values name a segment."""
 _NUMBERS: Mapping[str, int] = {f"{RECORD}{vlan}": vlan for vlan in LOCAL_VLANS}
 NET_UUID = "net_uuid"
 """Key of a port's ``other_config``: the network it is wired to."""
@@ -38,16 +38,16 @@ class Domain:
 
 @frozen
 class Vlans:
-    """Who has which number, and how each domain is carried."""
+    """Local VLANs of domains, and their segments."""
 
     numbers: Mapping[Domain, int]
     segments: Mapping[Domain, Segment]
     garbage: Mapping[str, str] = field(factory=dict)
-    """What is where records are, and is none, or a second one of its domain."""
+    """Values under the name of a record that are none, or a second one of their domain."""
 
     @classmethod
     def recorded(cls, ids: Mapping[str, str]) -> Vlans:
-        """What the bridge's ``external_ids`` say; what nobody would write is no record."""
+        """Parse the bridge's ``external_ids``; texts that are no record are garbage."""
         numbers: dict[Domain, int] = {}
         segments: dict[Domain, Segment] = {}
         garbage = {name: value for name, value in ids.items() if name.startswith(RECORD)}
@@ -60,7 +60,7 @@ class Vlans:
 
     @property
     def taken(self) -> set[int]:
-        """The numbers that cannot be given to anybody."""
+        """Numbers that cannot be assigned."""
         unclear = (_NUMBERS[name] for name in self.garbage if name in _NUMBERS)
         return {*self.numbers.values(), *unclear}
 
@@ -73,7 +73,7 @@ class Vlans:
 
 
 class VlansExhausted(BackendError):
-    """Every local VLAN of this host is in use; the text says what to do."""
+    """All local VLANs of this host are in use; the text has what to do."""
 
     retryable = True
 
@@ -85,9 +85,9 @@ class VlansExhausted(BackendError):
 
 
 def free_vlan(taken: Container[int], hints: Iterable[int] = ()) -> int:
-    """A number that is not *taken*: a hint where possible, for ports that have it already.
+    """Return a number that is not *taken*: a hint where possible, for ports that have it already.
 
-    :raises VlansExhausted: there is none.
+    :raises VlansExhausted: no number is free.
     """
     candidates: tuple[int, ...] = (*hints, *LOCAL_VLANS)
     for number in candidates:
@@ -97,7 +97,7 @@ def free_vlan(taken: Container[int], hints: Iterable[int] = ()) -> int:
 
 
 def record_of(vlan: int, segment: Segment) -> tuple[str, str]:
-    """Key and value of the record: all that it takes to know the flows again."""
+    """Return key and value of the record: all that it takes to recognise the flows."""
     provider = segment.provider
     parts = (
         segment.network_id,
@@ -110,7 +110,7 @@ def record_of(vlan: int, segment: Segment) -> tuple[str, str]:
 
 
 def port_record(segment: Segment, vlan: int) -> dict[str, str | None]:
-    """What a port's ``other_config`` says, in the words that operators know."""
+    """Return the ``other_config`` of a wired port, with Neutron's keys."""
     provider = segment.provider
     return {
         NET_UUID: str(segment.network_id),
@@ -124,12 +124,12 @@ def port_record(segment: Segment, vlan: int) -> dict[str, str | None]:
 
 
 def dead_record(network: NetworkId) -> dict[str, str | None]:
-    """What the ``other_config`` of a dead port says."""
+    """Return the ``other_config`` of a dead port."""
     return {**no_record(), NET_UUID: str(network)}
 
 
 def no_record() -> dict[str, str | None]:
-    """Nothing of ours in a port's ``other_config``."""
+    """Return the keys of ours to remove from a port's ``other_config``."""
     keys = NET_UUID, "network_type", "physical_network", "segmentation_id", "tag"
     return dict.fromkeys(keys)
 
@@ -139,7 +139,7 @@ def _domain(segment: Segment) -> Domain:
 
 
 def _recorded(vlan: int, value: str) -> Segment | None:
-    """Whom *value* gives the number to, if it says so in the words of a record."""
+    """Return the segment that *value* records, or ``None`` if it is not a record."""
     try:
         segment = _parsed(value)
     except (ValueError, InvalidInput):

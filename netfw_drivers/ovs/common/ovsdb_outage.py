@@ -1,4 +1,4 @@
-"""How drivers tell that the switch's database went away, and that it is back."""
+"""Events of a lost and restored connection to the switch's database."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from netfw.ovs.ovsdb.values import Connected, Disconnected, SwitchEvent
 
 
 class Outage:
-    """Tells of the database's absence and return; a first connection is neither."""
+    """Publishes that the database was lost, and that it is back; ignores the first connection."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
-        self._tell = tell
+    def __init__(self, publish: Callable[[Event], None]) -> None:
+        self._publish = publish
         self._lost = False
 
-    def hear(self, event: SwitchEvent) -> None:
-        """Take note of *event*; what is not about the connection is none of its business."""
+    def handle(self, event: SwitchEvent) -> None:
+        """Handle connection events; ignore all others."""
         match event:
             case Disconnected(remote):
                 self._lost = True
-                self._tell(FeedLost(f"{remote} does not answer"))
+                self._publish(FeedLost(f"{remote} does not answer"))
             case Connected(remote):
                 if self._lost:
-                    self._tell(FeedLost(f"{remote} answers again"))
+                    self._publish(FeedLost(f"{remote} answers again"))
                 self._lost = False

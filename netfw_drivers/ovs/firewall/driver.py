@@ -41,14 +41,14 @@ _CAPABILITIES = (
     Capability.ADDRESS_GROUPS,
     Capability.IN_SWITCH,
 )
-_OVERTAKEN = "planned before another plan was carried out; plan again"
+_OVERTAKEN = "planned before another plan was executed; plan again"
 
 
 class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, Observed]):
     """Filters ports of ``br-int`` by flows of its own cookie.
 
-    The switch driver brings it the packets of ports that are wired as filtered; without its flows
-    none of them passes.  It keeps nothing but flows: numbers of policies and conjunctions are in
+    The switch driver sends it the packets of ports that are wired as filtered; without its flows
+    none of them passes.  It stores nothing but flows: numbers of policies and conjunctions are in
     notes beside what they mark.  One update is one bundle.
     """
 
@@ -61,13 +61,13 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         self._ovsdb, self._connect, self._bridge = ovsdb, connect, bridge
         self._flows: BridgeFlows | None = None
         self._state = State()
-        self._recollected = False
+        self._recovered = False
         self._revision = 0
         self._sinks: list[Sink] = []
         self._drifts = DriftedOwners()
         self._zones = Zones()
-        self._numbers = OfportTracker(bridge, self._tell)
-        self._endings: list[Callable[[], None]] = [ovsdb.watch(self._numbers)]
+        self._ofports = OfportTracker(bridge, self._publish)
+        self._cleanups: list[Callable[[], None]] = [ovsdb.watch(self._ofports)]
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -90,8 +90,8 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         return ()
 
     def close(self) -> None:
-        while self._endings:
-            self._endings.pop()()
+        while self._cleanups:
+            self._cleanups.pop()()
         self._sinks.clear()
 
     def present(self) -> frozenset[FirewallKey]:
@@ -106,12 +106,12 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         absent = self._ovsdb.bridge(self._bridge) is None
         flows = None if absent else self._current(audit=scope is None)
         if flows is None:
-            self._state, self._recollected = State(), False
-        elif not self._recollected:
-            self._recollect(flows)
+            self._state, self._recovered = State(), False
+        elif not self._recovered:
+            self._recover(flows)
         for key, value in scope.put.items() if scope is not None else ():
             if isinstance(key, PortKey) and isinstance(value, FilteredPort):
-                self._numbers.expect(key, value.device)
+                self._ofports.expect(key, value.device)
         return Observed(
             bridge=self._bridge,
             ports=self._ovsdb.snapshot().ports,
@@ -139,52 +139,57 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
         except OperationRefused as refusal:
             raise refused_operations(refusal, plan) from refusal
         except BackendUnavailable:
-            self._recollected = False  # nobody knows what was done
+            self._recovered = False  # it is unknown what was done
             raise
+        gone, dropped = tuple(plan.draft.state.gone()), plan.dropped
         plan.draft.state.commit()
         self._revision += 1
         self._drifts.settle(parts_of([*plan.flows.holds, *plan.flows.gone]))
-        self._zones.note(plan.zones, plan.draft.state.gone())
-        for key in plan.dropped:
-            self._numbers.forget(key)
+        self._zones.note(plan.zones, gone)
+        for key in dropped:
+            self._ofports.forget(key)
         for stage in plan.stages:
             checkpoint(stage)
 
     def watch(self, sink: Sink) -> None:
         self._sinks.append(sink)
 
-    def _tell(self, event: Event) -> None:
+    def _publish(self, event: Event) -> None:
         for sink in list(self._sinks):
             sink(event)
 
-    def _drifted(self, drift: Drift) -> None:
-        """Somebody changed flows of ours, or added some that bear our cookie."""
+    def _on_drift(self, drift: Drift) -> None:
+        """Report flows of ours that another process changed, and new ones that bear our cookie."""
         parts = frozenset(parts_of(drift.owners))
         self._drifts.add(parts)
         ports = frozenset(part for part in parts if isinstance(part, PortKey))
-        if parts - ports or (self._recollected and self._pretended(drift)):
-            self._tell(FeedLost(f"somebody changed what filters the ports of {self._bridge}"))
+        if parts - ports or (self._recovered and self._has_unknown_flows(drift)):
+            self._publish(
+                FeedLost(f"another process changed what filters the ports of {self._bridge}")
+            )
         elif ports:
-            self._tell(KeysChanged(f"somebody changed their filters on {self._bridge}", ports))
+            self._publish(
+                KeysChanged(f"another process changed their filters on {self._bridge}", ports)
+            )
 
-    def _pretended(self, drift: Drift) -> bool:
-        """Whether flows came that only a complete pass tells from ours, and removes."""
+    def _has_unknown_flows(self, drift: Drift) -> bool:
+        """Return whether unknown flows with our cookie came; a complete update removes them."""
         assert self._flows is not None
         cookies = map(self._flows.mirror.cookie, drift.strays)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
-    def _answers(self, up: bool) -> None:
-        self._tell(FeedLost(f"{self._bridge} {'answers again' if up else 'does not answer'}"))
+    def _on_state(self, up: bool) -> None:
+        self._publish(FeedLost(f"{self._bridge} {'answers again' if up else 'does not answer'}"))
 
-    def _recollect(self, flows: BridgeFlows) -> None:
-        """Learn from the switch what an earlier run was told, and which flows are whose."""
-        found = RecoveredState(flows.space(OURS))
-        flows.mirror.adopt(found.groups())
-        self._state, self._recollected = found.state, True
+    def _recover(self, flows: BridgeFlows) -> None:
+        """Read from the switch what an earlier run applied, and which owner each flow has."""
+        recovered = RecoveredState(flows.space(OURS))
+        flows.mirror.adopt(recovered.groups())
+        self._state, self._recovered = recovered.state, True
         self._revision += 1
 
     def _current(self, *, audit: bool = False) -> BridgeFlows:
-        """The flows of the bridge, once they are all read.
+        """Return the flows of the bridge, once all of them are read.
 
         :raises BackendUnavailable: there is no such bridge, or the switch does not answer.
         """
@@ -195,11 +200,11 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             )
         if self._flows is None:
             self._flows = self._connect(self._bridge)
-            self._endings.append(self._flows.watch(self._drifted, self._answers))
+            self._cleanups.append(self._flows.watch(self._on_drift, self._on_state))
             audit = False
         self._flows.mirror.wait_current()
         if audit:
             self._flows.mirror.audit()
             self._flows.mirror.wait_current()
-            self._flows.wait_answer()  # by then we were told what has drifted
+            self._flows.wait_answer()  # by then the drift was reported
         return self._flows

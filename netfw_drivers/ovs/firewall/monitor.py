@@ -1,4 +1,4 @@
-"""What happens to the switch behind the firewall's back, told as the keys it concerns."""
+"""Changes of the switch by others, as the firewall keys that they concern."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage
 from netfw_drivers.ovs.firewall.plan.changes import FlowOwner
 
-Tell = Callable[[Event], None]
+Publish = Callable[[Event], None]
 
 
 class OfportTracker:
-    """The switch's numbers of devices; tells of those that somebody relies on or waits for.
+    """The switch's numbers of devices; publishes changes of those that a key depends on.
 
-    Fed by the database's thread.
+    Called by the database's thread.
     """
 
-    def __init__(self, bridge: str, tell: Tell) -> None:
-        self._bridge, self._tell = bridge, tell
+    def __init__(self, bridge: str, publish: Publish) -> None:
+        self._bridge, self._publish = bridge, publish
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
         self._users: dict[str, set[PortKey]] = {}
         self._device: dict[PortKey, str] = {}
-        self._outage = Outage(tell)
+        self._outage = Outage(publish)
 
     def expect(self, key: PortKey, device: str) -> None:
-        """*key* is about *device* from now on."""
+        """Make *key* depend on *device*."""
         with self._lock:
             self._forget(key)
             self._device[key] = device
             self._users.setdefault(device, set()).add(key)
 
     def forget(self, key: PortKey) -> None:
-        """*key* is about nothing any more."""
+        """Remove *key*."""
         with self._lock:
             self._forget(key)
 
     def __call__(self, event: SwitchEvent) -> None:
         if not isinstance(event, Changed):
-            self._outage.hear(event)
+            self._outage.handle(event)
         elif keys := self._changed(event):
-            self._tell(KeysChanged("the switch numbered their devices", keys))
+            self._publish(KeysChanged("the switch numbered their devices", keys))
 
     def _changed(self, event: Changed) -> frozenset[PortKey]:
         now: dict[str, int | None] = dict.fromkeys(event.ports_gone)
@@ -72,7 +72,7 @@ class OfportTracker:
 
 
 class DriftedOwners:
-    """Whose flows somebody else changed, until they are put right."""
+    """Owners of flows that another process changed, until they are repaired."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

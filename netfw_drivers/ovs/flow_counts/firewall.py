@@ -1,4 +1,4 @@
-"""How many flows filtering costs, counted on examples.  Pure; for the documentation."""
+"""Numbers of flows of the firewall, counted on examples.  Pure; for the documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN, _OUT = Direction.INGRESS, Direction.EGRESS
 
 
 def counts() -> Iterator[tuple[str, int]]:
-    """What is counted, and its flows."""
+    """Yield each counted object, and its number of flows."""
     inward, outward = _rule(_IN), _rule(_OUT)
     ports = {"protocol": TCP, "port_min": 80}
     any_tcp = _rule(_IN, protocol=TCP)

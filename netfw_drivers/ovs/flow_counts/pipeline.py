@@ -1,4 +1,4 @@
-"""How many flows each thing costs, counted on examples.  Pure; for the documentation."""
+"""Numbers of flows per object, counted on examples.  Pure; for the documentation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GUARD = frozenset(
 
 
 def describe() -> str:
-    """A table of Markdown."""
+    """Return a table of Markdown."""
     lines = ["| what | bridge | flows |", "| --- | --- | --- |"]
     lines += [f"| {what} | {bridge} | {len(list(flows))} |" for what, bridge, flows in _examples()]
     lines += [f"| {what} | br-int | {number} |" for what, number in firewall.counts()]
@@ -37,9 +37,9 @@ def describe() -> str:
 
 def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     inside, tunnels, physical = "br-int", "br-tun", "physical"
-    yield "the ground", inside, br_int.base_flows(1, _LAYOUT)
-    yield "the ground, with responder", tunnels, br_tun.base_flows(1, responder=True)
-    yield "the ground", physical, br_phys.base_flows(1)
+    yield "base flows", inside, br_int.base_flows(1, _LAYOUT)
+    yield "base flows, with responder", tunnels, br_tun.base_flows(1, responder=True)
+    yield "base flows", physical, br_phys.base_flows(1)
     yield "a port", inside, _port_flows(None)
     yield "a guarded port with two addresses", inside, _port_flows(_GUARD)
     yield "a filtered port, besides its firewall", inside, _port_flows(None, True)

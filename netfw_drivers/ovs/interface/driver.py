@@ -110,7 +110,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
     def device_name(self, port: PortId) -> str:
-        """A veth pair has its ``tap`` end on the bridge."""
+        """Return the device name of a port; a veth pair has its ``tap`` end on the bridge."""
         return device_name("ns-" if self._settings.use_veth else "tap", port)
 
     def present(self) -> frozenset[PortId]:
@@ -149,7 +149,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._stop_watching.append(self._ovsdb.watch(_Watcher(self._settings.bridge, sink)))
 
     def _observe_slice(self, scope: Update[PortId, Attachment]) -> Observed:
-        """The ports of the keys in *scope*, and whoever has the names it wants."""
+        """Observe the ports of the keys in *scope*, and what has the names that they want."""
         named: dict[str, Port] = {}
         for port_id in scope:
             for port in self._ovsdb.ports_claiming(OWNER, str(port_id)):
@@ -167,7 +167,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         )
 
     def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
-        """The ports that this driver made, by whom they are for."""
+        """Return the ports that this driver made, by key."""
         found: dict[PortId, tuple[Port, ...]] = {}
         for port in ports:
             owner = _owner(port) if port.bridge == self._settings.bridge else None
@@ -186,7 +186,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             networks.carry_out(stage)
 
     def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
-        """Remove what was made for *owners*: who cannot have what he wants has nothing."""
+        """Remove what was made for *owners*: a key that is refused has nothing."""
         if not owners:
             return
         drop: Update[PortId, Attachment] = Update(drop=owners)
@@ -217,7 +217,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     def _ignored(
         self, operations: Iterable[object], networks: _Networks
     ) -> Iterator[tuple[object, str]]:
-        """What the database took and the switch then could not do, and why.
+        """Return what the database accepted and the switch then could not do, and why.
 
         A device whose name is taken it does not make, and a size that is too large it does not set.
         """
@@ -238,7 +238,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
 
 class _Watcher:
-    """Turns what the switch announces into the keys it is about."""
+    """Maps events of the switch to the keys that they concern."""
 
     def __init__(self, bridge: str, sink: EventSink) -> None:
         self._bridge = bridge
@@ -307,7 +307,7 @@ class _Networks:
 
 
 def _owner(port: Port) -> PortId | None:
-    """The port that netfw made this for; a mark that is no id is somebody's joke."""
+    """Return the port id of netfw's mark, or ``None`` unless it is a UUID."""
     try:
         return PortId(UUID(port.external_ids.get(OWNER, "")))
     except ValueError:
@@ -315,7 +315,7 @@ def _owner(port: Port) -> PortId | None:
 
 
 def _made(plan: Plan) -> frozenset[PortId]:
-    """Whom the plan makes a new port for."""
+    """Return the keys that the plan makes a new port for."""
     return _owners(operation for operation in plan if isinstance(operation.payload, AddPort))
 
 
@@ -333,12 +333,12 @@ def _set_size(change: SetColumns, size: int | None) -> SetColumns:
 
 
 def _namespaces() -> frozenset[str]:
-    """Those that a port can be in; a name that no attachment can have is somebody else's."""
+    """Return the namespaces that a port can be in; others have names that are not allowed."""
     return frozenset(name for name in netns.names() if is_namespace_name(name))
 
 
 def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
-    """The devices of those *places* that exist."""
+    """Return the devices of those *places* that exist."""
     found: dict[Place, dict[str, Link]] = {}
     for place in places:
         try:

@@ -39,7 +39,7 @@ def refusals(
 
 
 class _NameClaims:
-    """Who wants which name, given who is refused already."""
+    """Names that keys want, given the keys that are refused."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _NameClaims:
         }
 
     def _spoilt(self, port: Port | None, wanted: Attachment) -> NetfwError | None:
-        """What keeps a port of ours from being put right."""
+        """Return what prevents the repair of a port of ours."""
         assert port is not None
         observed = self._observed
         there = observed.link(wanted.netns, wanted.device)
@@ -135,7 +135,7 @@ class _NameClaims:
         return None
 
     def _is_anothers(self, port: Port, wanted: Attachment) -> bool:
-        """Whether somebody else was faster than we, after we had marked the port as ours."""
+        """Return whether another process took the name after the port was marked as ours."""
         home = self._observed.link(None, port.name)
         if self._settings.use_veth:  # the ends of a pair come and go together
             return home is None and self._observed.link(wanted.netns, wanted.device) is not None

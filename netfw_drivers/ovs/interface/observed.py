@@ -34,7 +34,7 @@ class Observed:
     bridge: Bridge | None
     ours: Mapping[PortId, tuple[Port, ...]] = field(factory=dict)
     named: Mapping[str, Port] = field(factory=dict)
-    """OVS ports of the names in question, whoever made them."""
+    """OVS ports of the names in question, of any owner."""
     links: Mapping[Place, Mapping[str, Link]] = field(factory=dict)
     """Devices by namespace; a namespace that is not in here does not exist."""
 
@@ -50,7 +50,7 @@ class InterfaceSettings:
     use_veth: bool = False
 
     def port_name(self, port_id: PortId, attachment: Attachment) -> str:
-        """The name of the OVS port: the device itself, or the veth's end at the bridge."""
+        """Return the name of the OVS port: the device, or the veth's end at the bridge."""
         if not self.use_veth:
             return attachment.device
         end = device_name("tap", port_id)
@@ -59,7 +59,7 @@ class InterfaceSettings:
     def names(
         self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[Port, ...]]
     ) -> dict[Place, set[str]]:
-        """The devices to look at, by namespace, for these keys alone."""
+        """Return the devices to read, by namespace, for these keys alone."""
         found: dict[Place, set[str]] = {None: set()}
         for port_id in put.keys() | ours.keys():
             names: set[str] = set()
@@ -77,24 +77,24 @@ class InterfaceSettings:
 
 
 def place_of(port: Port) -> Place:
-    """The namespace that a port's device was put into; a mark that cannot be one says nothing."""
+    """Return the namespace of a port's device; an invalid mark counts as none."""
     name = port.external_ids.get(NETNS)
     return name if name is not None and is_namespace_name(name) else None
 
 
 def device_of(port: Port) -> str:
-    """The device that the owner of a port uses; a mark that cannot be one says nothing."""
+    """Return the device that the owner of a port uses; an invalid mark counts as none."""
     name = port.external_ids.get(DEVICE)
     return name if name is not None and is_pair(port) and is_device_name(name) else port.name
 
 
 def is_pair(port: Port) -> bool:
-    """Whether a port of ours is one end of a veth pair."""
+    """Return whether a port of ours is one end of a veth pair."""
     return DEVICE in port.external_ids and port.interface.type != "internal"
 
 
 def has_valid_marks(port: Port) -> bool:
-    """Whether the marks of a port are such as this driver makes, and can be relied on."""
+    """Return whether the marks of a port are valid, as this driver makes them."""
     marks = port.external_ids
     place, device = marks.get(NETNS), marks.get(DEVICE)
     return (place is None or is_namespace_name(place)) and (
@@ -119,14 +119,14 @@ def _passes(check: Callable[[str], None], name: str) -> bool:
 
 
 def is_unusable(port: Port) -> bool:
-    """Whether a port of ours never came to have a device."""
+    """Return whether a port of ours never had a device."""
     if is_pair(port):
         return STATUS not in port.interface.external_ids
     return port.interface.error is not None
 
 
 def is_stranded(port: Port, observed: Observed) -> bool:
-    """Whether a port of ours cannot get to its place, because somebody has its name there."""
+    """Return whether a port of ours cannot be moved, because its name is taken there."""
     place = place_of(port)
     home, there = observed.link(None, port.name), observed.link(place, port.name)
     return (
@@ -140,7 +140,7 @@ def is_stranded(port: Port, observed: Observed) -> bool:
 
 
 def leaving(update: Update[PortId, Attachment], observed: Observed) -> Iterator[PortId]:
-    """The ports of ours that *update* removes."""
+    """Return the ports of ours that *update* removes."""
     yield from sorted(update.drop & observed.ours.keys())
     if update.complete:
         staying = update.put.keys() | update.drop | update.keep

@@ -1,4 +1,4 @@
-"""What it takes to plug ports into a bridge.  Pure: values in, values out.
+"""Planner of ports on a bridge.  Pure: values in, values out.
 
 A port is known as ours by a mark on its row in the switch's database, which is made before anything
 else and removed after everything else: whatever a crash leaves behind is found by it again.  That
@@ -81,7 +81,7 @@ class LinkStep:
 def plan_interfaces(
     update: Update[PortId, Attachment], observed: Observed, settings: InterfaceSettings
 ) -> Plan:
-    """What turns *observed* into *update*; refusals are in the plan."""
+    """Plan what turns *observed* into *update*; refusals are in the plan."""
     refused = refusals(update, observed, settings)
     draft = _Draft(observed=observed, settings=settings)
     for port_id in leaving(update, observed):
@@ -131,7 +131,7 @@ class _Draft:
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
 
     def _goes_along(self, port: Port, place: Place) -> bool:
-        """Whether the device of the port's name in *place* is the port's, and can be deleted."""
+        """Return whether the device of the port's name in *place* is the port's, and can go."""
         found = self.observed.link(place, port.name)
         if found is None:
             return False
@@ -163,7 +163,7 @@ class _Draft:
             self._mend_internal(port_id, wanted, kept)
 
     def _can_stay(self, port: Port, wanted: Attachment) -> bool:
-        """Whether *port* can be put right; a device that is gone, or has to come back, is new."""
+        """Return whether *port* can be repaired; a device that is gone or must come back is new."""
         if self.settings.use_veth:
             return self._veth_can_stay(port, wanted)
         if port.interface.type != "internal":
@@ -190,7 +190,7 @@ class _Draft:
         return None
 
     def _is_dead(self, port: Port, place: Place) -> bool:
-        """Whether the device in *place* is what a switch left that was restarted since."""
+        """Return whether the device in *place* is left from before a restart of the switch."""
         home = self.observed.link(None, port.name)
         there = self.observed.link(place, port.name) if place is not None else None
         return (
@@ -242,7 +242,7 @@ class _Draft:
         self.finishing.append(_link(port_id, None, SetUp(name)))
 
     def _make_ready(self, port_id: PortId, name: str) -> None:
-        """Say, last of all, that the pair is whole; the switch looks for its end again then."""
+        """Record, last of all, that the pair is complete; the switch then opens its end again."""
         status = SetColumns(
             table=Table.INTERFACE,
             record=name,
@@ -263,7 +263,7 @@ class _Draft:
         for other in {wanted.netns, place_of(port)} - {place}:
             if self._is_dead(port, other):
                 self.clearing.append(_link(port_id, other, DelLink(port.name)))
-        self._mend_rows(port_id, wanted, port, {"mac": (port.interface.mac, str(wanted.mac))})
+        self._repair_rows(port_id, wanted, port, {"mac": (port.interface.mac, str(wanted.mac))})
         size = self._mtu_request(wanted)
         if size != port.interface.mtu_request:
             change = SetColumns(
@@ -283,7 +283,7 @@ class _Draft:
         end = self.observed.link(None, port.name)
         found = self._veth_place(wanted, port)
         ready = STATUS in port.interface.external_ids
-        self._mend_rows(port_id, wanted, port, {}, ready=ready)
+        self._repair_rows(port_id, wanted, port, {}, ready=ready)
         if end is None or found is None:
             if end is not None:
                 self.clearing.append(_link(port_id, None, DelLink(port.name)))
@@ -306,7 +306,7 @@ class _Draft:
         self._mend_link(port_id, wanted, link, moved=place != wanted.netns)
 
     def _veth_place(self, wanted: Attachment, port: Port) -> tuple[Place, Link] | None:
-        """Where the owner's end is; one that has to come back here counts as missing."""
+        """Return where the owner's end is; one that must come back here counts as missing."""
         places = (wanted.netns,) if wanted.netns is None else (wanted.netns, place_of(port))
         for place in places:
             link = self.observed.link(place, wanted.device)
@@ -322,7 +322,7 @@ class _Draft:
         if link.up != wanted.up or (moved and wanted.up):
             self._on(port_id, wanted.netns, SetUp(link.name, wanted.up))
 
-    def _mend_rows(
+    def _repair_rows(
         self,
         port_id: PortId,
         wanted: Attachment,
@@ -331,7 +331,7 @@ class _Draft:
         *,
         ready: bool = True,
     ) -> None:
-        """Put right what the database says of *port*; never its tag, which others decide."""
+        """Repair the rows of *port*; never its tag, which belongs to the switch driver."""
         status = {STATUS: "active"} if ready else {}
         ids = {IFACE_ID: str(port_id), ATTACHED_MAC: str(wanted.mac), **status}
         self._set(
@@ -371,7 +371,7 @@ class _Draft:
         return {OWNER: str(port_id), NETNS: wanted.netns, DEVICE: device}
 
     def _mtu_request(self, wanted: Attachment) -> int | None:
-        """In its own namespace the switch decides about the MTU, and has to be told."""
+        """Return the MTU to request; the switch sets that of devices in its own namespace."""
         return wanted.mtu if wanted.netns is None and not self.settings.use_veth else None
 
     def _on(self, port_id: PortId, place: Place, *operations: NetworkOperation) -> None:

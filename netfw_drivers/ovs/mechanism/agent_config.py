@@ -1,4 +1,4 @@
-"""What an L2 agent says of its host, as far as binding needs it.  Pure."""
+"""The configurations that an L2 agent reports, as far as binding needs them.  Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AgentReport:
 
     @classmethod
     def of(cls, configurations: JsonDocument) -> Self:
-        """The report in *configurations*; whatever is not there is taken for nothing.
+        """Parse *configurations*; a missing key counts as empty.
 
         :raises ValueError: something there is not what agents write.
         """

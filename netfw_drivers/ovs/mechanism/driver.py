@@ -115,9 +115,9 @@ def _bound_to(request: BindingRequest, report: AgentReport, segment: SegmentId) 
 
 
 def _vhost_user(report: AgentReport) -> VhostUserMode | None:
-    """How instances are plugged by shared memory; ``None``: not at all.
+    """Return how instances are plugged by vhost-user, or ``None`` if they are not.
 
-    Where a firewall filters on Linux bridges they are not: it would not see their packets.
+    A firewall on Linux bridges excludes it, since it would not see the packets.
     """
     if report.datapath_type != "netdev" or not report.socket_dir or report.hybrid_plug:
         return None

@@ -51,7 +51,7 @@ ADMISSION = 9
 """Priority of the flow that lets a port take part."""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
-"""Behind them there is a firewall: of the sender, of the receivers."""
+"""Hooks that a firewall follows: that of the sender, or those of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
 Chunk = tuple[Domain, int]
@@ -90,11 +90,11 @@ class PlannedPort:
 
 
 def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of.Flow]:
-    """What is there before any port: *from_tunnels* is the patch to ``br-tun``, if there is one."""
+    """Yield the flows that exist before any port; *from_tunnels* is the patch to ``br-tun``."""
     for table in INTEGRATION.tables:
         yield _miss(table, layout)
     yield LOCAL_SWITCHING.flow(of.vlan(DEAD_VLAN), of.drop(), priority=65535, cookie=COOKIE)
-    # A tag without a VLAN says how urgent a packet is, and nothing about its network.
+    # A priority tag (VLAN 0) has no network.
     yield LOCAL_SWITCHING.flow(
         of.vlan(0), of.PopVlan(), of.goto(LOCAL_SWITCHING), priority=65534, cookie=COOKIE
     )
@@ -118,7 +118,7 @@ def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of
 
 
 def _miss(table: of.Table, layout: ExtensionLayout) -> of.Flow:
-    """What a table does with the rest; extensions may want to see it."""
+    """Return the flow of packets that no other flow matches; extensions may be next."""
     if table is ACCEPTED_EGRESS:
         onward: tuple[of.Action, ...] = (of.goto(layout.entry(PipelineHook.SENT)),)
     elif table is ACCEPTED_INGRESS and layout.delivers:
@@ -131,7 +131,7 @@ def _miss(table: of.Table, layout: ExtensionLayout) -> of.Flow:
 
 
 def extension_flows(grant: Grant, addition: SwitchContribution | None) -> Iterator[of.Flow]:
-    """What an extension wants whatever ports there are; packets it says nothing of pass by."""
+    """Yield the flows of an extension, and those by which other packets pass its tables."""
     flows = addition.flows if addition is not None else ()
     yield from flows
     own = {flow.identity for flow in flows}
@@ -145,18 +145,18 @@ def extension_flows(grant: Grant, addition: SwitchContribution | None) -> Iterat
 
 
 def admission(number: int) -> of.Match:
-    """What a port that takes part in its network is told by, whatever its flows do."""
+    """Return the match of the flow that every live port has, whatever its actions are."""
     return of.in_port(number) & of.untagged()
 
 
 def admission_key(number: int) -> Key:
-    """How the switch tells the flow by which a port takes part at all."""
+    """Return the key of the flow by which a port is live."""
     flow = LOCAL_SWITCHING.flow(admission(number), priority=ADMISSION)
     return Encoded(flow).key
 
 
 def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
-    """What lets a port take part in its network."""
+    """Yield the flows that let a port take part in its network."""
     here = admission(port.number)
     filtered = (of.load(FILTERED, 1),) if port.filtered else ()
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
@@ -174,14 +174,14 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     delivery = _deliver(port.receiver, layout)
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
     if port.filtered:
-        # It decides itself which connections to it are remembered: one that it refuses is none.
+        # The receiver commits connections to it, so that those it refuses are not tracked.
         yield ACCEPT_OR_INGRESS.flow(
             towards & DIRECTION.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
         )
 
 
 def addition_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
-    """What extensions add for a port; it is there before the port lives."""
+    """Yield the flows of extensions for a port; they exist before the port is live."""
     for addition in additions:
         yield from addition.flows
 
@@ -193,10 +193,10 @@ def domain_flows(
     uplink: int | None,
     layout: ExtensionLayout,
 ) -> Iterator[of.Flow]:
-    """What brings packets to all ports of a network, and to its other hosts by *uplink*.
+    """Yield the flows that deliver to all ports of a network, and to other hosts by *uplink*.
 
-    *hosting* are the ports with MAC addresses behind them that nobody told us: what is for an
-    unknown address goes there too.
+    *hosting* are the ports with unknown MAC addresses behind them: packets for an unknown address
+    go there too.
     """
     ours = NETWORK.is_(vlan)
     to_all: list[of.Action] = []
@@ -217,27 +217,27 @@ def domain_flows(
 def chunk_flows(
     vlan: int, chunk: int, receivers: tuple[Receiver, ...], layout: ExtensionLayout
 ) -> Iterator[of.Flow]:
-    """What brings packets to some of the ports of a network."""
+    """Yield the flow that delivers packets to some of the ports of a network."""
     actions = (action for receiver in receivers for action in _deliver(receiver, layout))
     yield MEMBERS.flow(
         NETWORK.is_(vlan) & MEMBER_CHUNK.is_(chunk), *actions, priority=1, cookie=COOKIE
     )
 
 
-def network_flows(vlan: int, provider: Provider, cable: int) -> Iterator[of.Flow]:
-    """What takes a physical network's packets in by *cable*, under the local *vlan*."""
+def network_flows(vlan: int, provider: Provider, link_port: int) -> Iterator[of.Flow]:
+    """Yield the flow that maps packets of a physical network from *link_port* to *vlan*."""
     known = of.load(NETWORK, vlan), of.goto(RATE_PACKETS)
     if provider.network_type is NetworkType.VLAN:
         assert provider.segmentation_id is not None
-        theirs = of.in_port(cable) & of.vlan(provider.segmentation_id)
+        theirs = of.in_port(link_port) & of.vlan(provider.segmentation_id)
         yield LOCAL_SWITCHING.flow(theirs, of.PopVlan(), *known, priority=3, cookie=COOKIE)
     else:
-        theirs = of.in_port(cable) & of.untagged()
+        theirs = of.in_port(link_port) & of.untagged()
         yield LOCAL_SWITCHING.flow(theirs, *known, priority=3, cookie=COOKIE)
 
 
 def _deliver(receiver: Receiver, layout: ExtensionLayout) -> tuple[of.Action, ...]:
-    """Out by a port, past the firewall and the extensions that want to see what ports receive."""
+    """Return the actions that deliver to a port, through firewall and extensions."""
     number = receiver.number
     if receiver.filtered:
         return of.load(TARGET, number), of.goto(BASE_INGRESS)
@@ -249,7 +249,7 @@ def _deliver(receiver: Receiver, layout: ExtensionLayout) -> tuple[of.Action, ..
 def _guards(
     here: of.Match, guard: frozenset[AllowedSource], onward: of.Resubmit
 ) -> Iterator[of.Flow]:
-    """ARP and advertisements only for addresses it has; probes, which claim nothing, pass."""
+    """Yield the flows that allow ARP and advertisements of own addresses, and probes."""
     checked = of.goto(SPOOF_MAC)
     for source in guard:
         if isinstance(source.prefix, IPv4Network):

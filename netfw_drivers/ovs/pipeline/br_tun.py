@@ -37,11 +37,11 @@ _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2
 _SOLICITED_OVERRIDE = 0x60000000
 _TARGET_ADDRESS = 2
-"""The option of an advertisement that says who has the address."""
+"""The option of an advertisement that carries the MAC of the address."""
 
 
 def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
-    """What is there before any network; *to_host* is the patch to ``br-int``."""
+    """Yield the flows that exist before any network; *to_host* is the patch to ``br-int``."""
     yield from TUNNELS.miss_flows(COOKIE)
     yield TUNNEL_INPUT.flow(
         of.in_port(to_host), of.goto(PATCH_TO_TUNNEL), priority=1, cookie=COOKIE
@@ -69,7 +69,7 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
 
 
 def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of.Flow]:
-    """What takes in packets from the tunnel at port *number*."""
+    """Yield the flows that accept packets from the tunnel at port *number*."""
     yield TUNNEL_INPUT.flow(
         of.in_port(number),
         of.load(LEARNS, int(learns)),
@@ -91,7 +91,7 @@ def tunnel_flows(number: int, kind: NetworkType, *, learns: bool) -> Iterator[of
 def network_flows(
     vlan: int, kind: NetworkType, number: int, outputs: Iterable[int]
 ) -> Iterator[of.Flow]:
-    """What joins a local *vlan* to the network that all hosts know by *kind* and *number*."""
+    """Yield the flows that map a local *vlan* to the tunnel id *number* of *kind*."""
     yield FROM_TUNNEL[kind].flow(
         of.tun_id(number),
         of.PushVlan(),
@@ -124,7 +124,7 @@ def network_flows(
 def forwarding_flows(
     vlan: int, number: int, mac: Mac, tunnel: int, addresses: Iterable[IpAddress]
 ) -> Iterator[of.Flow]:
-    """What sends to *mac* by *tunnel*, and answers for its *addresses* here."""
+    """Yield the flows that send to *mac* by *tunnel*, and answer for its *addresses* here."""
     yield UNICAST.flow(
         of.vlan(vlan) & of.eth_dst(mac),
         of.load(VIA, SENT),
@@ -160,7 +160,7 @@ def _arp_answer(vlan: int, mac: Mac, address: IPv4Address) -> of.Flow:
 
 
 def _neighbour_base() -> Iterator[of.Flow]:
-    """The way of a neighbour solicitation to its answer."""
+    """Yield the flows that lead a neighbour solicitation to its answer."""
     solicitation = of.icmpv6() & of.icmpv6_type(SOLICITATION)
     yield PATCH_TO_TUNNEL.flow(
         solicitation & of.eth_dst(_GROUP), of.goto(RESPONDER), priority=3, cookie=COOKIE

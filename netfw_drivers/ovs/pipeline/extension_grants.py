@@ -47,7 +47,7 @@ _NOT_OF_THE_PACKET = _CAME_BY | {
     *("tun_id", "tun_src", "tun_dst", "tun_ipv6_src", "tun_ipv6_dst"),
     *("pkt_mark", "ct_state", "ct_mark", "ct_label", "metadata"),
 }
-"""What goes along with a packet, besides registers, and is granted to nobody."""
+"""Fields that accompany a packet, besides registers, and are never granted."""
 
 
 @frozen(kw_only=True)
@@ -98,19 +98,19 @@ class ExtensionLayout:
         )
 
     def entry(self, place: PipelineHook) -> int:
-        """The table in which packets enter *place*; where they go on, when nobody is there."""
+        """Return the table in which packets enter *place*, or the next one if it is empty."""
         for step in self.steps:
             if step.place is place:
                 return step.table
         return self._end(place)
 
     def watchers(self) -> tuple[int, ...]:
-        """The tables that are shown what was dropped."""
+        """Return the tables that receive dropped packets."""
         return tuple(step.table for step in self.steps if step.place is PipelineHook.DROPPED)
 
     @property
     def delivers(self) -> bool:
-        """Whether some extension sees what is delivered to ports."""
+        """Some extension receives what is delivered to ports."""
         return any(
             step.place in {PipelineHook.TO_PORT, PipelineHook.RECEIVED} for step in self.steps
         )
@@ -196,7 +196,7 @@ class ExtensionLayout:
 
 
 def grant_violation(addition: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
-    """What *addition* does that it may not; ``None`` when it stays within its grant."""
+    """Return how *addition* exceeds its grant, or ``None`` if it does not."""
     if addition.qos:
         return NotSupported(f"{addition.owner}: this switch driver does not limit ports yet")
     grant = layout.grants.get(addition.owner)
@@ -217,7 +217,7 @@ def _fault(flow: of.Flow, grant: Grant) -> str:
 
 
 def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
-    """What *flow*, which is in its own table, does elsewhere."""
+    """Yield how *flow*, which is in a granted table, exceeds its grant."""
     own = {table.number for table in grant.tables.values()}
     onward = own | {table.then for table in grant.tables.values()} | {NO_TABLE}
     for action in flow.actions:
@@ -237,7 +237,7 @@ def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
 
 
 def _excesses(action: of.Action | Lesson, grant: Grant) -> Iterator[str]:
-    """What *action* writes, or where it sends, beyond *grant*."""
+    """Yield what *action* writes, or where it sends, beyond *grant*."""
     match action:
         case of.Load(bits=bits) | of.Move(target=bits) | of.LearnLoad(target=bits):
             if not _writable(bits, grant):
@@ -255,7 +255,7 @@ def _excesses(action: of.Action | Lesson, grant: Grant) -> Iterator[str]:
 
 
 def _names_port(bits: of.Bits, grant: Grant) -> bool:
-    """Whether it says itself what these bits hold, or they are the port that a packet came by."""
+    """Return whether these bits are set by the flow itself, or are the port of arrival."""
     own = bits.field in of.REGISTERS and _writable(bits, grant)
     return own or bits.field.name in _CAME_BY
 

@@ -1,23 +1,23 @@
 """The way of a packet through the bridges, to be read from top to bottom.  Pure.
 
-Table numbers and registers are those that operators know.  Tables that nobody fills yet have
+Table numbers and registers are those of Neutron's OVS agent.  Tables that are not used yet have
 their place already: packets pass through them, or never get there.
 
-``br-int`` joins the ports of this host.  Nothing enters it but by a flow of its own: a port that
-nobody wired finds none in table 0.  Nothing leaves it but by a flow either: within it packets carry
-no tag, a register says which network they belong to, and each is sent to the ports that it is for.
-What the owner of a device writes into the database, such as another tag, changes nothing of that.
+``br-int`` joins the ports of this host.  A packet enters it only by a flow of its port: a port that
+was never wired has none in table 0.  It leaves only by a flow too: inside, packets carry no tag, a
+register holds their network, and each is sent to the ports that it is for.  A tag or other column
+that the owner of a device writes into the database does not change that.
 
-Filtered ports are the firewall's: what they send goes through tables 71 and 72, what they receive
-through 81 and 82, and what no flow there lets pass is dropped.  Without a firewall that is all.
+Filtered ports are the firewall's: what they send passes tables 71 and 72, what they receive 81 and
+82, and packets that no flow there allows are dropped.  Without a firewall all of them are dropped.
 The switch follows 4096 jumps of one packet and then drops it.  A packet for all ports of a network
-takes four for each filtered one that may receive it, so that a host has room for a thousand of them
-in one network.
+takes four jumps for each filtered port that may receive it, so that a host has room for a thousand
+filtered ports in one network.
 
-``br-tun`` takes what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
-number that all hosts know the network by.
+``br-tun`` accepts what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
+tunnel id, which is the same on all hosts.
 
-A physical bridge replaces the local VLAN by the one that the physical network knows.
+A physical bridge replaces the local VLAN by the one of the physical network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SWITCH_SPACE = MAGIC | 0x01 << 40
 """Flows of the switch driver and of extensions, under `SPACE_MASK`; a firewall has another."""
 SPACE_MASK = 0xFFFFFF << 40
 OWNER_MASK = 0xFFFFFFFF << 32
-"""Whose flow exactly; the other half of a cookie is the owner's own."""
+"""Bits of a cookie that identify the owner; the other half is the owner's own."""
 FIREWALL_SPACE = MAGIC | 0x02 << 40
 """Flows of the firewall in the switch, under `SPACE_MASK`."""
 COOKIE = SWITCH_SPACE

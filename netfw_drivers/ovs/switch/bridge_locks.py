@@ -1,7 +1,7 @@
-"""The sole right to write to bridges: a lock of the switch's database for each of them.
+"""Locks of bridges: one lock of the switch's database for each bridge that a driver writes to.
 
-Two who keep one bridge would remove each other's flows for ever.  A lock ends with the process that
-holds it, however that ends, and is the same however the database is reached.
+Two drivers on one bridge would remove each other's flows for ever.  A lock ends with the process
+that holds it, however that ends, and is the same however the database is reached.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _NO_LETTER = re.compile("[^a-zA-Z0-9]")
 
 
 def lock_name(bridge: str) -> str:
-    """The lock of *bridge*; names of locks are letters, digits and underscores."""
+    """Return the lock of *bridge*; names of locks are letters, digits and underscores."""
     return "netfw_" + _NO_LETTER.sub(lambda found: f"_{ord(found[0]):x}_", bridge)
 
 
 class BridgeLocks:
-    """One driver's right to write to the bridges of its settings; asked for when first needed.
+    """The locks of the bridges of one driver's settings; acquired when first needed.
 
-    Bridges are taken one after the other in the order of their names, so that no two drivers wait
-    for each other.
+    They are acquired one after the other in the order of the bridges' names, so that no two drivers
+    wait for each other.
     """
 
-    def __init__(self, ovsdb: Ovsdb, settings: Settings, tell: Callable[[Event], None]) -> None:
-        self._ovsdb, self._settings, self._tell = ovsdb, settings, tell
+    def __init__(self, ovsdb: Ovsdb, settings: Settings, publish: Callable[[Event], None]) -> None:
+        self._ovsdb, self._settings, self._publish = ovsdb, settings, publish
         self._bridges = {lock_name(bridge): bridge for bridge in sorted(settings.bridges)}
         self.locks = tuple(self._bridges)
 
-    def take(self) -> None:
-        """Have the right from now on; costs nothing while it is there.
+    def acquire(self) -> None:
+        """Acquire all locks; costs nothing while they are held.
 
-        :raises BackendLocked: another one has it; `FeedLost` follows when that has changed.
+        :raises BackendLocked: another driver holds one; `FeedLost` follows when that has changed.
         :raises BackendUnavailable: the database does not answer.
         """
         for lock, bridge in self._bridges.items():
@@ -50,12 +50,14 @@ class BridgeLocks:
                 )
 
     def __call__(self, event: SwitchEvent) -> None:
-        """Hear the database: a lock that is gone, or that was waited for, is worth a look."""
+        """Handle an event of the database: report a lock that was lost, or that became free."""
         if isinstance(event, LockChanged) and event.lock in self._bridges:
-            self._tell(FeedLost(f"the lock of {self._bridges[event.lock]} has changed hands"))
+            self._publish(
+                FeedLost(f"the lock of {self._bridges[event.lock]} was lost or became free")
+            )
 
-    def end(self) -> None:
-        """Give everything back."""
+    def release(self) -> None:
+        """Release all locks."""
         for lock in self.locks:
             self._ovsdb.release(lock, self)
 

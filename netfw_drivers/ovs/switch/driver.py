@@ -40,14 +40,13 @@ from netfw_drivers.ovs.switch.bridge_mirrors import BridgeMirrors, Connect
 from netfw_drivers.ovs.switch.executor import Executor
 from netfw_drivers.ovs.switch.options import OPTIONS, settings_from
 from netfw_drivers.ovs.switch.plan.bridges import speaks_openflow14
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.flow_groups import BASE, SWITCH
 from netfw_drivers.ovs.switch.plan.observed import Observed
 from netfw_drivers.ovs.switch.plan.plan import OURS, SwitchUpdate, outline
-from netfw_drivers.ovs.switch.plan.recovery import entries_held, held, recover_state
+from netfw_drivers.ovs.switch.plan.ports import recorded_keys, recover_entries, recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.stages import SwitchPlan, plan_switch
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
 
@@ -64,10 +63,10 @@ _CAPABILITIES = (
 class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]):
     """Ports of ``br-int``, tunnels on ``br-tun``, and bridges that lead to physical networks.
 
-    ``br-int`` and ``br-tun`` are the driver's own: it makes them, and takes no flow of its cookie
-    there for anybody else's.  Physical bridges must exist; there it adds a cable and its flows.
-    All other bridges are only watched.  Whoever changes something holds all its bridges, and
-    others wait until he is closed: see `switch_tenure`.
+    ``br-int`` and ``br-tun`` are the driver's own: it makes them, and every flow with its cookie
+    there is its own.  Physical bridges must exist; the driver adds a link and its flows there.
+    Other bridges are only watched.  A driver that changes anything holds the locks of all its
+    bridges until it is closed: see `BridgeLocks`.
     """
 
     VERSION: ClassVar[int] = 1
@@ -96,7 +95,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._tracker = PortTracker(settings, self._publish)
         self._locks = BridgeLocks(ovsdb, settings, self._publish)
         self._cleanups: list[Callable[[], None]] = [
-            self._locks.end,
+            self._locks.release,
             ovsdb.watch(self._tracker),
             ovsdb.watch(self._locks),
             self._mirrors.close,
@@ -120,7 +119,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def problems(self) -> tuple[str, ...]:
         try:
-            return tuple(self._misconfigured())
+            return tuple(self._config_problems())
         except NetfwError as error:
             return (str(error),)
 
@@ -135,7 +134,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return self._tracker.devices
 
     def host_facts(self) -> SwitchFacts:
-        for fault in self._misconfigured():
+        for fault in self._config_problems():
             raise ConfigError(fault)
         settings = self._settings
         local = settings.local_ip
@@ -157,10 +156,10 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def present(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)
-        return frozenset(held(observed, self._settings) | self._entries(observed).keys())
+        return frozenset(recorded_keys(observed, self._settings) | self._entries(observed).keys())
 
     def converge(self, update: SwitchUpdate) -> Outcome[SwitchKey]:
-        self._locks.take()  # what is seen before others have ended is not what will be
+        self._locks.acquire()  # the machine may change until the former owner has ended
         return super().converge(update)
 
     def observe(self, scope: SwitchUpdate | None) -> Observed:
@@ -222,33 +221,33 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             sink(event)
 
     def _on_state(self, bridge: str, up: bool) -> None:
-        """The switch is lost or there again: whether anything is as wanted is to be seen."""
+        """Report that the switch was lost, or answers again: everything has to be observed."""
         self._publish(FeedLost(f"{bridge} {'answers again' if up else 'does not answer'}"))
 
     def _on_drift(self, bridge: str, drift: Drift) -> None:
-        """Somebody changed flows of ours, or added some that bear our cookie.
+        """Report flows of ours that another process changed, and new ones that bear our cookie.
 
-        What is there before anybody said what is wanted is no news.
+        Before the desired state is known, flows with our cookie are not reported.
         """
-        if self._recovered and self._pretended(bridge, drift):
-            self._publish(FeedLost(f"{bridge} has flows with our cookie that nobody wants"))
+        if self._recovered and self._has_unknown_flows(bridge, drift):
+            self._publish(FeedLost(f"{bridge} has flows with our cookie that are not wanted"))
         keys: set[object] = set()
         for owner in drift.owners:
             if isinstance(owner, tuple) and owner[0] == SWITCH:
                 keys.update(self._concerned(owner))
         if BASE in keys:
-            self._publish(FeedLost(f"{bridge} has lost flows that everybody needs"))
+            self._publish(FeedLost(f"{bridge} has lost flows that all ports need"))
         elif keys:
-            self._publish(KeysChanged(f"somebody changed their flows on {bridge}", keys))
+            self._publish(KeysChanged(f"another process changed their flows on {bridge}", keys))
 
-    def _pretended(self, bridge: str, drift: Drift) -> bool:
-        """Whether flows came that only a complete pass tells from ours, and removes."""
+    def _has_unknown_flows(self, bridge: str, drift: Drift) -> bool:
+        """Return whether unknown flows with our cookie came; a complete update removes them."""
         mirror = self._mirrors.mirror(bridge)
         cookies = map(mirror.cookie, drift.strays)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:
-        """The keys to converge again, to have the flows of *owner* put right."""
+        """Yield the keys to converge again, so that the flows of *owner* are repaired."""
         match owner:
             case (_, NetworkKey(network=network), UUID() as segment, *chunk):
                 members = list(self._members.ports.items())
@@ -266,10 +265,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return None if flows is None else flows.mirror.cookie(admission_key(number))
 
     def _recover(self, observed: Observed) -> None:
-        """Learn from the machine what an earlier run was told, and which flows are whose.
+        """Read from the machine what an earlier run applied, and which key each flow is for.
 
-        An update that says everything does not need it; any other must not harm what it does
-        not mention.
+        A complete update does not need this; any other must leave alone what it does not name.
         """
         values = {**self._entries(observed, all_of_them=True)}
         planned = outline(Update(put=values), observed, self._settings)
@@ -283,17 +281,17 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _entries(
         self, observed: Observed, *, all_of_them: bool = False
     ) -> dict[SwitchKey, SwitchValue]:
-        """What the machine says of entries of population, or of everything."""
+        """Return the values of population entries, or of everything, as the machine has them."""
         flows = self._mirrors.get(self._settings.tunnel)
         read: list[tuple[Key, State]] = []
         if flows is not None:
             read = [e for table in (UNICAST, FLOOD, RESPONDER) for e in flows.table(table.number)]
         if all_of_them:
             return recover_state(read, observed, self._settings)
-        return entries_held(read, observed)
+        return recover_entries(read, observed)
 
-    def _misconfigured(self) -> list[str]:
-        """What contradicts the machine, and what to do about each."""
+    def _config_problems(self) -> list[str]:
+        """Return the options that contradict the machine, each with what to do about it."""
         faults = []
         switch, settings = self._switch(), self._settings
         for network, bridge in settings.mappings.items():
@@ -313,7 +311,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return self._ovsdb.snapshot().switch
 
     def _recorded(self, ids: Mapping[str, str]) -> Vlans:
-        """The local VLANs; read again only when the row has changed."""
+        """Return the local VLANs; parse them only when the row has changed."""
         if self._vlans[0] is not ids:
             self._vlans = ids, Vlans.recorded(ids)
         return self._vlans[1]

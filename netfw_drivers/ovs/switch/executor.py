@@ -43,7 +43,7 @@ class Executor:
         :raises OperationRefused: nothing of it was done.
         :raises BackendUnavailable: the switch went away, or another process has its lock.
         """
-        self._locks.take()
+        self._locks.acquire()
         if stage.backend == OVSDB:
             self._transact(stage)
         elif stage.backend == LINKS:

@@ -56,7 +56,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.BoolOpt(
         "drop_flows_on_start",
         default=False,
-        help="Once after the start, remove every flow that is not wanted, whoever made it.",
+        help="Once after the start, remove every flow that is not wanted, whatever made it.",
     ),
     cfg.BoolOpt(
         "dont_fragment",
@@ -88,7 +88,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:
-    """The settings that *options* make.
+    """Return the settings that *options* make.
 
     :raises ConfigError: they contradict each other; the text says what to change.
     """

@@ -1,4 +1,4 @@
-"""What is plugged into the switch, kept current from the database's announcements."""
+"""Mirror of the ports plugged into the switch, kept current by the database's events."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from netfw_drivers.ovs.switch.plan.observed import (
 from netfw_drivers.ovs.switch.plan.settings import Settings
 
 Fingerprint = tuple[object, ...]
-"""All of a row that this driver cares about."""
+"""The values of a row that matter to this driver."""
 _RECORD = tuple(no_record())
 
 
 class PortTracker:
-    """Devices by the port they are for; announces what somebody else changed.
+    """Devices by the port they are for; publishes what another process changed.
 
-    Fed by the database's thread.  What the driver does itself it says beforehand, so that its own
-    changes come back without a word.
+    Called by the database's thread.  The driver announces its own changes with `expect`, so that
+    they are not published.
     """
 
-    def __init__(self, settings: Settings, tell: Callable[[Event], None]) -> None:
-        self._settings, self._tell = settings, tell
-        self._cables = {
-            end.name: cable.veth_mtu for cable in settings.cables() for end, _ in cable.ends
+    def __init__(self, settings: Settings, publish: Callable[[Event], None]) -> None:
+        self._settings, self._publish = settings, publish
+        self._link_ends = {
+            end.name: link.veth_mtu for link in settings.bridge_links() for end, _ in link.ends
         }
         self._lock = threading.Lock()
         self._ports: dict[PortId, tuple[Port, ...]] = {}
@@ -53,29 +53,29 @@ class PortTracker:
         self._recording: dict[str, str | None] = {}
         self._expected: dict[str, Fingerprint | None] = {}
         self._listed = False
-        self._outage = Outage(tell)
+        self._outage = Outage(publish)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:
-        """Every device; a view of what is there now."""
+        """All devices, as a live view."""
         return MappingProxyType(self._devices)
 
     def ports(self) -> dict[PortId, tuple[Port, ...]]:
-        """The ports of ``br-int``."""
+        """Return the ports of ``br-int``."""
         with self._lock:
             return dict(self._ports)
 
     def listed(self) -> None:
-        """Whoever reads now knows what there is; from now on what comes is news."""
+        """Publish changes from now on; the caller reads what there is."""
         self._listed = True
 
     def expect(self, name: str, port: Port | None) -> None:
-        """The driver is about to make this of the port *name*."""
+        """Announce that the driver is about to change the port *name* to *port*."""
         with self._lock:
             self._expected[name] = None if port is None else self._fingerprint(port)
 
     def expect_records(self, records: Mapping[str, str | None]) -> None:
-        """The driver is about to write these into the ``external_ids`` of ``br-int``."""
+        """Announce *records* that the driver is about to write into ``br-int``."""
         with self._lock:
             self._recording.update(records)
 
@@ -83,7 +83,7 @@ class PortTracker:
         if isinstance(event, Changed):
             self._changed(event)
         else:
-            self._outage.hear(event)
+            self._outage.handle(event)
 
     def _changed(self, event: Changed) -> None:
         with self._lock:
@@ -98,9 +98,9 @@ class PortTracker:
         if first:
             return
         if None in keys:
-            self._tell(FeedLost("somebody changed the bridges or the cables between them"))
+            self._publish(FeedLost("the bridges or the links between them have changed"))
         elif keys:
-            self._tell(KeysChanged("the switch changed", keys))
+            self._publish(KeysChanged("the switch changed", keys))
 
     def _gone(self, name: str) -> Iterator[SwitchKey | None]:
         before = self._known.pop(name, None)
@@ -128,24 +128,24 @@ class PortTracker:
             yield from self._keys(port)
 
     def _is_sound(self, port: Port) -> bool:
-        """Whether a port is a cable's end, of veths that are up and as large as they should be."""
-        mtu, found = self._cables.get(port.name), port.interface
+        """Return whether *port* is the end of a veth link that is up and has the right MTU."""
+        mtu, found = self._link_ends.get(port.name), port.interface
         return mtu is not None and (found.link_state, found.mtu) == ("up", mtu)
 
     def _numbered(self, before: Port, now: Fingerprint) -> bool:
-        """Whether a cable or tunnel only got its number; who made it looks at that himself."""
+        """Return whether a link or tunnel only got its number, which the executor checks."""
         if not self._is_made(before) or ofport_of(before) is not None:
             return False
         bridge, kind, _, options = self._fingerprint(before)
         return (bridge, kind, options) == (now[0], now[1], now[-1])
 
     def _is_made(self, port: Port) -> bool:
-        return port.name in self._cables or endpoint_of(port) is not None
+        return port.name in self._link_ends or endpoint_of(port) is not None
 
     def _keys(self, port: Port) -> Iterator[SwitchKey | None]:
-        """Whom a change of *port* concerns; ``None``: everybody."""
+        """Yield the keys that a change of *port* concerns; ``None`` stands for all keys."""
         port_id, endpoint = port_id_of(port), endpoint_of(port)
-        if port.name in self._cables:
+        if port.name in self._link_ends:
             yield None
         elif port_id is not None:
             yield PortKey(port_id)
@@ -177,7 +177,7 @@ class PortTracker:
                 del self._devices[port_id]
 
     def _bridge(self, name: str, bridge: Bridge | None) -> Iterator[None]:
-        """Whether somebody removed a bridge, made it anew, made it speak otherwise, or forget."""
+        """Yield ``None`` if a bridge was removed, made anew, or lost protocols or records."""
         before = self._bridges.pop(name, None)
         if bridge is not None:
             now = self._bridges[name] = bridge.uuid, bridge.fail_mode, bridge.protocols
@@ -191,7 +191,7 @@ class PortTracker:
             yield None
 
     def _recorded(self, bridge: Bridge | None) -> bool:
-        """Whether the records of ``br-int`` are those from before, but for what was expected."""
+        """Return whether the records of ``br-int`` changed only as expected."""
         before, now = self._records, {} if bridge is None else _records(bridge)
         self._records = now
         changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
@@ -210,7 +210,7 @@ class PortTracker:
 
 
 def _records(bridge: Bridge) -> dict[str, str]:
-    """What ``br-int`` says of networks and extensions, for a driver that starts anew."""
+    """Return the records of networks and extensions, which a restarted driver reads."""
     return {k: v for k, v in bridge.external_ids.items() if k.startswith((RECORD, EXTENSION_MARK))}
 
 
@@ -228,7 +228,7 @@ def _device(port: Port, integration: str) -> SwitchDevice:
 
 
 def _mac(port: Port) -> Mac | None:
-    """The address of the instance behind it, as whoever plugged it says."""
+    """Return the MAC of the instance behind *port*, as its ``external_ids`` have it."""
     interface = port.interface
     text = interface.external_ids.get(ATTACHED_MAC) or interface.mac_in_use or ""
     try:

@@ -1,4 +1,4 @@
-"""Devices of the host that cables are made of: read and changed.  No policy."""
+"""The veth devices of bridge links: read and changed.  No policy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from netfw.plan import Stage
 
 
 class HostLinks:
-    """The devices of one namespace, which must be the switch's: that of whoever first needs them.
+    """The devices of one namespace, which must be the switch's: that of the first thread to use it.
 
-    Nothing is opened before a device is there or to be made: most hosts have no such cables.
+    No socket is opened before a device exists or has to be made: most hosts have no veth links.
     """
 
     def __init__(self) -> None:
@@ -27,17 +27,17 @@ class HostLinks:
         self._network = None
 
     def read(self, names: Iterable[str]) -> dict[str, Link]:
-        """Those of the devices *names* that there are."""
+        """Return those of the devices *names* that exist."""
         wanted = tuple(names)
         if self._network is None and not any(map(device_exists, wanted)):
             return {}
-        found = map(self._opened().link, wanted)
-        return {link.name: link for link in found if link is not None}
+        links = map(self._opened().link, wanted)
+        return {link.name: link for link in links if link is not None}
 
     def execute(self, stage: Stage) -> None:
         """Change one device.
 
-        :raises OperationRefused: the kernel did not.
+        :raises OperationRefused: the kernel refused.
         """
         (operation,) = stage.operations
         step: NetworkOperation = operation.payload  # type: ignore[assignment]
@@ -55,5 +55,5 @@ class HostLinks:
 
 
 def shared_links(host: HostResources) -> HostLinks:
-    """The one object for all drivers of *host*."""
+    """Return the one object for all drivers of *host*."""
     return host.share(("links",), HostLinks)

@@ -1,4 +1,4 @@
-"""Messages as fields that go through JSON.  Pure."""
+"""Codec: messages as fields for JSON.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS = ("topic", "method", "version", "request_id")
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """The fields of a message; its body as text if it is text, which takes less room."""
+    """Encode a message; a text body stays text, which takes less space than base64."""
     fields: dict[str, Any] = {name: getattr(message, name) for name in _TEXTS}
     try:
         fields["text"] = message.body.decode()
@@ -25,9 +25,9 @@ def from_message(message: Message) -> dict[str, Any]:
 
 
 def to_message(fields: Mapping[str, Any]) -> Message:
-    """The message in *fields*.
+    """Decode the message in *fields*.
 
-    :raises ValueError: there is none.
+    :raises ValueError: they are not a message.
     """
     if not all(isinstance(fields.get(name), str) for name in (*_TEXTS, _body(fields))):
         raise ValueError("this is no message of netfw")
@@ -42,12 +42,12 @@ def to_message(fields: Mapping[str, Any]) -> Message:
 
 
 def from_error(error: BaseException) -> dict[str, Any]:
-    """The answer that is an error."""
+    """Encode an error as an answer."""
     return {"error": encode_error(error).decode()}
 
 
 def to_answer(fields: object) -> Message | NetfwError:
-    """What a server answered."""
+    """Decode an answer of a server."""
     if not isinstance(fields, dict):
         return BackendBroken("the server answered what is no message")
     error = fields.get("error")

@@ -1,4 +1,4 @@
-"""oslo.messaging, with a configuration of its own; imported when a transport is first used."""
+"""Client of oslo.messaging with a configuration of its own; imported on first use."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _DEFAULTS = {
     "rabbit_interval_max": "10",
     "rabbit_transient_queues_ttl": "600",
 }
-"""A reply that nobody waits for must not keep a worker for a minute."""
+"""A reply whose caller is gone must not block a worker for a minute."""
 _TRIES = 1
 
 
 @frozen(kw_only=True)
 class BrokerHost:
-    """Where a broker is, and how to log in."""
+    """Address and credentials of a broker."""
 
     host: str
     port: int
@@ -39,11 +39,11 @@ class BrokerHost:
     password: str
     virtual_host: str
     tls: Mapping[str, object]
-    """What py-amqp is told about TLS; nothing: there is none."""
+    """TLS arguments of py-amqp; empty: no TLS."""
 
 
 class OsloMessaging:
-    """One transport of oslo.messaging.  Making it connects to nobody.
+    """One transport of oslo.messaging.  The constructor makes no connection.
 
     :raises ConfigError: the URL cannot be used; the text leaves out its password.
     """
@@ -62,7 +62,7 @@ class OsloMessaging:
         self._transport = oslo_messaging.get_rpc_transport(self._conf, self._url)
 
     def hosts(self) -> Sequence[BrokerHost]:
-        """Where the brokers are."""
+        """Return the brokers in the URL."""
         return [
             BrokerHost(
                 host=each.hostname or "localhost",
@@ -75,31 +75,33 @@ class OsloMessaging:
             for each in self._url.hosts
         ]
 
-    def way_to(self, topic: str) -> tuple[str, str]:
-        """The exchange and the queue of requests to *topic*; the queue's name is its key, too."""
+    def route_to(self, topic: str) -> tuple[str, str]:
+        """Return exchange and queue of requests to *topic*; the routing key is the queue's name."""
         target = self._target("call", topic)
         return target.exchange, target.topic
 
     def call(self, topic: str, fields: dict[str, Any], timeout: float) -> object:
-        """What a server of *topic* answers."""
+        """Send a request to *topic*, and return its answer."""
         client = self._client(self._target("call", topic))
         return client.prepare(timeout=timeout).call({}, "request", fields=fields, wait=timeout)
 
-    def tell_all(self, topic: str, fields: dict[str, Any]) -> None:
-        """Send a hint."""
-        self._client(self._target("hint", topic, fanout=True)).cast({}, "hint", fields=fields)
+    def publish(self, topic: str, fields: dict[str, Any]) -> None:
+        """Send a notification to all subscribers of *topic*."""
+        self._client(self._target("notification", topic, fanout=True)).cast(
+            {}, "notify", fields=fields
+        )
 
-    def tell(self, kind: str, topic: str, name: str, token: str) -> None:
-        """Send something to the one server of that *name*, so that it knows to be connected."""
+    def send_probe(self, kind: str, topic: str, name: str, token: str) -> None:
+        """Send a probe to the server called *name*, which confirms that it is connected."""
         self._client(self._target(kind, topic, server=name)).cast({}, "wake", token=token)
 
     def server(self, kind: str, topic: str, name: str, endpoint: object) -> Any:
-        """A server of oslo.messaging, which is not started yet."""
+        """Build a server of oslo.messaging; the caller starts it."""
         target = self._target(kind, topic, server=name)
         return oslo_messaging.get_rpc_server(self._transport, target, [endpoint])
 
     def close(self) -> None:
-        """Let go of connections that send."""
+        """Close the sending connections."""
         self._transport.cleanup()
 
     def _target(self, kind: str, topic: str, **more: Any) -> Any:
@@ -110,7 +112,7 @@ class OsloMessaging:
         return oslo_messaging.get_rpc_client(self._transport, target, retry=_TRIES)
 
     def _tls(self, host: str) -> Mapping[str, object]:
-        """What oslo.messaging makes of the URL, too."""
+        """Return the TLS arguments that oslo.messaging derives from the URL."""
         query = self._url.query
         if query.get("ssl", "").lower() not in ("1", "true", "yes", "on"):
             return {}

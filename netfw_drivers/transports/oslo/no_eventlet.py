@@ -1,7 +1,7 @@
 """oslo.messaging with plain threads: imported through here, it does not bring eventlet along.
 
 Where eventlet is installed, by whatever else needs it, oslo.service would choose it and oslo.utils
-would load it.  Nothing is patched in any case; but what is not loaded cannot surprise anybody.
+would load it.  Nothing is patched in any case; but a module that is not loaded has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def _without_eventlet() -> Iterator[None]:
-    if "eventlet" in sys.modules:  # somebody uses it, which is not for us to change
+    if "eventlet" in sys.modules:  # the process uses it already
         yield
         return
     sys.modules["eventlet"] = None  # type: ignore[assignment]

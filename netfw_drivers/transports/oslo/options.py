@@ -1,4 +1,4 @@
-"""Options of the transport, and the settings they make.  Does no I/O."""
+"""Options of the transport, and settings parsed from them.  Does no I/O."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ OPTIONS: tuple[cfg.Opt, ...] = (
                help="Bytes that a message has at most; the broker must take as many."),
     cfg.IntOpt("workers", default=8, min=1, help="Requests that are answered at the same time."),
     cfg.IntOpt("queue", default=32, min=0, max=1000,
-               help="Requests that wait for a worker at most; more are told to come again later."),
+               help="Requests that wait for a worker at most; more are refused."),
     cfg.IntOpt("heartbeat", default=30, min=2, max=600,
-               help="Seconds after which a broker that says nothing counts as gone."),
+               help="Seconds of silence after which a broker counts as gone."),
     cfg.FloatOpt("connect_timeout", default=5.0, min=0.1, max=600.0,
-                 help="Seconds in which a broker must answer who connects."),
+                 help="Seconds in which a broker must accept a connection."),
     cfg.FloatOpt("reconnect_pause", default=0.2, min=0.01, max=600.0,
                  help="Seconds until a lost broker is tried again; each further pause is twice as "
                  "long."),
@@ -45,7 +45,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
 
 @frozen(kw_only=True)
 class Settings:
-    """What a transport is told."""
+    """Validated options."""
 
     url: str
     prefix: str = "netfw"
@@ -59,9 +59,9 @@ class Settings:
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:
-    """The settings that *options* make.
+    """Parse *options*.
 
-    :raises ConfigError: the URL is none of a RabbitMQ.
+    :raises ConfigError: the URL is not one of RabbitMQ.
     """
     url: str = options["transport_url"]
     if not url.startswith("rabbit://"):

@@ -1,4 +1,4 @@
-"""Hints on their way to the broker, and the proof that those for us arrive."""
+"""Publisher of notifications, and of probes that confirm subscriptions."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from netfw_drivers.transports.oslo.messaging import OsloMessaging
 from netfw_drivers.transports.oslo.rpc_server import TopicServer
 
 LOG = logging.getLogger(__name__)
-_AGAIN = 0.5
-"""Seconds after which a station that did not hear itself is called again."""
-_TOPICS = 100_000
-"""Topics whose hints wait at most while the broker is away."""
+_PROBE_INTERVAL = 0.5
+"""Seconds between two probes of an unconfirmed subscription."""
+_MAX_TOPICS = 100_000
+"""Topics with a pending notification at most, while the broker is unreachable."""
 
 
 class Publisher:
-    """Sends hints in a thread of its own, the last one of each topic.
+    """Sends notifications in a thread of its own, the last one of each topic.
 
-    *unheard* are stations that may have missed something: they are sent a token, the number of
-    the connection, until they hear it.
+    *unconfirmed* returns the topic servers that may have missed notifications: each is sent a
+    token, the number of the broker connection, until it receives it.
     """
 
     def __init__(
         self,
-        bus: OsloMessaging,
-        watch: BrokerMonitor,
-        unheard: Callable[[], Mapping[str, TopicServer]],
+        messaging: OsloMessaging,
+        monitor: BrokerMonitor,
+        unconfirmed: Callable[[], Mapping[str, TopicServer]],
     ) -> None:
-        self._bus, self._watch, self._unheard = bus, watch, unheard
+        self._messaging, self._monitor, self._unconfirmed = messaging, monitor, unconfirmed
         self._lock = threading.Condition()
         self._unsent: dict[str, Message] = {}
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="netfw-hints-out", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="netfw-publisher", daemon=True)
         self._thread.start()
 
     def send(self, message: Message) -> None:
-        """Have a hint sent soon."""
+        """Queue a notification."""
         with self._lock:
-            if len(self._unsent) < _TOPICS or message.topic in self._unsent:
+            if len(self._unsent) < _MAX_TOPICS or message.topic in self._unsent:
                 self._unsent[message.topic] = message
             self._lock.notify()
 
-    def look(self) -> None:
-        """There may be stations that have not been heard."""
+    def wake(self) -> None:
+        """Check for unconfirmed subscriptions now."""
         with self._lock:
             self._lock.notify()
 
     def close(self) -> None:
-        """Send no more.  Twice is once."""
+        """Stop sending.  Idempotent."""
         with self._lock:
             self._closed = True
             self._lock.notify()
@@ -60,26 +60,26 @@ class Publisher:
 
     def _run(self) -> None:
         while not self._closed:
-            unheard = self._unheard()
+            unconfirmed = self._unconfirmed()
             with self._lock:
                 if not (self._unsent or self._closed):
-                    self._lock.wait(_AGAIN if unheard else None)
+                    self._lock.wait(_PROBE_INTERVAL if unconfirmed else None)
                 unsent, self._unsent = self._unsent, {}
-            if not self._watch.wait(_AGAIN) and not self._closed:
-                self._keep(unsent)
+            if not self._monitor.wait(_PROBE_INTERVAL) and not self._closed:
+                self._requeue(unsent)
                 continue
             for message in unsent.values():
                 self._try(lambda each=message: self._send(each))  # type: ignore[misc]
-            for station in self._unheard().values():
-                if not station.started:
+            for server in self._unconfirmed().values():
+                if not server.started:
                     continue
-                token = str(self._watch.epoch)
-                self._try(lambda each=station, say=token: each.wake(say))  # type: ignore[misc]
+                token = str(self._monitor.epoch)
+                self._try(lambda each=server, say=token: each.send_probe(say))  # type: ignore[misc]
 
     def _send(self, message: Message) -> None:
-        self._bus.tell_all(message.topic, from_message(message))
+        self._messaging.publish(message.topic, from_message(message))
 
-    def _keep(self, unsent: Mapping[str, Message]) -> None:
+    def _requeue(self, unsent: Mapping[str, Message]) -> None:
         with self._lock:
             self._unsent = {**unsent, **self._unsent}
 
@@ -88,5 +88,5 @@ class Publisher:
             return
         try:
             work()
-        except Exception as exc:  # noqa: BLE001 - hints may be lost, whatever the reason
-            LOG.warning("a hint could not be sent: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - notifications may be lost
+            LOG.warning("notification could not be sent: %s", exc)

@@ -1,7 +1,7 @@
-"""Which topics the broker knows a way to.
+"""Check that the broker has a queue for a topic before a request is sent.
 
-It learns of a topic from the first server there, and has forgotten it when it is started again.
-What is sent there before is thrown away without a word, so requests are not sent before.
+The first server of a topic declares its queue; a broker that restarts has lost it.  The broker
+silently discards requests without a queue.
 """
 
 from __future__ import annotations
@@ -14,38 +14,41 @@ from collections.abc import Callable
 
 import amqp
 
-from netfw_drivers.transports.oslo.amqp_connection import close_quietly, make_connection
-from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
+from netfw_drivers.transports.oslo.broker_monitor import (
+    BrokerMonitor,
+    close_quietly,
+    make_connection,
+)
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
 from netfw_drivers.transports.oslo.options import Settings
 
 LOG = logging.getLogger(__name__)
 _CHANNEL = 1
-"""It is used again: one that the broker closed, as it does to say no, is open again after that."""
+"""Reused: a channel that the broker closed with an error can be opened again."""
 _PAUSE, _PAUSE_MAX = 0.05, 2.0
-"""Seconds until the broker is asked again; each further pause is twice as long."""
+"""Seconds until the next check; each pause is twice as long as the one before."""
 
 
 class QueueProbe:
-    """Asks the broker for the queue of a topic, once for each connection of *watch*."""
+    """Checks the queue of a topic, once for each connection of *monitor*."""
 
-    def __init__(self, settings: Settings, bus: OsloMessaging, watch: BrokerMonitor) -> None:
-        self._settings, self._bus, self._watch = settings, bus, watch
+    def __init__(
+        self, settings: Settings, messaging: OsloMessaging, monitor: BrokerMonitor
+    ) -> None:
+        self._settings, self._messaging, self._monitor = settings, messaging, monitor
         self._lock = threading.Lock()
         self._known: dict[str, int] = {}
-        self._line: amqp.Connection | None = None
+        self._connection: amqp.Connection | None = None
         self._closed = False
 
-    def knows(self, topic: str) -> bool:
-        """Whether the broker that is connected is known to have a queue for *topic*."""
-        return self._known.get(topic) == self._watch.epoch
+    def is_known(self, topic: str) -> bool:
+        """Return whether a queue for *topic* was found over the present broker connection."""
+        return self._known.get(topic) == self._monitor.epoch
 
     def wait(self, topic: str, deadline: float, over: Callable[[], bool]) -> bool:
-        """Wait until requests to *topic* arrive somewhere; ``False``: they do not by *deadline*,
-        or it is *over* before.
-        """
+        """Wait until *topic* has a queue; ``False``: none by *deadline*, or *over* is true."""
         pause = _PAUSE
-        while not self._learns(topic, deadline):
+        while not self._check(topic, deadline):
             left = deadline - time.monotonic()
             if left <= 0 or over():
                 return False
@@ -54,53 +57,56 @@ class QueueProbe:
         return True
 
     def close(self) -> None:
-        """Let go of the connection, and make none any more."""
+        """Close the connection for good."""
         with self._lock:
             self._closed = True
-            self._hang_up()
+            self._disconnect()
 
-    def _learns(self, topic: str, deadline: float) -> bool:
-        if self.knows(topic):
+    def _check(self, topic: str, deadline: float) -> bool:
+        if self.is_known(topic):
             return True
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
         try:
-            epoch = self._watch.epoch  # of before: a broker that is started again has forgotten
-            if not self._closed and not self.knows(topic) and self._finds(topic):
+            epoch = self._monitor.epoch  # read first: a broker that restarts has lost its queues
+            if not self._closed and not self.is_known(topic) and self._queue_exists(topic):
                 self._known[topic] = epoch
-            return self.knows(topic)
+            return self.is_known(topic)
         finally:
             self._lock.release()
 
-    def _finds(self, topic: str) -> bool:
-        exchange, queue = self._bus.way_to(topic)
+    def _queue_exists(self, topic: str) -> bool:
+        exchange, queue = self._messaging.route_to(topic)
         hold = False
         try:
-            line = self._dial()
-            # What its server does as well; done again it changes nothing, and it fails before.
-            line.channel(_CHANNEL).queue_bind(queue, exchange=exchange, routing_key=queue)
-            line.close()
+            connection = self._connect()
+            # Its server declares the same binding.  Repeated it has no effect; without the queue it
+            # fails.
+            connection.channel(_CHANNEL).queue_bind(queue, exchange=exchange, routing_key=queue)
+            connection.close()
         except amqp.NotFound:
-            LOG.info("nobody has served %s yet", topic)
+            LOG.info("%s: no server has declared its queue yet", topic)
             hold = True
             return False
         except amqp.AccessRefused as exc:
-            LOG.warning("requests to %s get lost while nobody serves it: %s", topic, exc)
+            LOG.warning("%s: requests are lost while no server runs: %s", topic, exc)
         except (OSError, amqp.AMQPError) as exc:
-            LOG.info("the broker cannot be asked about %s: %s", topic, exc)
+            LOG.info("%s: queue cannot be checked: %s", topic, exc)
             return False
         finally:
             if not hold:
-                self._hang_up()
+                self._disconnect()
         return True
 
-    def _dial(self) -> amqp.Connection:
-        if self._line is None:
-            self._line = make_connection(random.choice(self._bus.hosts()), self._settings)
-            self._line.connect()
-        return self._line
+    def _connect(self) -> amqp.Connection:
+        if self._connection is None:
+            self._connection = make_connection(
+                random.choice(self._messaging.hosts()), self._settings
+            )
+            self._connection.connect()
+        return self._connection
 
-    def _hang_up(self) -> None:
-        if self._line is not None:
-            close_quietly(self._line)
-            self._line = None
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            close_quietly(self._connection)
+            self._connection = None

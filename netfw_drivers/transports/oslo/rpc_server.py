@@ -1,4 +1,4 @@
-"""A server of oslo.messaging that is started once the broker is there."""
+"""Server of oslo.messaging that starts once the broker is connected."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from netfw_drivers.transports.oslo.broker_monitor import BrokerMonitor
 from netfw_drivers.transports.oslo.messaging import OsloMessaging
 
 LOG = logging.getLogger(__name__)
-_PATIENCE = 10.0
-"""Seconds after which what oslo.messaging has not let go of is left to itself."""
+_CLOSE_TIMEOUT = 10.0
+"""Seconds after which a close of oslo.messaging is abandoned."""
 
-_AGAIN = 2.0
-"""Seconds until the broker is asked again for a queue that it refused."""
+_RETRY_INTERVAL = 2.0
+"""Seconds until a start that the broker refused is retried."""
 
 
 class Endpoint:
-    """What oslo.messaging calls; its method names are those on the wire."""
+    """Endpoint for oslo.messaging; its method names are those on the wire."""
 
     def __init__(
         self,
         request: Callable[[Mapping[str, Any], float], dict[str, Any]],
-        hint: Callable[[Mapping[str, Any]], None],
-        woken: Callable[[str], None],
+        notify: Callable[[Mapping[str, Any]], None],
+        probed: Callable[[str], None],
     ) -> None:
-        self._request, self._hint, self._woken = request, hint, woken
+        self._request, self._notify, self._probed = request, notify, probed
 
     def request(self, context: object, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
-        """Answer a request that somebody waits for so long."""
+        """Answer a request; its caller waits for *wait* seconds."""
         return self._request(fields, wait)
 
-    def hint(self, context: object, fields: Mapping[str, Any]) -> None:
-        """Take a hint."""
-        self._hint(fields)
+    def notify(self, context: object, fields: Mapping[str, Any]) -> None:
+        """Handle a notification."""
+        self._notify(fields)
 
     def wake(self, context: object, token: str) -> None:
-        """Learn that this server is connected."""
-        self._woken(token)
+        """Handle a probe: this server is connected."""
+        self._probed(token)
 
 
 class TopicServer:
-    """One topic that is listened to, for requests (``call``) or hints (``hint``)."""
+    """Server of one topic, for requests (``call``) or notifications (``notification``)."""
 
     def __init__(
         self,
-        bus: OsloMessaging,
-        watch: BrokerMonitor,
+        messaging: OsloMessaging,
+        monitor: BrokerMonitor,
         kind: str,
         topic: str,
         *,
@@ -57,7 +57,7 @@ class TopicServer:
         threads: int,
         ready: Callable[[], None],
     ) -> None:
-        self._bus, self._watch, self._kind, self._topic = bus, watch, kind, topic
+        self._messaging, self._monitor, self._kind, self._topic = messaging, monitor, kind, topic
         self._endpoint, self._threads, self._ready = endpoint, threads, ready
         self._name = uuid.uuid4().hex
         self._server: Any = None
@@ -67,43 +67,43 @@ class TopicServer:
 
     @property
     def started(self) -> bool:
-        """Whether the broker knows of it."""
+        """Whether the broker has its queue."""
         return self._server is not None
 
-    def wake(self, token: str) -> None:
-        """Send *token* to this station itself, which hears it when it is connected."""
-        self._bus.tell(self._kind, self._topic, self._name, token)
+    def send_probe(self, token: str) -> None:
+        """Send *token* to this server itself; it arrives once the server is connected."""
+        self._messaging.send_probe(self._kind, self._topic, self._name, token)
 
-    def silence(self) -> None:
-        """Take nothing any more; what was taken goes on."""
+    def stop_consuming(self) -> None:
+        """Stop consuming; messages under way are finished."""
         self._stopping.set()
         if self._server is not None:
-            patiently(self._server.stop, self._patience, self._rouse)
+            run_with_timeout(self._server.stop, self._close_timeout, self._wake)
 
     def close(self) -> None:
-        """Wait for what was taken to be answered, and let go of the connection."""
+        """Wait for messages under way, and close the connection."""
         if self._server is not None:
-            patiently(self._server.wait, self._patience)
+            run_with_timeout(self._server.wait, self._close_timeout)
 
     @property
-    def _patience(self) -> float:
-        return _PATIENCE if self._watch.there else 0.1
+    def _close_timeout(self) -> float:
+        return _CLOSE_TIMEOUT if self._monitor.connected else 0.1
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            if self._watch.wait(1.0):
-                if self._starts():
+            if self._monitor.wait(1.0):
+                if self._start():
                     return
-                self._stopping.wait(_AGAIN)
+                self._stopping.wait(_RETRY_INTERVAL)
 
-    def _starts(self) -> bool:
-        server = self._bus.server(self._kind, self._topic, self._name, self._endpoint)
+    def _start(self) -> bool:
+        server = self._messaging.server(self._kind, self._topic, self._name, self._endpoint)
         try:
             server.start(override_pool_size=self._threads)
         except Exception as exc:  # noqa: BLE001 - of kombu, of sockets, of the broker
             LOG.error(
-                "%s cannot be served yet, and is tried again in %g s: %s",
-                self._topic, _AGAIN, exc,
+                "%s: cannot be served yet, retrying in %g s: %s",
+                self._topic, _RETRY_INTERVAL, exc,
             )  # fmt: skip
             return False
         self._server = server
@@ -114,19 +114,19 @@ class TopicServer:
             self._ready()
         return True
 
-    def _rouse(self) -> None:
-        """Send it a message: it would look up in a few seconds only."""
+    def _wake(self) -> None:
+        """Send the server a message: without one it notices the stop seconds later."""
         try:
-            if self._watch.there:
-                self.wake("")
-        except Exception as exc:  # noqa: BLE001 - then it ends a little later
-            LOG.debug("a station could not be woken: %s", exc)
+            if self._monitor.connected:
+                self.send_probe("")
+        except Exception as exc:  # noqa: BLE001 - it stops a little later then
+            LOG.debug("topic server could not be woken: %s", exc)
 
 
-def patiently(
+def run_with_timeout(
     work: Callable[[], None], seconds: float, meanwhile: Callable[[], None] | None = None
 ) -> None:
-    """Do *work*, which may wait for a broker that is away: then it is left to itself."""
+    """Run *work* in a thread, and abandon it after *seconds*: it may wait for the broker."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     if meanwhile is not None:

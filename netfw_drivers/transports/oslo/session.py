@@ -1,4 +1,4 @@
-"""What a transport does once it is used: requests, answers and hints over the broker."""
+"""State of a transport in use: requests, answers and notifications over the broker."""
 
 from __future__ import annotations
 
@@ -28,59 +28,59 @@ from netfw_drivers.transports.oslo.no_eventlet import oslo_messaging
 from netfw_drivers.transports.oslo.options import Settings
 from netfw_drivers.transports.oslo.publisher import Publisher
 from netfw_drivers.transports.oslo.queue_probe import QueueProbe
-from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, patiently
+from netfw_drivers.transports.oslo.rpc_server import Endpoint, TopicServer, run_with_timeout
 
 LOG = logging.getLogger(__name__)
 _CALLERS = 32
-"""Requests of one process that are under way at most; more of them wait."""
-_SPARE = 8
-"""Threads that tell those who are too many."""
-_PATIENCE = 5.0
-_SOMEBODY = Caller("broker")
+"""Requests of one process in flight at most; more of them wait."""
+_SPARE_THREADS = 8
+"""Threads that refuse requests beyond the limit."""
+_CLOSE_TIMEOUT = 5.0
+_BROKER = Caller("broker")
 _BUSY = BackendUnavailable("the server has more requests than it can answer: wait")
 
 
 @define(eq=False)
-class Listening:
-    """A topic that is listened to: by whom, and since which connection it is known to work."""
+class TopicSubscription:
+    """Subscribers of one topic, and the last broker connection over which it was confirmed."""
 
-    station: TopicServer
-    ears: tuple[CoalescingSubscriber, ...]
-    heard: int = 0
+    server: TopicServer
+    subscribers: tuple[CoalescingSubscriber, ...]
+    confirmed_epoch: int = 0
 
 
 class OsloSession:
-    """Everything that a transport holds, from its first use on.
+    """Resources of a transport, from its first use on.
 
     :raises ConfigError: the URL cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._bus = OsloMessaging(settings)
-        self._desk = HandlerRegistry()
-        self._seats = threading.Semaphore(settings.workers)
-        self._present = 0
+        self._messaging = OsloMessaging(settings)
+        self._handlers = HandlerRegistry()
+        self._worker_slots = threading.Semaphore(settings.workers)
+        self._active = 0
         self._lock = threading.Lock()
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
-        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
-        self._stations: dict[str, TopicServer] = {}
-        self._topics: dict[str, Listening] = {}
+        self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
+        self._servers: dict[str, TopicServer] = {}
+        self._subscriptions: dict[str, TopicSubscription] = {}
         self._closed = False
-        self._watch = BrokerMonitor(settings, self._bus.hosts(), self._look)
-        self._signpost = QueueProbe(settings, self._bus, self._watch)
-        self._postman = Publisher(self._bus, self._watch, self._unheard)
-        self._watch.start()
+        self._monitor = BrokerMonitor(settings, self._messaging.hosts(), self._wake_publisher)
+        self._queue_probe = QueueProbe(settings, self._messaging, self._monitor)
+        self._publisher = Publisher(self._messaging, self._monitor, self._unconfirmed)
+        self._monitor.start()
 
     def call(self, message: Message, timeout: float) -> Message:
         deadline = time.monotonic() + timeout
         self._check_size(message)
-        if not self._watch.wait(timeout):
+        if not self._monitor.wait(timeout):
             raise BackendUnavailable(
                 "this transport was closed"
                 if self._closed
-                else f"no broker within {timeout:g} s: {self._watch.why}"
+                else f"no broker within {timeout:g} s: {self._monitor.last_error}"
             )
         answer: Future[Message] = Future()
         with self._lock:
@@ -88,124 +88,124 @@ class OsloSession:
                 raise BackendUnavailable("this transport is closed")
             self._waiting.add(answer)
         try:
-            if not self._callers.submit(lambda: self._ask(message, deadline, answer)):
+            if not self._callers.submit(lambda: self._send_request(message, deadline, answer)):
                 raise BackendUnavailable("this process has too many requests under way")
             return answer.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as exc:
-            raise BackendUnavailable(self._silence(message, timeout)) from exc
+            raise BackendUnavailable(self._timeout_reason(message, timeout)) from exc
         finally:
             with self._lock:
                 self._waiting.discard(answer)
             answer.cancel()
 
     def serve(self, topic: str, handler: Handler) -> Stop:
-        activity = self._desk.add(topic, handler)
-        endpoint = Endpoint(self._answer, _ignore, _ignore)
-        threads = self._settings.workers + self._settings.queue + _SPARE
-        station = TopicServer(
-            self._bus, self._watch, "call", topic,
+        activity = self._handlers.add(topic, handler)
+        endpoint = Endpoint(self._handle_request, _ignore, _ignore)
+        threads = self._settings.workers + self._settings.queue + _SPARE_THREADS
+        server = TopicServer(
+            self._messaging, self._monitor, "call", topic,
             endpoint=endpoint, threads=threads, ready=_nothing,
         )  # fmt: skip
         with self._lock:
-            self._stations[topic] = station
+            self._servers[topic] = server
 
-        return lambda: self._stop_serving(topic, station, activity)
+        return lambda: self._stop_serving(topic, server, activity)
 
     def publish(self, message: Message) -> None:
-        self._postman.send(message)
+        self._publisher.send(message)
 
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        ear = CoalescingSubscriber(topic, listener, self._hearing)
+        subscriber = CoalescingSubscriber(topic, listener, self._listener_pool)
         with self._lock:
-            known = self._topics.get(topic)
+            known = self._subscriptions.get(topic)
             if known is None:
                 endpoint = Endpoint(
-                    _refuse, self._heard, lambda token: self._confirmed(topic, token)
+                    _refuse, self._handle_notification, lambda token: self._confirm(topic, token)
                 )
-                station = TopicServer(
-                    self._bus, self._watch, "hint", topic,
-                    endpoint=endpoint, threads=1, ready=self._look,
+                server = TopicServer(
+                    self._messaging, self._monitor, "notification", topic,
+                    endpoint=endpoint, threads=1, ready=self._wake_publisher,
                 )  # fmt: skip
-                self._topics[topic] = Listening(station, (ear,))
+                self._subscriptions[topic] = TopicSubscription(server, (subscriber,))
             else:
-                known.ears = (*known.ears, ear)
-                if known.heard == self._watch.epoch:
-                    ear.offer(Message(topic=topic, method="listening"))
-        self._look()
+                known.subscribers = (*known.subscribers, subscriber)
+                if known.confirmed_epoch == self._monitor.epoch:
+                    subscriber.offer(Message(topic=topic, method="subscribed"))
+        self._wake_publisher()
 
         def stop() -> None:
-            self._leave(topic, ear)
-            ear.activity.end()
+            self._unsubscribe(topic, subscriber)
+            subscriber.activity.end()
 
         return stop
 
     def close(self) -> None:
-        """End everything; see the contract."""
+        """Close all resources; see the contract."""
         with self._lock:
             self._closed = True
             waiting = tuple(self._waiting)
-            stations, self._stations = self._stations, {}
-            topics, self._topics = self._topics, {}
+            servers, self._servers = self._servers, {}
+            topics, self._subscriptions = self._subscriptions, {}
         for answer in waiting:
-            _settle(answer, BackendUnavailable("this transport was closed"))
-        ending = [*stations.values(), *(each.station for each in topics.values())]
-        _all([station.silence for station in ending])
-        self._desk.end()
-        _all([station.close for station in ending])
+            _resolve(answer, BackendUnavailable("this transport was closed"))
+        ending = [*servers.values(), *(each.server for each in topics.values())]
+        _run_all([server.stop_consuming for server in ending])
+        self._handlers.end()
+        _run_all([server.close for server in ending])
         for each in topics.values():
-            for ear in each.ears:
-                ear.activity.end()
-        self._postman.close()
-        self._watch.close()
+            for subscriber in each.subscribers:
+                subscriber.activity.end()
+        self._publisher.close()
+        self._monitor.close()
         self._callers.close(wait=False)
-        self._hearing.close()
-        patiently(self._signpost.close, _PATIENCE)
-        patiently(self._bus.close, _PATIENCE)
+        self._listener_pool.close()
+        run_with_timeout(self._queue_probe.close, _CLOSE_TIMEOUT)
+        run_with_timeout(self._messaging.close, _CLOSE_TIMEOUT)
 
-    def _silence(self, message: Message, timeout: float) -> str:
-        if self._watch.there and not self._signpost.knows(message.topic):
-            return f"nobody serves {message.topic} within {timeout:g} s: is the server started?"
+    def _timeout_reason(self, message: Message, timeout: float) -> str:
+        if self._monitor.connected and not self._queue_probe.is_known(message.topic):
+            return f"no server of {message.topic} within {timeout:g} s: is the server started?"
         return f"no answer on {message.topic} to {message.method} within {timeout:g} s"
 
-    def _ask(self, message: Message, deadline: float, answer: Future[Message]) -> None:
-        """Send a request and wait for its answer, in a thread that nobody misses."""
+    def _send_request(self, message: Message, deadline: float, answer: Future[Message]) -> None:
+        """Send a request and wait for its answer, in a thread of the pool."""
         if time.monotonic() > deadline or not answer.set_running_or_notify_cancel():
             return
         try:
-            if not self._signpost.wait(message.topic, deadline, answer.done):
-                return  # who asks is told by now
+            if not self._queue_probe.wait(message.topic, deadline, answer.done):
+                return  # the caller has timed out
             left = max(0.001, deadline - time.monotonic())
-            outcome = to_answer(self._bus.call(message.topic, from_message(message), left))
+            outcome = to_answer(self._messaging.call(message.topic, from_message(message), left))
         except oslo_messaging.MessagingTimeout:
             outcome = BackendUnavailable(f"no answer on {message.topic} to {message.method}")
         except oslo_messaging.MessagingException as exc:
             outcome = BackendUnavailable(f"the broker did not take the request: {exc}")
         except Exception as exc:  # noqa: BLE001 - of kombu, of sockets, after this was closed
             outcome = BackendUnavailable(f"the request was lost: {type(exc).__name__}: {exc}")
-        _settle(answer, outcome)
+        _resolve(answer, outcome)
 
-    def _answer(self, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
-        """Answer a request; in a thread of oslo.messaging, of which there are more than seats."""
+    def _handle_request(self, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
+        """Answer a request, in a thread of oslo.messaging; there are more threads than slots."""
         with self._lock:
-            if self._present >= self._settings.workers + self._settings.queue:
+            if self._active >= self._settings.workers + self._settings.queue:
                 return from_error(_BUSY)
-            self._present += 1
+            self._active += 1
         try:
-            if not self._seats.acquire(timeout=max(0.0, min(wait, 86_400.0))):
+            if not self._worker_slots.acquire(timeout=max(0.0, min(wait, 86_400.0))):
                 return from_error(_BUSY)
             try:
-                return self._answer_now(to_message(fields))
+                return self._answer_request(to_message(fields))
             finally:
-                self._seats.release()
-        except BaseException as exc:  # noqa: BLE001 - the caller is told, whatever it is
+                self._worker_slots.release()
+        except BaseException as exc:  # noqa: BLE001 - the caller receives it
             return from_error(exc)
         finally:
             with self._lock:
-                self._present -= 1
+                self._active -= 1
 
-    def _answer_now(self, message: Message) -> dict[str, Any]:
+    def _answer_request(self, message: Message) -> dict[str, Any]:
         self._check_size(message)
-        answer = self._desk.answer(message, _SOMEBODY)
+        answer = self._handlers.answer(message, _BROKER)
         size, limit = len(answer.body), self._settings.message_size
         if size > limit:
             too_large = f"the answer has {size} bytes, and {limit} is the limit: message_size"
@@ -213,61 +213,69 @@ class OsloSession:
             raise BackendBroken(too_large)
         return from_message(answer)
 
-    def _stop_serving(self, topic: str, station: TopicServer, activity: InFlight) -> None:
+    def _stop_serving(self, topic: str, server: TopicServer, activity: InFlight) -> None:
         with self._lock:
-            if self._stations.get(topic) is station:
-                del self._stations[topic]
-        station.silence()
-        if self._desk.remove(topic, activity):
-            station.close()
+            if self._servers.get(topic) is server:
+                del self._servers[topic]
+        server.stop_consuming()
+        if self._handlers.remove(topic, activity):
+            server.close()
         else:  # the handler itself stops, and its answer has to be sent yet
-            threading.Thread(target=station.close, daemon=True).start()
+            threading.Thread(target=server.close, daemon=True).start()
 
-    def _heard(self, fields: Mapping[str, Any]) -> None:
+    def _handle_notification(self, fields: Mapping[str, Any]) -> None:
         try:
             message = to_message(fields)
         except ValueError as exc:
-            LOG.warning("a hint cannot be read: %s", exc)
+            LOG.warning("notification cannot be decoded: %s", exc)
             return
         self._offer(message)
 
     def _offer(self, message: Message) -> None:
-        listening = self._topics.get(message.topic)
-        for ear in listening.ears if listening else ():
-            ear.offer(message)
+        subscription = self._subscriptions.get(message.topic)
+        for subscriber in subscription.subscribers if subscription else ():
+            subscriber.offer(message)
 
-    def _confirmed(self, topic: str, token: str) -> None:
-        """A station has heard itself: what is published from now on arrives."""
-        listening = self._topics.get(topic)
-        if listening is not None and token.isdigit() and int(token) > listening.heard:
-            listening.heard = int(token)
-            self._offer(Message(topic=topic, method="listening"))
+    def _confirm(self, topic: str, token: str) -> None:
+        """Record that a probe arrived: notifications published from now on arrive, too."""
+        subscription = self._subscriptions.get(topic)
+        if (
+            subscription is not None
+            and token.isdigit()
+            and int(token) > subscription.confirmed_epoch
+        ):
+            subscription.confirmed_epoch = int(token)
+            self._offer(Message(topic=topic, method="subscribed"))
 
-    def _unheard(self) -> Mapping[str, TopicServer]:
-        epoch = self._watch.epoch
+    def _unconfirmed(self) -> Mapping[str, TopicServer]:
+        epoch = self._monitor.epoch
         with self._lock:
             return {
-                topic: each.station for topic, each in self._topics.items() if each.heard < epoch
+                topic: each.server
+                for topic, each in self._subscriptions.items()
+                if each.confirmed_epoch < epoch
             }
 
-    def _look(self) -> None:
-        self._postman.look()
+    def _wake_publisher(self) -> None:
+        self._publisher.wake()
 
-    def _leave(self, topic: str, ear: CoalescingSubscriber) -> None:
+    def _unsubscribe(self, topic: str, subscriber: CoalescingSubscriber) -> None:
         with self._lock:
-            listening = self._topics.get(topic)
-            if listening is None or ear not in listening.ears:
+            subscription = self._subscriptions.get(topic)
+            if subscription is None or subscriber not in subscription.subscribers:
                 return
-            listening.ears = tuple(each for each in listening.ears if each is not ear)
-            if listening.ears:
+            subscription.subscribers = tuple(
+                each for each in subscription.subscribers if each is not subscriber
+            )
+            if subscription.subscribers:
                 return
-            del self._topics[topic]
+            del self._subscriptions[topic]
 
-        def let_go() -> None:
-            listening.station.silence()
-            listening.station.close()
+        def close_server() -> None:
+            subscription.server.stop_consuming()
+            subscription.server.close()
 
-        threading.Thread(target=let_go, daemon=True).start()
+        threading.Thread(target=close_server, daemon=True).start()
 
     def _check_size(self, message: Message) -> None:
         size, limit = len(message.body), self._settings.message_size
@@ -277,7 +285,7 @@ class OsloSession:
             )
 
 
-def _settle(answer: Future[Message], outcome: Message | NetfwError) -> None:
+def _resolve(answer: Future[Message], outcome: Message | NetfwError) -> None:
     with suppress(InvalidStateError):
         if isinstance(outcome, NetfwError):
             answer.set_exception(outcome)
@@ -285,8 +293,8 @@ def _settle(answer: Future[Message], outcome: Message | NetfwError) -> None:
             answer.set_result(outcome)
 
 
-def _all(works: Sequence[Callable[[], None]]) -> None:
-    """Do several things that take a while, at the same time."""
+def _run_all(works: Sequence[Callable[[], None]]) -> None:
+    """Run slow functions at the same time."""
     threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:
         thread.start()
@@ -295,12 +303,12 @@ def _all(works: Sequence[Callable[[], None]]) -> None:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """Ignore that the server is ready."""
 
 
 def _ignore(what: object) -> None:
-    """Nobody listens here."""
+    """Ignore a message of another kind."""
 
 
 def _refuse(fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
-    return from_error(BackendUnavailable("hints are not answered"))
+    return from_error(BackendUnavailable("notifications are not answered"))

@@ -21,9 +21,9 @@ _MISSING = "oslo.messaging is not installed: pip install netfw[oslo]"
 
 
 class OsloTransport(Transport):
-    """Over RabbitMQ, by oslo.messaging.
+    """Transport over RabbitMQ, by oslo.messaging.
 
-    Everybody who can log in to the broker is trusted alike: who sent a request is not known.
+    All clients of the broker are trusted alike: the sender of a request is unknown.
     """
 
     VERSION: ClassVar[int] = 1
@@ -32,7 +32,7 @@ class OsloTransport(Transport):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._made: OsloSession | None = None
+        self._opened: OsloSession | None = None
         self._closed = False
 
     @classmethod
@@ -46,33 +46,33 @@ class OsloTransport(Transport):
         return () if find_spec("oslo_messaging") else (_MISSING,)
 
     def call(self, message: Message, timeout: float) -> Message:
-        return self._exchange().call(message, timeout)
+        return self._session().call(message, timeout)
 
     def serve(self, topic: str, handler: Handler) -> Stop:
-        return self._exchange().serve(topic, handler)
+        return self._session().serve(topic, handler)
 
     def publish(self, message: Message) -> None:
         if not self._closed:
-            self._exchange().publish(message)
+            self._session().publish(message)
 
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        return self._exchange().subscribe(topic, listener)
+        return self._session().subscribe(topic, listener)
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            made, self._made = self._made, None
+            made, self._opened = self._opened, None
         if made is not None:
             made.close()
 
-    def _exchange(self) -> OsloSession:
+    def _session(self) -> OsloSession:
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("this transport is closed")
-            if self._made is None:
+            if self._opened is None:
                 try:
                     from netfw_drivers.transports.oslo.session import OsloSession
                 except ImportError as exc:
                     raise ConfigError(_MISSING) from exc
-                self._made = OsloSession(self._settings)
-            return self._made
+                self._opened = OsloSession(self._settings)
+            return self._opened

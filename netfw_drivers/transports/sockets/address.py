@@ -1,4 +1,4 @@
-"""Where servers listen and clients connect, as options write it.  Pure."""
+"""Addresses of listen sockets and servers, as options write them.  Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TcpAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether what is sent there stays on this machine; a name may mean anything."""
+        """Whether the address is loopback; of names, only ``localhost`` counts."""
         try:
             return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
         except ValueError:
@@ -56,9 +56,9 @@ Address = UnixAddress | TcpAddress | OpenSocket
 
 
 def parse_address(text: str) -> Address:
-    """The address that *text* names.
+    """Parse an address.
 
-    :raises ConfigError: it names none; the text says how to write one.
+    :raises ConfigError: *text* is not an address; the message shows the forms.
     """
     kind, _, rest = text.strip().partition(":")
     if kind == "unix" and rest.startswith("/") and "\0" not in rest:

@@ -22,7 +22,7 @@ class AccessDenied(Exception):
     """The peer may not connect; the text says why."""
 
 
-def peer_of(connection: socket.socket) -> str:
+def describe_peer(connection: socket.socket) -> str:
     """The other end, for people."""
     if connection.family == socket.AF_UNIX:
         peer = read_peer_credentials(connection)
@@ -48,7 +48,7 @@ class PeerAuthenticator:
         self._seen: object = None
         self._tokens: Mapping[str, Token] = {}
 
-    def local_caller(self, connection: socket.socket) -> Caller:
+    def unix_caller(self, connection: socket.socket) -> Caller:
         """Who is at the other end of a unix socket.
 
         :raises Refused: he may not connect.

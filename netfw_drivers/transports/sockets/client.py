@@ -1,4 +1,4 @@
-"""The client's side: a connection that is made when it is needed, and made again."""
+"""Client: connects on first use, and reconnects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.tokens import read_tokens
 
 LOG = logging.getLogger(__name__)
-_IMPATIENT = 1.0
-"""Seconds after which a new request cuts a longer pause short."""
+_PAUSE_FLOOR = 1.0
+"""Seconds after which a new request ends a longer pause."""
 
 
 @define(eq=False)
 class Request:
-    """A request that waits for its answer."""
+    """Request that waits for its answer."""
 
     data: bytes
     answer: Future[Message]
@@ -37,31 +37,31 @@ class Request:
 
 
 class Client:
-    """Sends requests to whichever server answers, and listens to topics there.
+    """Sends requests to any reachable server, and subscribes to topics there.
 
-    What it keeps belongs to the loop's thread.  *heard* is called there for each hint.
+    Its state belongs to the loop's thread.  *on_notification* is called there.
     """
 
     def __init__(
-        self, settings: Settings, loop: LoopThread, heard: Callable[[Message], None]
+        self, settings: Settings, loop: LoopThread, on_notification: Callable[[Message], None]
     ) -> None:
-        self._settings, self._loop, self._heard = settings, loop, heard
+        self._settings, self._loop, self._on_notification = settings, loop, on_notification
         self._numbers = itertools.count(1)
         self._requests: dict[int, Request] = {}
         self._topics: set[str] = set()
-        self._link: ClientConnection | None = None
+        self._connection: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._needed = asyncio.Event()
+        self._cut_pause = asyncio.Event()
         self._ended = False
-        self._why = "no connection was tried"
+        self._last_error = "no connection was tried"
 
     # From any thread.
 
     def call(self, message: Message, timeout: float) -> Message:
         """Send a request and return its answer; see the contract."""
         if not self._settings.connect:
-            raise BackendUnavailable("nothing is said about where servers are: set connect")
+            raise BackendUnavailable("no address of a server is configured: set connect")
         number = next(self._numbers)
         limit = self._settings.message_size
         try:
@@ -70,82 +70,82 @@ class Client:
             raise InvalidInput({"message": str(exc)}) from exc
         _check_size(data, limit)
         request = Request(data, Future())
-        self._loop.soon(self._begin, number, request)
+        self._loop.call_soon(self._enqueue, number, request)
         try:
             if self._loop.closed:
                 raise BackendUnavailable("this transport is closed")
             return request.answer.result(timeout)
         except TimeoutError as exc:
-            raise BackendUnavailable(self._silence(message, request, timeout)) from exc
+            raise BackendUnavailable(self._timeout_reason(message, request, timeout)) from exc
         except CancelledError as exc:
             raise BackendUnavailable("this transport was closed") from exc
         finally:
-            self._loop.soon(self._requests.pop, number, None)
+            self._loop.call_soon(self._requests.pop, number, None)
 
-    def listen(self, topic: str) -> None:
-        """Have hints for *topic* heard."""
-        self._loop.soon(self._listen, topic)
+    def subscribe(self, topic: str) -> None:
+        """Subscribe to *topic*."""
+        self._loop.call_soon(self._subscribe, topic)
 
-    def unlisten(self, topic: str) -> None:
-        """Have them heard no more."""
-        self._loop.soon(self._unlisten, topic)
+    def unsubscribe(self, topic: str) -> None:
+        """Unsubscribe from *topic*."""
+        self._loop.call_soon(self._unsubscribe, topic)
 
     def close(self) -> None:
-        """End the connection; whoever waits for an answer is told at once."""
+        """Close the connection; requests under way fail at once."""
         if self._loop.started:
             self._loop.run(self._end()).result()
 
-    def _silence(self, message: Message, request: Request, timeout: float) -> str:
+    def _timeout_reason(self, message: Message, request: Request, timeout: float) -> str:
         if request.sent:
             return f"no answer on {message.topic} to {message.method} within {timeout:g} s"
         where = ", ".join(map(str, self._settings.connect))
-        return f"no server within {timeout:g} s at {where}: {self._why}"
+        return f"no server within {timeout:g} s at {where}: {self._last_error}"
 
     # In the loop's thread.
 
-    def _begin(self, number: int, request: Request) -> None:
+    def _enqueue(self, number: int, request: Request) -> None:
         self._requests[number] = request
         if self._ended:
             self._fail([number], "this transport was closed")
             return
-        if self._link is not None:
-            self._send(self._link, request)
+        if self._connection is not None:
+            self._send(self._connection, request)
         else:
-            self._need()
-            self._hurry.set()
+            self._ensure_task()
+            self._cut_pause.set()
 
-    def _listen(self, topic: str) -> None:
+    def _subscribe(self, topic: str) -> None:
         if topic not in self._topics:
             self._topics.add(topic)
-            if self._link is not None:
-                self._link.listen([topic])
-            self._need()
-        elif self._link is not None:
-            self._heard(Message(topic=topic, method="listening"))
+            if self._connection is not None:
+                self._connection.subscribe([topic])
+            self._ensure_task()
+        elif self._connection is not None:
+            self._on_notification(Message(topic=topic, method="subscribed"))
 
-    def _unlisten(self, topic: str) -> None:
+    def _unsubscribe(self, topic: str) -> None:
         self._topics.discard(topic)
-        if self._link is not None:
-            self._link.unlisten(topic)
+        if self._connection is not None:
+            self._connection.unsubscribe(topic)
 
-    def _need(self) -> None:
-        self._wanted.set()
+    def _ensure_task(self) -> None:
+        self._needed.set()
         if self._task is None and self._settings.connect:
             self._task = asyncio.get_running_loop().create_task(self._stay_connected())
 
-    def _send(self, link: ClientConnection, request: Request) -> None:
+    def _send(self, connection: ClientConnection, request: Request) -> None:
         try:
-            _check_size(request.data, link.limit)
+            _check_size(request.data, connection.limit)
         except InvalidInput as exc:
             request.answer.set_exception(exc)
             return
         request.sent = True
-        link.send(request.data)
+        connection.send(request.data)
 
-    def _answered(self, number: int, answer: Message | NetfwError) -> None:
+    def _resolve(self, number: int, answer: Message | NetfwError) -> None:
         request = self._requests.pop(number, None)
         if request is None or request.answer.done():
-            return  # nobody waits any more
+            return  # the caller has given up
         if isinstance(answer, NetfwError):
             request.answer.set_exception(answer)
         else:
@@ -153,64 +153,66 @@ class Client:
 
     def _fail(self, numbers: Iterable[int], why: str) -> None:
         for number in tuple(numbers):
-            self._answered(number, BackendUnavailable(why))
+            self._resolve(number, BackendUnavailable(why))
 
     async def _stay_connected(self) -> None:
         settings = self._settings
         start = random.randrange(len(settings.connect))  # agents spread over the servers
-        pauses = _pauses(settings)
+        pauses = _backoff(settings)
         while True:
-            await self._wanted.wait()
+            await self._needed.wait()
             for turn in range(len(settings.connect)):
                 address = settings.connect[(start + turn) % len(settings.connect)]
-                if await self._visit(address):
-                    pauses = _pauses(settings)
+                if await self._connect_once(address):
+                    pauses = _backoff(settings)
                     start += turn
                     break
             if not (self._topics or self._requests):
-                self._wanted.clear()
-            await self._rest(next(pauses))
+                self._needed.clear()
+            await self._pause(next(pauses))
 
-    async def _rest(self, seconds: float) -> None:
-        self._hurry.clear()
-        if seconds > _IMPATIENT:
-            await asyncio.sleep(_IMPATIENT)
+    async def _pause(self, seconds: float) -> None:
+        self._cut_pause.clear()
+        if seconds > _PAUSE_FLOOR:
+            await asyncio.sleep(_PAUSE_FLOOR)
             try:
-                await asyncio.wait_for(self._hurry.wait(), seconds - _IMPATIENT)
+                await asyncio.wait_for(self._cut_pause.wait(), seconds - _PAUSE_FLOOR)
             except TimeoutError:
                 return
         else:
             await asyncio.sleep(seconds)
 
-    async def _visit(self, address: Address) -> bool:
-        """Be connected to a server as long as that lasts; ``False``: it never was."""
+    async def _connect_once(self, address: Address) -> bool:
+        """Connect, and stay connected until that fails; ``False``: there was no connection."""
         try:
             async with asyncio.timeout(self._settings.handshake):
-                link = await self._connect(address)
-                await _handshake(link)
+                connection = await self._connect(address)
+                await _handshake(connection)
         except TimeoutError:
-            return self._missed(address, f"no answer within {self._settings.handshake:g} s")
+            return self._log_failure(address, f"no answer within {self._settings.handshake:g} s")
         except (OSError, NetfwError) as exc:
-            return self._missed(address, str(exc) or type(exc).__name__)
+            return self._log_failure(address, str(exc) or type(exc).__name__)
         LOG.info("connected to %s", address)
-        self._link = link
-        link.listen(self._topics)
+        self._connection = connection
+        connection.subscribe(self._topics)
         for request in tuple(self._requests.values()):
-            self._send(link, request)
+            self._send(connection, request)
         try:
-            why = await asyncio.shield(link.gone)
+            why = await asyncio.shield(connection.gone)
         finally:
-            self._link = None
-        self._why = f"{address}: {why}"
-        LOG.warning("the connection to %s is gone: %s", address, why)
+            self._connection = None
+        self._last_error = f"{address}: {why}"
+        LOG.warning("connection to %s lost: %s", address, why)
         sent = [number for number, each in self._requests.items() if each.sent]
-        self._fail(sent, f"{self._why}; perhaps the request was carried out")
+        self._fail(sent, f"{self._last_error}; the request may have been executed")
         return True
 
-    def _missed(self, address: Address, why: str) -> bool:
-        said = f"{address}: {why}"
-        LOG.log(logging.DEBUG if said == self._why else logging.WARNING, "no server at %s", said)
-        self._why = said
+    def _log_failure(self, address: Address, why: str) -> bool:
+        text = f"{address}: {why}"
+        LOG.log(
+            logging.DEBUG if text == self._last_error else logging.WARNING, "no server at %s", text
+        )
+        self._last_error = text
         return False
 
     async def _connect(self, address: Address) -> ClientConnection:
@@ -220,21 +222,21 @@ class Client:
         made: list[ClientConnection] = []
 
         def make() -> ClientConnection:
-            link = ClientConnection(
+            connection = ClientConnection(
                 self._settings,
                 token=token if tcp else None,
                 verified=verified,
-                answered=self._answered,
-                heard=self._heard,
+                answered=self._resolve,
+                on_notification=self._on_notification,
             )
-            made.append(link)
-            return link
+            made.append(connection)
+            return connection
 
         try:
             await self._open(address, make)
         except BaseException:
-            for link in made:
-                link.connection_lost(None)
+            for connection in made:
+                connection.connection_lost(None)
             raise
         return made[0]
 
@@ -254,21 +256,23 @@ class Client:
     async def _end(self) -> None:
         self._ended = True
         unsent = [number for number, each in self._requests.items() if not each.sent]
-        self._fail(unsent, f"this transport was closed before a server answered: {self._why}")
+        self._fail(
+            unsent, f"this transport was closed before a server answered: {self._last_error}"
+        )
         self._fail(self._requests, "this transport was closed")
-        link = self._link
+        connection = self._connection
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if link is not None:
-            await drain((link,), 1.0)
+        if connection is not None:
+            await drain((connection,), 1.0)
 
 
-async def _handshake(link: ClientConnection) -> None:
+async def _handshake(connection: ClientConnection) -> None:
     try:
-        await link.ready
+        await connection.ready
     except BaseException:
-        link.end("the handshake failed", at_once=True)
+        connection.close("the handshake failed", at_once=True)
         raise
 
 
@@ -279,8 +283,8 @@ def _check_size(data: bytes, limit: int) -> None:
         )
 
 
-def _pauses(settings: Settings) -> Iterator[float]:
-    """Pauses that grow, no two clients' alike: a server that starts again is not run over."""
+def _backoff(settings: Settings) -> Iterator[float]:
+    """Yield pauses with exponential back-off and jitter, which protect a server that restarts."""
     seconds = settings.pause
     while True:
         yield random.uniform(0.5, 1.5) * seconds

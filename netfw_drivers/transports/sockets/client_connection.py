@@ -1,4 +1,4 @@
-"""A connection to a server, as the client sees it."""
+"""Client side of a connection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from netfw_drivers.transports.sockets.tokens import Token
 
 
 class ClientConnection(FramedConnection):
-    """Proves who this client is, and who the server; then tells answers and hints apart.
+    """Authenticates client and server to each other, then dispatches answers and notifications.
 
-    *token* is what both must know.  Without *verified*, a server that does not ask for it is none:
-    it could be anybody who listens there.
+    Both sides must know *token*.  Unless *verified* (TLS, or a unix socket), a server that does not
+    request the token is refused: any process could listen there.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class ClientConnection(FramedConnection):
         token: Token | None,
         verified: bool,
         answered: Callable[[int, Message | NetfwError], None],
-        heard: Callable[[Message], None],
+        on_notification: Callable[[Message], None],
     ) -> None:
         super().__init__(settings)
         self._token, self._verified = token, verified
-        self._answered, self._heard = answered, heard
+        self._answered, self._on_notification = answered, on_notification
         self._nonces: tuple[str, str] | None = None
         self.limit = settings.message_size
         """Size of the largest frame that both sides take."""
@@ -41,33 +41,33 @@ class ClientConnection(FramedConnection):
         """Done when requests can be sent; fails when they never can."""
         self.gone.add_done_callback(self._give_up)
 
-    def listen(self, topics: Iterable[str]) -> None:
-        """Have hints of these *topics* sent here; each is confirmed by a hint."""
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to *topics*; the server confirms each."""
         named = sorted(topics)
         for start in range(0, len(named), 100):
-            self.send(encode({"kind": "listen", "topics": named[start : start + 100]}))
+            self.send(encode({"kind": "subscribe", "topics": named[start : start + 100]}))
 
-    def unlisten(self, topic: str) -> None:
-        """Have hints of *topic* sent here no more."""
-        self.send(encode({"kind": "unlisten", "topics": [topic]}))
+    def unsubscribe(self, topic: str) -> None:
+        """Unsubscribe from *topic*."""
+        self.send(encode({"kind": "unsubscribe", "topics": [topic]}))
 
-    def complain(self, reason: str) -> None:
-        """The reason reaches whoever waits for the connection."""
+    def log_refusal(self, reason: str) -> None:
+        """Log nothing: ``gone`` carries the reason."""
 
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         if not self.ready.done():
             self._shake_hands(frame)
         elif frame.kind == "answer":
             self._answered(frame.number, frame.message())
         elif frame.kind == "error":
             self._answered(frame.number, decode_error(frame.body))
-        elif frame.kind == "hint":
-            self._heard(frame.message())
-        elif frame.kind == "listening":
+        elif frame.kind == "notification":
+            self._on_notification(frame.message())
+        elif frame.kind == "subscribed":
             for topic in frame.texts("topics"):
-                self._heard(Message(topic=topic, method="listening"))
+                self._on_notification(Message(topic=topic, method="subscribed"))
         else:
-            raise Malformed(f"{frame.kind[:40]!r} is nothing that a server says")
+            raise Malformed(f"{frame.kind[:40]!r} is not a frame of a server")
 
     def _shake_hands(self, frame: Frame) -> None:
         if frame.kind == "prove":
@@ -78,7 +78,7 @@ class ClientConnection(FramedConnection):
             self.admit()
             self.ready.set_result(None)
         elif frame.kind == "refused":
-            self.end(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
+            self.close(f"it refused this client: {frame.text('text')[:200]}", at_once=True)
         else:
             raise Malformed(f"{frame.kind[:40]!r} before a handshake")
 

@@ -1,4 +1,4 @@
-"""One connection: frames in and out, neither without end."""
+"""Connection that exchanges frames, with limits on size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfw_drivers.transports.sockets.framing import Frame, FrameReader, Malform
 from netfw_drivers.transports.sockets.options import Settings
 
 HANDSHAKE_SIZE = 4096
-"""Bytes that a frame has at most from somebody who is not known yet."""
+"""Limit of a frame, in bytes, before the peer is authenticated."""
 _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -21,13 +21,13 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
 )
-"""A machine that vanished is noticed by the kernel, within half a minute."""
+"""The kernel detects a dead peer within half a minute."""
 
 
 class FramedConnection(asyncio.Protocol):
-    """Frames over one connection.  All of it runs in the loop's thread.
+    """Exchanges frames over one connection, in the loop's thread.
 
-    Until :meth:`admit` frames must be small, and all must happen in the time for a handshake.
+    Until :meth:`admit`, frames must be small, and the handshake timeout applies.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -35,77 +35,77 @@ class FramedConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(HANDSHAKE_SIZE)
-        self._halfway: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
-        self._held = False
-        self._why = ""
+        self._partial_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._reading_paused = False
+        self._close_reason = ""
         self.gone = self._loop.create_future()
-        """Done when the connection is no more; its result says why."""
-        self._handshake: asyncio.TimerHandle | None = self._loop.call_later(
+        """Done when the connection is closed; its result is the reason."""
+        self._handshake_timer: asyncio.TimerHandle | None = self._loop.call_later(
             settings.handshake, self.refuse, f"no handshake in {settings.handshake:g} s"
         )
 
     @abstractmethod
-    def take(self, frame: Frame) -> None:
-        """A frame has arrived.
+    def handle_frame(self, frame: Frame) -> None:
+        """Handle a frame.
 
-        :raises Malformed: it is none that may arrive now.
+        :raises Malformed: the frame is not allowed now.
         """
 
     @abstractmethod
-    def complain(self, reason: str) -> None:
-        """Say why the peer is refused."""
+    def log_refusal(self, reason: str) -> None:
+        """Log why the peer is refused."""
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait for the peer to read them."""
+        """Size of the write buffer, in bytes."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
-    def clogged(self) -> bool:
-        """Whether the peer does not read what it is sent."""
-        return self._stalled is not None
+    def is_write_paused(self) -> bool:
+        """Whether the write buffer is full since the peer does not read."""
+        return self._write_timer is not None
 
     def admit(self) -> None:
-        """The peer is known: let it send messages."""
+        """Lift the limits of the handshake: the peer is authenticated."""
         self._reader.limit = self.settings.message_size
-        if self._handshake is not None:
-            self._handshake.cancel()
-            self._handshake = None
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+            self._handshake_timer = None
 
     def send(self, data: bytes) -> None:
         """Send a frame, unless the connection is gone."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def hold(self, held: bool) -> None:
-        """Take no frames for the time being, or go on."""
-        if held == self._held or self._transport is None:
+    def set_reading_paused(self, paused: bool) -> None:
+        """Pause or resume reading."""
+        if paused == self._reading_paused or self._transport is None:
             return
-        self._held = held
-        if held:
+        self._reading_paused = paused
+        if paused:
             self._transport.pause_reading()
-            self._watch_halfway(begun=True)
+            self._watch_partial_frame(begun=True)
         else:
             self._transport.resume_reading()
-            self._pump()
+            self._process_frames()
 
     def refuse(self, reason: str) -> None:
-        """End the connection because of what the peer did."""
-        if not self._why:
-            self.complain(reason)
-        self.end(reason, at_once=True)
+        """Close the connection because of the peer's behaviour, and log it."""
+        if not self._close_reason:
+            self.log_refusal(reason)
+        self.close(reason, at_once=True)
 
-    def end(self, reason: str, *, at_once: bool = False) -> None:
-        """End the connection; what was sent may still arrive, unless *at_once*."""
-        self._why = self._why or reason
+    def close(self, reason: str, *, at_once: bool = False) -> None:
+        """Close the connection; unless *at_once*, the write buffer is flushed first."""
+        self._close_reason = self._close_reason or reason
         if self._transport is not None:
             if at_once:
                 self._transport.abort()
             else:
                 self._transport.close()
 
-    # What asyncio calls.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -113,66 +113,70 @@ class FramedConnection(asyncio.Protocol):
         if connected.family != socket.AF_UNIX:
             for level, option, value in _KEEPALIVE:
                 connected.setsockopt(level, option, value)
-        if self._why:
+        if self._close_reason:
             transport.abort()  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self._reader.add(data)
-        self._pump()
+        self._process_frames()
 
     def pause_writing(self) -> None:
-        self._stalled = self._loop.call_later(
+        self._write_timer = self._loop.call_later(
             self.settings.transfer,
             self.refuse,
-            f"nothing was read there for {self.settings.transfer:g} s",
+            f"the peer read nothing for {self.settings.transfer:g} s",
         )
 
     def resume_writing(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        for timer in (self._handshake, self._halfway, self._stalled):
+        for timer in (self._handshake_timer, self._partial_timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
         if not self.gone.done():
-            self.gone.set_result(self._why or (str(exc) if exc else "the connection was closed"))
+            self.gone.set_result(
+                self._close_reason or (str(exc) if exc else "the connection was closed")
+            )
 
-    def _pump(self) -> None:
+    def _process_frames(self) -> None:
         begun = False
         try:
-            while not self._held and self._transport is not None and not self._why:
+            while (
+                not self._reading_paused and self._transport is not None and not self._close_reason
+            ):
                 frame = self._reader.next()
                 if frame is None:
                     break
                 begun = True
-                self.take(frame)
+                self.handle_frame(frame)
         except Malformed as exc:
             self.refuse(str(exc))
-        self._watch_halfway(begun=begun)
+        self._watch_partial_frame(begun=begun)
 
-    def _watch_halfway(self, *, begun: bool) -> None:
-        """Give a frame that has arrived in part its time; *begun*: it is another one now."""
-        waiting = self._reader.halfway and not self._held and not self._why
-        if self._halfway is not None and (begun or not waiting):
-            self._halfway.cancel()
-            self._halfway = None
-        if waiting and self._halfway is None and self._handshake is None:
-            self._halfway = self._loop.call_later(
+    def _watch_partial_frame(self, *, begun: bool) -> None:
+        """Start or stop the timer of a partial frame; *begun*: another frame has begun."""
+        waiting = self._reader.halfway and not self._reading_paused and not self._close_reason
+        if self._partial_timer is not None and (begun or not waiting):
+            self._partial_timer.cancel()
+            self._partial_timer = None
+        if waiting and self._partial_timer is None and self._handshake_timer is None:
+            self._partial_timer = self._loop.call_later(
                 self.settings.transfer,
                 self.refuse,
                 f"a message did not end within {self.settings.transfer:g} s",
             )
 
 
-async def drain(wires: tuple[FramedConnection, ...], seconds: float) -> None:
-    """End connections, those that do not end within *seconds* by force."""
-    for wire in wires:
-        wire.end("this side was closed")
-    if wires:
-        await asyncio.wait([wire.gone for wire in wires], timeout=seconds)
-    for wire in wires:
+async def drain(connections: tuple[FramedConnection, ...], seconds: float) -> None:
+    """Close connections; abort those still open after *seconds*."""
+    for connection in connections:
+        connection.close("this side was closed")
+    if connections:
+        await asyncio.wait([connection.gone for connection in connections], timeout=seconds)
+    for connection in connections:
         with suppress(OSError):
-            wire.end("", at_once=True)
+            connection.close("", at_once=True)

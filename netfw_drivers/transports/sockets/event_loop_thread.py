@@ -1,4 +1,4 @@
-"""The one thread of a transport that reads and writes sockets."""
+"""Thread with the event loop that reads and writes all sockets of a transport."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own, started by who needs it first."""
+    """Event loop in a thread of its own, started on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,16 +23,16 @@ class LoopThread:
 
     @property
     def started(self) -> bool:
-        """Whether somebody has needed it."""
+        """Whether the thread was started."""
         return self._loop is not None
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is done here any more."""
+        """Whether the loop was closed."""
         return self._closed
 
-    def soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call *callback* in the loop's thread; not at all when the loop has ended."""
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call *callback* in the loop's thread, unless the loop is closed."""
         with self._lock:
             if not self._closed:
                 self._running().call_soon_threadsafe(callback, *arguments)
@@ -48,7 +48,7 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def close(self) -> None:
-        """End the loop and its thread, and cancel what still runs in it.  Twice is once."""
+        """Stop loop and thread, and cancel pending tasks.  Idempotent."""
         with self._lock:
             loop, thread, self._closed = self._loop, self._thread, True
             self._loop = self._thread = None
@@ -69,15 +69,15 @@ class LoopThread:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
-        loop.run_until_complete(_wind_up())
+        loop.run_until_complete(_cancel_tasks())
     finally:
         loop.close()
 
 
-async def _wind_up() -> None:
+async def _cancel_tasks() -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
-    await asyncio.sleep(0)  # connections that were closed say so
-    await asyncio.get_running_loop().shutdown_default_executor()  # names are looked up in it
+    await asyncio.sleep(0)  # lets closed connections run their callbacks
+    await asyncio.get_running_loop().shutdown_default_executor()  # it resolves names

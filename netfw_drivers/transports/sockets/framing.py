@@ -1,7 +1,7 @@
-"""What goes over a connection: frames of a header in JSON and a body.  Pure.
+"""Wire format: frames of a JSON header and a body.  Pure.
 
 A frame is four bytes of length (of what follows), two bytes of the header's length, the header and
-the body.  Its length is looked at before anything of it is kept.
+the body.  The length is checked before any of the frame is stored.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ _LARGEST_HEADER = 0xFFFF
 
 
 class Malformed(ValueError):
-    """The peer sent what is no frame, or none that fits here; the text says why."""
+    """The peer sent an invalid or unexpected frame; the text says why."""
 
 
 @frozen
 class Frame:
-    """A header and a body, as they arrived: fields are checked when they are asked for."""
+    """Header and body as received; fields are validated on access."""
 
     header: Mapping[str, Any]
     body: bytes = b""
 
     @property
     def kind(self) -> str:
-        """What the frame is for."""
+        """Type of the frame."""
         return self.text("kind")
 
     @property
     def number(self) -> int:
-        """Which request it belongs to."""
+        """Number of the request that it belongs to."""
         number = self.header.get("number")
         if not isinstance(number, int) or isinstance(number, bool):
             raise Malformed(f"a number was expected, not {str(number)[:40]!r}")
         return number
 
     def text(self, name: str) -> str:
-        """A field that is text."""
+        """Return a text field."""
         value = self.header.get(name)
         if not isinstance(value, str):
             raise Malformed(f"{name} should be text, not {str(value)[:40]!r}")
         return value
 
     def amount(self, name: str, otherwise: float) -> float:
-        """A field that is a positive number; *otherwise* when it is not there."""
+        """Return a field that is a positive number; *otherwise* if it is missing."""
         value = self.header.get(name, otherwise)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise Malformed(f"{name} should be a positive number, not {str(value)[:40]!r}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A field that is a list of texts."""
+        """Return a field that is a list of texts."""
         value = self.header.get(name)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise Malformed(f"{name} should be a list of texts")
         return tuple(value)
 
     def message(self) -> Message:
-        """The message in it."""
+        """Decode the message in the frame."""
         return Message(
             topic=self.text("topic"),
             method=self.text("method"),
@@ -77,7 +77,7 @@ class Frame:
 
 
 def encode(header: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """The bytes of a frame.
+    """Encode a frame.
 
     :raises Malformed: the header is larger than any header may be.
     """
@@ -89,7 +89,7 @@ def encode(header: Mapping[str, Any], body: bytes = b"") -> bytes:
 
 
 def encode_message(kind: str, message: Message, **more: Any) -> bytes:
-    """The bytes of a frame that carries *message*."""
+    """Encode a frame that carries *message*."""
     header = {
         "kind": kind,
         "topic": message.topic,
@@ -102,9 +102,9 @@ def encode_message(kind: str, message: Message, **more: Any) -> bytes:
 
 
 class FrameReader:
-    """Puts frames together from what arrives, in whatever pieces.
+    """Assembles frames from received data.
 
-    ``limit`` is the size of the largest frame that is taken from now on.
+    ``limit`` is the size of the largest frame that is accepted from now on.
     """
 
     def __init__(self, limit: int) -> None:
@@ -113,17 +113,17 @@ class FrameReader:
 
     @property
     def halfway(self) -> bool:
-        """Whether something has arrived that was not taken yet."""
+        """Whether the buffer has data."""
         return bool(self._buffer)
 
     def add(self, data: bytes) -> None:
-        """Something has arrived."""
+        """Append received data."""
         self._buffer += data
 
     def next(self) -> Frame | None:
-        """The next frame, if it has arrived in full.
+        """Return the next complete frame, or ``None``.
 
-        :raises Malformed: what arrived is no frame, or a larger one.  Nothing of it is kept.
+        :raises Malformed: the data is not a frame, or exceeds the limit; it is discarded.
         """
         if len(self._buffer) < _LENGTH.size:
             return None

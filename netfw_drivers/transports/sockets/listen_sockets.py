@@ -1,4 +1,4 @@
-"""Sockets that listen: who has one, has the address."""
+"""Listen sockets, with locks on the paths of unix sockets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from netfw_drivers.transports.sockets.address import Address, OpenSocket, TcpAdd
 from netfw_drivers.transports.sockets.options import Settings, check_listening
 
 _BACKLOG = 4096
-"""All agents of a large cloud may come at once, after a restart."""
+"""After a restart, all agents of a large cloud may connect at once."""
 
 
 class ListenSocket:
-    """An open socket that listens, and whether what comes through it speaks TLS."""
+    """Open listen socket, and whether its connections use TLS."""
 
     def __init__(self, opened: socket.socket, name: str, *, tls: bool = False) -> None:
         opened.setblocking(False)
@@ -27,18 +27,18 @@ class ListenSocket:
 
     @property
     def is_unix(self) -> bool:
-        """Whether the kernel says who connects."""
+        """Whether the kernel provides peer credentials."""
         return self.socket.family == socket.AF_UNIX
 
     def close(self) -> None:
-        """Let go of the address.  Twice is once."""
+        """Close the socket.  Idempotent."""
         self.socket.close()
 
 
-class UnixListening(ListenSocket):
-    """A socket in the file system, which is removed when it is closed by who made it.
+class UnixListenSocket(ListenSocket):
+    """Unix socket; the process that created it removes its path on close.
 
-    A lock beside it, held as long as it is open, tells a living server from what one left behind.
+    A lock file beside it, held while it is open, distinguishes a running server from a stale path.
     """
 
     def __init__(self, address: UnixAddress, mode: int) -> None:
@@ -61,10 +61,10 @@ class UnixListening(ListenSocket):
         super().close()
 
 
-def open_listening(address: Address, settings: Settings) -> ListenSocket:
-    """Listen at *address*.
+def open_listen_socket(address: Address, settings: Settings) -> ListenSocket:
+    """Open a listen socket at *address*.
 
-    :raises Conflict: somebody else listens there.
+    :raises Conflict: another process listens there.
     :raises BackendBroken: this process cannot listen there; says what to do.
     """
     try:
@@ -73,12 +73,12 @@ def open_listening(address: Address, settings: Settings) -> ListenSocket:
         if isinstance(address, UnixAddress):
             mode = 0o755 if settings.socket_mode & 0o007 else 0o751
             Path(address.path).parent.mkdir(mode=mode, parents=True, exist_ok=True)
-            return UnixListening(address, settings.socket_mode)
+            return UnixListenSocket(address, settings.socket_mode)
         return ListenSocket(_bind_tcp(address), str(address), tls=address.tls)
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"{address} is taken: stop who listens there, or change [socket] listen"
+                f"{address} is taken: stop the process there, or change [socket] listen"
             ) from exc
         raise BackendBroken(
             f"cannot listen at {address}: {exc}; change [socket] listen, or rights"
@@ -102,11 +102,11 @@ def _bind_tcp(address: TcpAddress) -> socket.socket:
 
 
 def _bind_unix(path: str, mode: int) -> socket.socket:
-    _clear_away(path)
+    _remove_stale(path)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         opened.bind(path)
-        os.chmod(path, mode)  # nobody can connect before it listens
+        os.chmod(path, mode)  # no client can connect before listen()
         opened.listen(_BACKLOG)
     except BaseException:
         opened.close()
@@ -114,8 +114,8 @@ def _bind_unix(path: str, mode: int) -> socket.socket:
     return opened
 
 
-def _clear_away(path: str) -> None:
-    """Remove a socket that nobody listens on; the lock is held."""
+def _remove_stale(path: str) -> None:
+    """Remove a socket without a listener; the caller holds the lock."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -167,16 +167,16 @@ def _lock_beside(path: str) -> LockFile:
     return lock
 
 
-def open_all(settings: Settings) -> list[ListenSocket]:
-    """Listen at every address, or at none.
+def open_listen_sockets(settings: Settings) -> list[ListenSocket]:
+    """Open a listen socket at every address, or at none.
 
-    :raises Conflict: somebody else listens at one.
+    :raises Conflict: another process listens at one.
     :raises BackendBroken: this process cannot listen at one.
     """
     opened: list[ListenSocket] = []
     try:
         for address in settings.listen:
-            opened += [open_listening(address, settings)]
+            opened += [open_listen_socket(address, settings)]
     except BaseException:
         for each in opened:
             each.close()

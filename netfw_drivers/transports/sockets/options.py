@@ -1,4 +1,4 @@
-"""Options of the transport, and the settings they make.  Does no I/O."""
+"""Options of the transport, and settings parsed from them.  Does no I/O."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
         "socket_mode",
         default="0660",
-        help="Permissions of unix sockets.  Who cannot write to one cannot connect.",
+        help="Permissions of unix sockets.  Connecting needs write permission.",
     ),
     cfg.ListOpt(
         "allowed_users",
@@ -77,11 +77,11 @@ OPTIONS: tuple[cfg.Opt, ...] = (
                help="Clients that one server process serves at most."),
     cfg.IntOpt("workers", default=8, min=1, help="Requests that are answered at the same time."),
     cfg.IntOpt("queue", default=1000, min=0,
-               help="Requests that wait for a worker at most; more are told to come again later."),
+               help="Requests that wait for a worker at most; more are refused."),
     cfg.FloatOpt("handshake_timeout", default=10.0,
-                 help="Seconds in which a connection must be made and both sides be known."),
+                 help="Seconds in which a connection must be made and authenticated."),
     cfg.FloatOpt("transfer_timeout", default=30.0,
-                 help="Seconds in which a message that has begun must have passed."),
+                 help="Seconds in which a message must be transferred."),
     cfg.FloatOpt("reconnect_pause", default=0.2,
                  help="Seconds until a lost connection is made again; each further pause is twice "
                  "as long."),
@@ -102,7 +102,7 @@ class Tls:
 
 @frozen(kw_only=True)
 class Settings:
-    """What a transport is told."""
+    """Validated options."""
 
     listen: tuple[Address, ...] = ()
     connect: tuple[Address, ...] = ()
@@ -123,7 +123,7 @@ class Settings:
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:
-    """The settings that *options* make.
+    """Parse *options*.
 
     :raises ConfigError: they contradict each other; the text says what to change.
     """
@@ -158,7 +158,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
 
 
 def check_listening(address: Address, settings: Settings) -> None:
-    """Refuse an address at which a server would admit strangers.
+    """Validate a listen address: clients on TCP must be authenticated.
 
     :raises ConfigError: says what is missing.
     """

@@ -1,4 +1,4 @@
-"""Log lines about strangers, who must not be able to fill a disk with them."""
+"""Rate-limited log, so that unauthenticated peers cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PER_SECOND = 1.0
 
 
 class RateLimitedLog:
-    """Says what strangers do: twenty lines at once, after that one each second.
+    """Logs warnings with a token bucket: twenty lines at once, then one per second.
 
     Used by one thread.
     """
@@ -18,18 +18,18 @@ class RateLimitedLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._left, self._last = float(_AT_ONCE), time.monotonic()
-        self._unsaid = 0
+        self._suppressed = 0
 
-    def say(self, line: str) -> None:
+    def warning(self, line: str) -> None:
         """Log *line*, or count it."""
         now = time.monotonic()
         self._left = min(_AT_ONCE, self._left + (now - self._last) * _PER_SECOND)
         self._last = now
         if self._left < 1:
-            self._unsaid += 1
+            self._suppressed += 1
             return
         self._left -= 1
-        if self._unsaid:
-            line = f"{line} (and {self._unsaid} more that are not shown)"
-            self._unsaid = 0
+        if self._suppressed:
+            line = f"{line} (and {self._suppressed} more suppressed)"
+            self._suppressed = 0
         self._log.warning("%s", line)

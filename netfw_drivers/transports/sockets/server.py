@@ -1,4 +1,4 @@
-"""The server's side: who listens, who asks, and who is told."""
+"""Server: listen sockets, requests and subscriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netfw.errors import BackendBroken, BackendUnavailable
 from netfw_drivers.transports.sockets.authentication import (
     AccessDenied,
     PeerAuthenticator,
-    peer_of,
+    describe_peer,
     server_context,
 )
 from netfw_drivers.transports.sockets.connection import drain
@@ -30,121 +30,128 @@ from netfw_drivers.transports.sockets.rate_limited_log import RateLimitedLog
 from netfw_drivers.transports.sockets.server_connection import Call, ServerConnection
 
 LOG = logging.getLogger(__name__)
-_FAREWELL = 5.0
-"""Seconds for last answers to leave."""
+_CLOSE_TIMEOUT = 5.0
+"""Seconds to flush the last answers."""
 
 
 class Server:
-    """Serves at sockets that listen, from its making to :meth:`close`.
+    """Serves at listen sockets, from its construction to :meth:`close`.
 
-    Connections live in the loop's thread; requests are answered by the *desk*, in *workers*.
+    Connections live in the loop's thread; *handlers* answer requests, in threads of *workers*.
 
-    :raises ConfigError: tokens, users or TLS files are not as they should be.
+    :raises ConfigError: tokens, users or TLS files are unusable.
     """
 
     def __init__(
         self,
         settings: Settings,
         loop: LoopThread,
-        desk: HandlerRegistry,
+        handlers: HandlerRegistry,
         workers: BoundedThreadPool,
         sockets: Sequence[ListenSocket],
     ) -> None:
-        self._settings, self._loop, self._desk, self._workers = settings, loop, desk, workers
-        self.door = PeerAuthenticator(settings)
+        self._settings, self._loop, self._handlers, self._workers = (
+            settings,
+            loop,
+            handlers,
+            workers,
+        )
+        self.authenticator = PeerAuthenticator(settings)
         if settings.token_file:
-            self.door.tokens()
+            self.authenticator.tokens()
         self._tls = server_context(settings.tls) if any(each.tls for each in sockets) else None
-        self._complaints = RateLimitedLog(LOG)
+        self._refusals = RateLimitedLog(LOG)
         self._connected = 0
-        self._guests: set[ServerConnection] = set()
+        self._connections: set[ServerConnection] = set()
         self._topics: dict[str, set[ServerConnection]] = {}
         self._lock = threading.Lock()
         self._unpublished: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        loop.run(self._begin(sockets)).result()
+        loop.run(self._start(sockets)).result()
 
     def publish(self, message: Message) -> None:
-        """Pass a hint on to those who listen, soon.  From any thread."""
+        """Queue a notification for the subscribers of its topic.  From any thread."""
         if message.topic not in self._topics:
             return
         with self._lock:
             scheduled = bool(self._unpublished)
             self._unpublished[message.topic] = message
         if not scheduled:
-            self._loop.soon(self._pass_on)
+            self._loop.call_soon(self._send_notifications)
 
     def close(self) -> None:
-        """Let nobody in any more, and end all connections once their answers are sent."""
-        self._loop.run(self._end()).result()
+        """Stop accepting, and close all connections once their answers are sent."""
+        self._loop.run(self._stop()).result()
 
-    # What guests report, in the loop's thread.
+    # Callbacks of connections, in the loop's thread.
 
-    def complain(self, peer: str, reason: str) -> None:
-        self._complaints.say(f"refused {peer}: {reason}")
+    def log_refusal(self, peer: str, reason: str) -> None:
+        self._refusals.warning(f"refused {peer}: {reason}")
 
     def request(self, call: Call) -> None:
         def work() -> None:
             answer = None
             if time.monotonic() < call.deadline:
-                answer = _within(call, self._answer(call))
-            self._loop.soon(_deliver, call.guest, answer)
+                answer = _limit_size(call, self._answer(call))
+            self._loop.call_soon(_send_answer, call.connection, answer)
 
         if not self._workers.submit(work):
             busy = BackendUnavailable("the server has more requests than it can answer: wait")
-            call.guest.answer(_error(call, busy))
+            call.connection.answer(_error(call, busy))
 
-    def joined(self, guest: ServerConnection, topic: str) -> None:
-        self._topics.setdefault(topic, set()).add(guest)
+    def subscribed(self, connection: ServerConnection, topic: str) -> None:
+        self._topics.setdefault(topic, set()).add(connection)
 
-    def left(self, guest: ServerConnection, topic: str) -> None:
-        listening = self._topics.get(topic, set())
-        listening.discard(guest)
-        if not listening:
+    def unsubscribed(self, connection: ServerConnection, topic: str) -> None:
+        subscribers = self._topics.get(topic, set())
+        subscribers.discard(connection)
+        if not subscribers:
             self._topics.pop(topic, None)
 
-    def gone(self, guest: ServerConnection) -> None:
+    def disconnected(self, connection: ServerConnection) -> None:
         self._connected -= 1
-        self._guests.discard(guest)
-        for topic in guest.topics:
-            self.left(guest, topic)
+        self._connections.discard(connection)
+        for topic in connection.topics:
+            self.unsubscribed(connection, topic)
 
     def _answer(self, call: Call) -> bytes:
         try:
-            answer = self._desk.answer(call.message, call.caller)
+            answer = self._handlers.answer(call.message, call.caller)
             return encode_message("answer", answer, number=call.number)
         except Malformed as exc:
             LOG.error("the answer to %s cannot be sent: %s", call.message.method, exc)
             return _error(call, BackendBroken("the answer cannot be sent"))
-        except BaseException as exc:  # noqa: BLE001 - the caller is told, whatever it is
+        except BaseException as exc:  # noqa: BLE001 - the caller receives it
             return _error(call, exc)
 
-    def _pass_on(self) -> None:
+    def _send_notifications(self) -> None:
         with self._lock:
-            hints, self._unpublished = self._unpublished, {}
-        for topic, message in hints.items():
+            notifications, self._unpublished = self._unpublished, {}
+        for topic, message in notifications.items():
             try:
-                data = encode_message("hint", message)
+                data = encode_message("notification", message)
             except Malformed as exc:
-                LOG.error("a hint for %s cannot be sent: %s", topic[:100], exc)
+                LOG.error("notification for %s cannot be sent: %s", topic[:100], exc)
                 continue
-            for guest in tuple(self._topics.get(topic, ())):
-                guest.hint(topic, data)
+            for connection in tuple(self._topics.get(topic, ())):
+                connection.notify(topic, data)
 
-    async def _begin(self, sockets: Sequence[ListenSocket]) -> None:
+    async def _start(self, sockets: Sequence[ListenSocket]) -> None:
         for each in sockets:
             self._task(self._accept(each))
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for guest in self._guests:
-            guest.dismiss()
-        deadline = time.monotonic() + _FAREWELL
-        while time.monotonic() < deadline and any(guest.waits for guest in self._guests):
+        for connection in self._connections:
+            connection.stop_requests()
+        deadline = time.monotonic() + _CLOSE_TIMEOUT
+        while time.monotonic() < deadline and any(
+            connection.has_unanswered for connection in self._connections
+        ):
             await asyncio.sleep(0.01)
-        await drain(tuple(self._guests), _FAREWELL)
+        await drain(tuple(self._connections), _CLOSE_TIMEOUT)
 
     def _task(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -155,59 +162,59 @@ class Server:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listening.socket)
+                client, _ = await loop.sock_accept(listening.socket)
             except OSError as exc:  # no descriptors left, or the peer has gone already
-                self._complaints.say(f"cannot accept at {listening.name}: {exc}")
+                self._refusals.warning(f"cannot accept at {listening.name}: {exc}")
                 await asyncio.sleep(0.1)
                 continue
-            peer = peer_of(connection)
+            peer = describe_peer(client)
             try:
-                guest = self._admit(listening, connection, peer)
+                connection = self._make_connection(listening, client, peer)
             except AccessDenied as exc:
-                self.complain(peer, str(exc))
-                _turn_away(connection, listening, str(exc))
+                self.log_refusal(peer, str(exc))
+                _refuse(client, listening, str(exc))
             else:
-                self._task(self._greet(guest, listening, connection))
+                self._task(self._start_connection(connection, listening, client))
 
-    def _admit(
-        self, listening: ListenSocket, connection: socket.socket, peer: str
+    def _make_connection(
+        self, listening: ListenSocket, client: socket.socket, peer: str
     ) -> ServerConnection:
         if self._connected >= self._settings.connections:
             raise AccessDenied(f"{self._settings.connections} clients are connected already")
-        caller = self.door.local_caller(connection) if listening.is_unix else None
-        guest = ServerConnection(self, self._settings, peer, caller)
+        caller = self.authenticator.unix_caller(client) if listening.is_unix else None
+        connection = ServerConnection(self, self._settings, peer, caller)
         self._connected += 1
-        return guest
+        return connection
 
-    async def _greet(
-        self, guest: ServerConnection, listening: ListenSocket, connection: socket.socket
+    async def _start_connection(
+        self, connection: ServerConnection, listening: ListenSocket, client: socket.socket
     ) -> None:
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: guest,
-                connection,
+                lambda: connection,
+                client,
                 ssl=self._tls if listening.tls else None,
                 ssl_handshake_timeout=self._settings.handshake if listening.tls else None,
             )
         except OSError as exc:  # TLS fails with one
-            guest.refuse(str(exc) or type(exc).__name__)
-            guest.connection_lost(None)
-            connection.close()
+            connection.refuse(str(exc) or type(exc).__name__)
+            connection.connection_lost(None)
+            client.close()
         except asyncio.CancelledError:
-            guest.connection_lost(None)
+            connection.connection_lost(None)
             raise
         else:
-            self._guests.add(guest)
-            guest.greet(transport.get_extra_info("ssl_object"))
+            self._connections.add(connection)
+            connection.start_handshake(transport.get_extra_info("ssl_object"))
 
 
-def _turn_away(connection: socket.socket, listening: ListenSocket, reason: str) -> None:
-    with connection, suppress(OSError):
+def _refuse(client: socket.socket, listening: ListenSocket, reason: str) -> None:
+    with client, suppress(OSError):
         if not listening.tls:
-            connection.send(encode({"kind": "refused", "text": reason}))
+            client.send(encode({"kind": "refused", "text": reason}))
 
 
-def _within(call: Call, answer: bytes) -> bytes:
+def _limit_size(call: Call, answer: bytes) -> bytes:
     if len(answer) <= call.limit:
         return answer
     too_large = f"the answer has {len(answer)} bytes, and {call.limit} is the limit: message_size"
@@ -219,5 +226,5 @@ def _error(call: Call, error: BaseException) -> bytes:
     return encode({"kind": "error", "number": call.number}, encode_error(error))
 
 
-def _deliver(guest: ServerConnection, answer: bytes | None) -> None:
-    guest.answer(b"" if answer is None else answer)
+def _send_answer(connection: ServerConnection, answer: bytes | None) -> None:
+    connection.answer(b"" if answer is None else answer)

@@ -1,4 +1,4 @@
-"""A client's connection, as the server sees it."""
+"""Server side of a connection."""
 
 from __future__ import annotations
 
@@ -21,66 +21,66 @@ from netfw_drivers.transports.sockets.framing import Frame, Malformed, encode
 from netfw_drivers.transports.sockets.options import Settings
 
 PROTOCOL = 1
-_UNANSWERED = 16
-"""Requests of one client that are under way at most; it waits with the others."""
-_TOPICS = 1000
-"""Topics that one client can listen to."""
+_MAX_UNANSWERED = 16
+"""Requests of one client in flight at most; further ones are not read."""
+_MAX_TOPICS = 1000
+"""Topics that one client can subscribe to."""
 
 
 @frozen(eq=False, kw_only=True)
 class Call:
-    """A request and where its answer goes."""
+    """Request, and the connection for its answer."""
 
-    guest: ServerConnection
+    connection: ServerConnection
     number: int
     message: Message
     caller: Caller
     deadline: float
-    """When, in terms of :func:`time.monotonic`, nobody waits for the answer any more."""
+    """Time of :func:`time.monotonic` after which the caller has given up."""
     limit: int
-    """Size of the largest frame that the client takes."""
+    """Size of the largest frame that the client accepts."""
 
 
 class ConnectionOwner(Protocol):
-    """What the server does about its guests."""
+    """Callbacks of a connection to its server."""
 
-    door: PeerAuthenticator
+    authenticator: PeerAuthenticator
 
-    def complain(self, peer: str, reason: str) -> None:
-        """Somebody is refused."""
+    def log_refusal(self, peer: str, reason: str) -> None:
+        """Log that *peer* was refused."""
 
     def request(self, call: Call) -> None:
-        """Have a request answered, by :meth:`ServerConnection.answer`."""
+        """Process a request, and pass its answer to :meth:`ServerConnection.answer`."""
 
-    def joined(self, guest: ServerConnection, topic: str) -> None:
-        """A guest listens to a topic."""
+    def subscribed(self, connection: ServerConnection, topic: str) -> None:
+        """Add a subscriber of a topic."""
 
-    def left(self, guest: ServerConnection, topic: str) -> None:
-        """A guest listens no more."""
+    def unsubscribed(self, connection: ServerConnection, topic: str) -> None:
+        """Remove a subscriber of a topic."""
 
-    def gone(self, guest: ServerConnection) -> None:
-        """A guest's connection is no more."""
+    def disconnected(self, connection: ServerConnection) -> None:
+        """Remove a closed connection."""
 
 
 class ServerConnection(FramedConnection):
-    """Proves who the client is, then takes requests and keeps the topics it listens to."""
+    """Authenticates the client, then handles its requests and subscriptions."""
 
     def __init__(
-        self, front: ConnectionOwner, settings: Settings, peer: str, caller: Caller | None
+        self, owner: ConnectionOwner, settings: Settings, peer: str, caller: Caller | None
     ) -> None:
         super().__init__(settings)
-        self._front, self._peer = front, peer
+        self._owner, self._peer = owner, peer
         self._caller = caller
         self._nonce = tokens.nonce()
         self._admitted = False
         self._unanswered = 0
-        self._dismissed = False
-        self._hints: dict[str, bytes] = {}
+        self._stopping = False
+        self._pending: dict[str, bytes] = {}
         self.topics: set[str] = set()
-        self.gone.add_done_callback(lambda _: front.gone(self))
+        self.gone.add_done_callback(lambda _: owner.disconnected(self))
 
-    def greet(self, secured: ssl.SSLObject | None) -> None:
-        """Begin the conversation, once TLS is done where it is spoken."""
+    def start_handshake(self, secured: ssl.SSLObject | None) -> None:
+        """Start the handshake, after that of TLS if there is one."""
         try:
             if secured is not None and self.settings.tls.authorities:
                 certificate = secured.getpeercert() or {}
@@ -94,67 +94,67 @@ class ServerConnection(FramedConnection):
         else:
             self.send(encode({"kind": "prove", "protocol": PROTOCOL, "nonce": self._nonce}))
 
-    def hint(self, topic: str, data: bytes) -> None:
-        """Pass a hint on; while the client reads nothing, the last one of each topic is kept."""
-        if self.clogged:
-            self._hints[topic] = data
+    def notify(self, topic: str, data: bytes) -> None:
+        """Send a notification; while the client does not read, keep the last one of each topic."""
+        if self.is_write_paused:
+            self._pending[topic] = data
         else:
             self.send(data)
 
     def answer(self, data: bytes) -> None:
-        """Send an answer, and take the next request."""
+        """Send an answer, and resume reading requests."""
         self._unanswered -= 1
         if self.backlog > 2 * self.settings.message_size:
             self.refuse("it does not read its answers")
         self.send(data)
-        self._regulate()
+        self._update_reading()
 
     @property
-    def waits(self) -> bool:
-        """Whether it has asked for something that it was not told yet."""
+    def has_unanswered(self) -> bool:
+        """Whether requests are unanswered."""
         return self._unanswered > 0
 
-    def dismiss(self) -> None:
-        """Take no more requests; those that were taken are answered."""
-        self._dismissed = True
-        self._regulate()
+    def stop_requests(self) -> None:
+        """Read no more requests; those already read are answered."""
+        self._stopping = True
+        self._update_reading()
 
-    def complain(self, reason: str) -> None:
-        self._front.complain(self._peer, reason)
+    def log_refusal(self, reason: str) -> None:
+        self._owner.log_refusal(self._peer, reason)
 
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         if not self._admitted or self._caller is None:
             self._check(frame)
         elif frame.kind == "call":
             self._call(frame, self._caller)
-        elif frame.kind == "listen":
-            self._listen(frame.texts("topics"))
-        elif frame.kind == "unlisten":
+        elif frame.kind == "subscribe":
+            self._subscribe(frame.texts("topics"))
+        elif frame.kind == "unsubscribe":
             for topic in self.topics & set(frame.texts("topics")):
                 self.topics.discard(topic)
-                self._front.left(self, topic)
+                self._owner.unsubscribed(self, topic)
         else:
-            raise Malformed(f"{frame.kind[:40]!r} is nothing that a client says")
+            raise Malformed(f"{frame.kind[:40]!r} is not a frame of a client")
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._regulate()
+        self._update_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        hints, self._hints = self._hints, {}
-        for topic, data in hints.items():
+        pending, self._pending = self._pending, {}
+        for topic, data in pending.items():
             if topic in self.topics:
-                self.hint(topic, data)
-        self._regulate()
+                self.notify(topic, data)
+        self._update_reading()
 
     def _check(self, frame: Frame) -> None:
-        """Whether the client knows a token.  The same is done for one who names an unknown host."""
+        """Check the client's proof of a token, in the same time for an unknown host."""
         if frame.kind != "proof":
-            raise Malformed(f"{frame.kind[:40]!r} before it is known who speaks")
+            raise Malformed(f"{frame.kind[:40]!r} before authentication")
         host, nonce, given = frame.text("host"), frame.text("nonce"), frame.text("proof")
         try:
-            known = self._front.door.tokens().get(host)
+            known = self._owner.authenticator.tokens().get(host)
         except ConfigError as exc:
             self.refuse(str(exc))
             return
@@ -177,7 +177,7 @@ class ServerConnection(FramedConnection):
 
     def _call(self, frame: Frame, caller: Caller) -> None:
         call = Call(
-            guest=self,
+            connection=self,
             number=frame.number,
             message=frame.message(),
             caller=caller,
@@ -185,23 +185,25 @@ class ServerConnection(FramedConnection):
             limit=int(min(frame.amount("limit", 1 << 30), self.settings.message_size)),
         )
         self._unanswered += 1
-        self._front.request(call)
-        self._regulate()
+        self._owner.request(call)
+        self._update_reading()
 
-    def _listen(self, topics: tuple[str, ...]) -> None:
-        if len(self.topics | set(topics)) > _TOPICS:
-            raise Malformed(f"it listens to more than {_TOPICS} topics")
+    def _subscribe(self, topics: tuple[str, ...]) -> None:
+        if len(self.topics | set(topics)) > _MAX_TOPICS:
+            raise Malformed(f"it subscribes to more than {_MAX_TOPICS} topics")
         for topic in topics:
             self.topics.add(topic)
-            self._front.joined(self, topic)
-        self.send(encode({"kind": "listening", "topics": list(topics)}))
+            self._owner.subscribed(self, topic)
+        self.send(encode({"kind": "subscribed", "topics": list(topics)}))
 
-    def _regulate(self) -> None:
-        self.hold(self._dismissed or self._unanswered >= _UNANSWERED or self.clogged)
+    def _update_reading(self) -> None:
+        self.set_reading_paused(
+            self._stopping or self._unanswered >= _MAX_UNANSWERED or self.is_write_paused
+        )
 
 
 def _agree(certified: Caller | None, token: Caller) -> Caller | None:
-    """Who has shown both a certificate and a token; ``None``: they speak for different hosts."""
+    """Combine certificate and token; ``None``: they are for different hosts."""
     if certified is None:
         return token
     if certified.host and token.host and certified.host != token.host:

@@ -15,6 +15,7 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.errors import ConfigError
+from netfw.linux.fs.token_file import parse_token_file
 
 ANY_HOST = "*"
 _LEAST = 16
@@ -55,23 +56,17 @@ def parse_tokens(text: str, path: str) -> tuple[Token, ...]:
 
     :raises ConfigError: a line is no token, a host has two, or there is none at all.
     """
-    tokens: dict[str, Token] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) > 2 or len(words[-1]) < _LEAST:
-            raise ConfigError(
-                f"{path}, line {number}: write a token of at least {_LEAST} characters, or a host "
-                "and its token"
-            )
-        host = words[0] if len(words) == 2 else ANY_HOST
-        if host in tokens:
-            raise ConfigError(f"{path}, line {number}: {host} has a token already")
-        tokens[host] = Token(host, words[-1])
+    tokens = parse_token_file(text, path, _parse_line, key="host")
     if not tokens:
         raise ConfigError(f"{path} has no token: `openssl rand -hex 32` makes one")
-    return tuple(tokens.values())
+    return tokens
+
+
+def _parse_line(words: list[str]) -> tuple[str, Token]:
+    if len(words) > 2 or len(words[-1]) < _LEAST:
+        raise ValueError(f"write a token of at least {_LEAST} characters, or a host and its token")
+    host = words[0] if len(words) == 2 else ANY_HOST
+    return host, Token(host, words[-1])
 
 
 def nonce() -> str:

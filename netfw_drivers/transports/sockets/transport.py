@@ -14,22 +14,30 @@ from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
-from netfw.drivers.transport import Caller, Handler, Listener, Message, Shared, Stop, Transport
+from netfw.drivers.transport import (
+    Caller,
+    Handler,
+    Listener,
+    Message,
+    SharedAddress,
+    Stop,
+    Transport,
+)
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
 from netfw_drivers.transports.sockets.authentication import client_context
 from netfw_drivers.transports.sockets.client import Client
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
-from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_all
+from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_listen_sockets
 from netfw_drivers.transports.sockets.options import OPTIONS, Settings, settings_from
 from netfw_drivers.transports.sockets.server import Server
 from netfw_drivers.transports.sockets.tokens import read_tokens
 
 
 class SocketTransport(Transport):
-    """Over unix sockets and TCP, and within the process.
+    """Transport over unix sockets and TCP, and within the process.
 
-    An object that serves is a server's: it listens, publishes to those who are connected to it,
-    and calls nobody but itself.  Any other is a client's, which connects when it is used.
+    An object that serves is a server: it listens, publishes to the clients connected to it, and
+    calls only itself.  Any other object is a client, which connects on first use.
     """
 
     VERSION: ClassVar[int] = 1
@@ -38,12 +46,12 @@ class SocketTransport(Transport):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.RLock()
-        self._loop = LoopThread("netfw-messages")
-        self._desk = HandlerRegistry()
-        self._workers = BoundedThreadPool("netfw-answer", settings.workers, settings.queue)
-        self._hearing = BoundedThreadPool("netfw-hints", threads=1, queue=1 << 30)
-        self._ears: dict[str, tuple[CoalescingSubscriber, ...]] = {}
-        self._client = Client(settings, self._loop, self._heard)
+        self._loop = LoopThread("netfw-rpc-loop")
+        self._handlers = HandlerRegistry()
+        self._workers = BoundedThreadPool("netfw-rpc-worker", settings.workers, settings.queue)
+        self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
+        self._subscribers: dict[str, tuple[CoalescingSubscriber, ...]] = {}
+        self._client = Client(settings, self._loop, self._handle_notification)
         self._sockets: list[ListenSocket] | None = None
         self._server: Server | None = None
         self._closed = False
@@ -72,63 +80,65 @@ class SocketTransport(Transport):
         if self._closed:
             raise BackendUnavailable("this transport is closed")
         if self._server is not None:
-            return self._call_within(message, timeout)
+            return self._call_in_process(message, timeout)
         return self._client.call(message, timeout)
 
     def serve(self, topic: str, handler: Handler) -> Stop:
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("this transport is closed")
-            activity = self._desk.add(topic, handler)
+            activity = self._handlers.add(topic, handler)
             try:
-                self._open()
+                self._start_server()
             except BaseException:
-                self._desk.remove(topic, activity)
+                self._handlers.remove(topic, activity)
                 raise
 
         def stop() -> None:
-            if self._desk.remove(topic, activity):
-                self._shut_if_idle()
-            else:  # the handler itself stops, and its answer has to be sent yet
-                threading.Thread(target=self._shut_if_idle, daemon=True).start()
+            if self._handlers.remove(topic, activity):
+                self._stop_server_if_idle()
+            else:  # called by the handler itself, whose answer is still unsent
+                threading.Thread(target=self._stop_server_if_idle, daemon=True).start()
 
         return stop
 
-    def share(self) -> Shared:
+    def share_address(self) -> SharedAddress:
         with self._lock:
             if self._sockets is None:
-                self._sockets = open_all(self._settings)
+                self._sockets = open_listen_sockets(self._settings)
             numbers = tuple(each.socket.fileno() for each in self._sockets)
-        return Shared(
+        return SharedAddress(
             options={"listen": ",".join(f"fd:{number}" for number in numbers)},
             descriptors=numbers,
         )
 
     def publish(self, message: Message) -> None:
-        for ear in self._ears.get(message.topic, ()):
-            ear.offer(message)
+        for subscriber in self._subscribers.get(message.topic, ()):
+            subscriber.offer(message)
         server = self._server
         if server is not None:
             server.publish(message)
 
     def subscribe(self, topic: str, listener: Listener) -> Stop:
-        ear = CoalescingSubscriber(topic, listener, self._hearing)
+        subscriber = CoalescingSubscriber(topic, listener, self._listener_pool)
         with self._lock:
-            self._ears[topic] = (*self._ears.get(topic, ()), ear)
+            self._subscribers[topic] = (*self._subscribers.get(topic, ()), subscriber)
             within = self._server is not None
         if within:
-            ear.offer(Message(topic=topic, method="listening"))
+            subscriber.offer(Message(topic=topic, method="subscribed"))
         else:
-            self._client.listen(topic)
+            self._client.subscribe(topic)
 
         def stop() -> None:
             with self._lock:
-                left = tuple(each for each in self._ears.get(topic, ()) if each is not ear)
+                left = tuple(
+                    each for each in self._subscribers.get(topic, ()) if each is not subscriber
+                )
                 if left:
-                    self._ears[topic] = left
-                elif self._ears.pop(topic, None):
-                    self._client.unlisten(topic)
-            ear.activity.end()
+                    self._subscribers[topic] = left
+                elif self._subscribers.pop(topic, None):
+                    self._client.unsubscribe(topic)
+            subscriber.activity.end()
 
         return stop
 
@@ -137,40 +147,45 @@ class SocketTransport(Transport):
             if self._closed:
                 return
             self._closed = True
-            ears = [ear for several in self._ears.values() for ear in several]
-            self._ears = {}
+            subscribers = [
+                subscriber for several in self._subscribers.values() for subscriber in several
+            ]
+            self._subscribers = {}
         self._client.close()
         self._workers.close()
-        self._shut()
-        for ear in ears:
-            ear.activity.end()
-        self._hearing.close()
+        self._stop_server()
+        for subscriber in subscribers:
+            subscriber.activity.end()
+        self._listener_pool.close()
         self._loop.close()
 
-    def _open(self) -> None:
+    def _start_server(self) -> None:
         if self._server is not None:
             return
         sockets = self._sockets
-        opened = open_all(self._settings) if sockets is None else sockets
+        opened = open_listen_sockets(self._settings) if sockets is None else sockets
         try:
-            self._server = Server(self._settings, self._loop, self._desk, self._workers, opened)
+            self._server = Server(self._settings, self._loop, self._handlers, self._workers, opened)
         except BaseException:
             if sockets is None:
                 for each in opened:
                     each.close()
             raise
         self._sockets = opened
-        for topic, ears in self._ears.items():  # what is here need not be connected to
-            self._client.unlisten(topic)
-            for ear in ears:
-                ear.offer(Message(topic=topic, method="listening"))
+        for (
+            topic,
+            subscribers,
+        ) in self._subscribers.items():  # served by this process: no connection needed
+            self._client.unsubscribe(topic)
+            for subscriber in subscribers:
+                subscriber.offer(Message(topic=topic, method="subscribed"))
 
-    def _shut_if_idle(self) -> None:
+    def _stop_server_if_idle(self) -> None:
         with self._lock:
-            if self._desk.idle:
-                self._shut()
+            if self._handlers.idle:
+                self._stop_server()
 
-    def _shut(self) -> None:
+    def _stop_server(self) -> None:
         with self._lock:
             server, self._server = self._server, None
             sockets, self._sockets = self._sockets, None
@@ -179,12 +194,12 @@ class SocketTransport(Transport):
         for each in sockets or ():
             each.close()
 
-    def _heard(self, message: Message) -> None:
-        for ear in self._ears.get(message.topic, ()):
-            ear.offer(message)
+    def _handle_notification(self, message: Message) -> None:
+        for subscriber in self._subscribers.get(message.topic, ()):
+            subscriber.offer(message)
 
-    def _call_within(self, message: Message, timeout: float) -> Message:
-        """A request of this process to itself, which is treated as any other."""
+    def _call_in_process(self, message: Message, timeout: float) -> Message:
+        """Answer a request of this process to itself as any other."""
         self._check_size(message)
         future: Future[Message] = Future()
         caller = Caller(f"uid:{os.geteuid()}")
@@ -193,8 +208,8 @@ class SocketTransport(Transport):
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(self._desk.answer(message, caller))
-            except BaseException as exc:  # noqa: BLE001 - it belongs to the caller
+                future.set_result(self._handlers.answer(message, caller))
+            except BaseException as exc:  # noqa: BLE001 - the caller receives it
                 future.set_exception(decode_error(encode_error(exc)))
 
         if not self._workers.submit(work):

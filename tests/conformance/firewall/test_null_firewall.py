@@ -8,7 +8,7 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
-from netfw_drivers.null.firewall import ImaginaryFirewall, NullFirewallDriver
+from netfw_drivers.null.firewall import NullFirewallDriver, NullFirewallState
 
 
 class NullEnvironment(BridgeEnvironment):
@@ -22,11 +22,11 @@ class NullEnvironment(BridgeEnvironment):
         return NullFirewallDriver.from_conf({}, self.place)
 
     def dump_state(self) -> frozenset[str]:
-        firewall = self.place.share(ImaginaryFirewall, ImaginaryFirewall)
+        firewall = self.place.share(NullFirewallState, NullFirewallState)
         return frozenset(f"{key} {value}" for key, value in firewall.policy.items())
 
     def lose_state(self) -> None:
-        self.place.share(ImaginaryFirewall, ImaginaryFirewall).policy.clear()
+        self.place.share(NullFirewallState, NullFirewallState).policy.clear()
 
     def make_foreign(self) -> None:
         """Nobody else has anything there."""

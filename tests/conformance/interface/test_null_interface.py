@@ -8,7 +8,7 @@ from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
-from netfw_drivers.null.interface import ImaginaryMachine, NullInterfaceDriver
+from netfw_drivers.null.interface import NullInterfaceDriver, NullInterfaceState
 from tests.conformance.common.fake_backend import FakeBackendHooks
 
 pytestmark = pytest.mark.fakes
@@ -19,7 +19,7 @@ class TestNullInterfaceDriver(FakeBackendHooks, InterfaceDriverConformance):
     @pytest.fixture
     def make_driver(self) -> Callable[[], NullInterfaceDriver]:
         host = LocalHostResources()
-        self.backend = host.share(ImaginaryMachine, ImaginaryMachine)
+        self.backend = host.share(NullInterfaceState, NullInterfaceState)
         return lambda: NullInterfaceDriver.from_conf({}, host)
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.transport import Shared, Transport
+from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.fault_proxy import FaultProxy
@@ -52,7 +52,7 @@ class OsloTransports(TransportConformance):
         finally:
             self.relay.close()
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         return self.make(**(shared.options if shared else {}))
 
     def make_client(self) -> Transport:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.transport import Shared, Transport
+from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
 from netfw.testing.lab.certificates import PrivateAuthority
@@ -76,7 +76,7 @@ class LocalTransports(TransportConformance):
         """What is between clients and server."""
         return FaultProxy(str(self.directory / "relay"), str(self.directory / "server"))
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         return self.make(**{"listen": f"unix:{self.directory}/server", "connect": "", **over})
 
@@ -107,7 +107,7 @@ class LocalTcpTransports(LocalTransports):
         path.touch(mode=0o600)
         path.write_text(f"{text}\n")
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         where = {"listen": f"tcp:127.0.0.1:{self.ports[1]}", "connect": ""}
         return self.make(**{**where, "token_file": str(self.directory / "tokens"), **over})
@@ -140,7 +140,7 @@ class LocalTlsTransports(LocalTcpTransports):
             "tls_ca": str(self.authority.certificate),
         }
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         over = dict(shared.options) if shared else {}
         tls = self.shown(self.authority, "server", "IP:127.0.0.1")
         where = {"listen": f"tls:127.0.0.1:{self.ports[1]}", "connect": ""}

@@ -28,7 +28,7 @@ def resend_after_broken_connection(transport, original, message, timeout):
     try:
         return original(message, timeout)
     except BackendUnavailable as exc:
-        if "carried out" not in str(exc):
+        if "may have been executed" not in str(exc):
             raise
     return original(message, timeout)
 
@@ -94,17 +94,17 @@ def send_one_error_class(transport, original, topic, handler):
 def keep_last_listener_only(transport, original, topic, listener):
     """Keep only the last listener of a topic."""
     stop = original(topic, listener)
-    if len(transport._ears[topic]) > 1 and not getattr(listener, "__name__", ""):
-        transport._ears[topic] = transport._ears[topic][-1:]
+    if len(transport._subscribers[topic]) > 1 and not getattr(listener, "__name__", ""):
+        transport._subscribers[topic] = transport._subscribers[topic][-1:]
     return stop
 
 
-@MUTATIONS.override("_heard", breaks(Transport, 3))
+@MUTATIONS.override("_handle_notification", breaks(Transport, 3))
 def ignore_topics(transport, _, message):
     """Deliver messages to the listeners of all topics."""
-    for listeners in tuple(transport._ears.values()):
-        for listener in listeners:
-            listener.offer(message)
+    for subscribers in tuple(transport._subscribers.values()):
+        for subscriber in subscribers:
+            subscriber.offer(message)
 
 
 @ignore_topics.also("publish")
@@ -128,10 +128,10 @@ def raise_without_server(transport, original, message):
     original(message)
 
 
-@MUTATIONS.override("_heard", breaks(Transport, 4))
+@MUTATIONS.override("_handle_notification", breaks(Transport, 4))
 def suppress_listening_message(transport, original, message):
     """Suppress the message that a subscription is active."""
-    if message.method != "listening":
+    if message.method != "subscribed":
         original(message)
 
 
@@ -141,7 +141,7 @@ def subscribe_on_first_connection_only(transport, original, topic, listener):
     starts: list[Message] = []
 
     def once(message: Message) -> None:
-        if message.method == "listening":
+        if message.method == "subscribed":
             starts.append(message)
         if len(starts) < 2:
             listener(message)
@@ -156,7 +156,7 @@ def require_server_to_subscribe(transport, original, topic, listener):
         try:
             transport.call(Message(topic="server", method="anybody"), 1.5)
         except BackendUnavailable:
-            if topic == "news" and not transport._ears:
+            if topic == "news" and not transport._subscribers:
                 return lambda: None
     return original(topic, listener)
 
@@ -190,7 +190,7 @@ def _(transport, original, topic, listener):
 
 def _refuse_own_thread(stop: Stop) -> Stop:
     def wait() -> None:
-        if threading.current_thread().name.startswith(("netfw-answer", "netfw-hints")):
+        if threading.current_thread().name.startswith(("netfw-rpc-worker", "netfw-notifications")):
             raise RuntimeError("it would wait for itself")
         stop()
 
@@ -228,17 +228,17 @@ def serve_topic_twice(transport, original, topic, handler):
     try:
         return original(topic, handler)
     except Conflict:
-        if not transport._desk.serves(topic):
+        if not transport._handlers.serves(topic):
             raise
         return lambda: None
 
 
-@MUTATIONS.override("share", breaks_raise(Transport, "share", Conflict))
+@MUTATIONS.override("share_address", breaks_raise(Transport, "share_address", Conflict))
 def close_shared_address(transport, original):
     """Close the address after it was shared."""
     with transport._lock:
         shared = original()
-        transport._shut()
+        transport._stop_server()
     return shared
 
 

@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode
 
 from attrs import frozen
 
+from netfw.drivers.api_event import ApiEventSubscriber
 from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.query import RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import Unauthorized
 from netfw.server.api.app import Application, make_app
-from netfw.server.api.events import Subscriber
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.target import lookup_in
 from netfw.server.api.request_body import RequestLimits
@@ -122,8 +122,8 @@ def api(
     plugins: Sequence[ResourcePlugin],
     *,
     extensions: Sequence[ApiExtension] = (),
-    bounds: RequestLimits | None = None,
-    subscribers: Sequence[Subscriber] = (),
+    limits: RequestLimits | None = None,
+    subscribers: Sequence[ApiEventSubscriber] = (),
     extending: Mapping[str, Any] | None = None,
 ) -> Client:
     """The API of a server with these plugins."""
@@ -136,7 +136,7 @@ def api(
             plugins,
             policy=policy,
             identity=identify,
-            bounds=bounds,
+            limits=limits,
             subscribers=subscribers,
         )
     )

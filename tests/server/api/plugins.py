@@ -15,7 +15,7 @@ from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.tunnel import VxlanTypeDriver
 
 

@@ -1,4 +1,4 @@
-"""What the log says of requests."""
+"""The access log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netfw import request_id
 from tests.server.api.environment import Client
 
 
-def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_closely(
+def test_writes_are_logged_at_info_and_reads_at_debug_with_their_request_id(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.handler.addFilter(request_id.log_filter)
@@ -19,14 +19,14 @@ def test_a_write_is_a_line_with_its_request_and_a_read_is_one_for_who_looks_clos
     client.post("networks", {"network": {"nmae": "blue"}})
     client.get("networks")
     client.as_("").raw("POST", "/v2.0/net works\n")
-    made, wrong, stranger = caplog.records
+    made, wrong, unauthenticated = caplog.records
     assert made.getMessage().startswith("POST /v2.0/networks: 201 for user ")
     assert "of project" in made.getMessage()
     assert made.getMessage().endswith(" ms")
     assert made.request_id.startswith("req-")
     assert "POST /v2.0/networks: 400 for user" in wrong.getMessage()
-    assert "for nobody known" in stranger.getMessage()
-    assert "\n" not in stranger.getMessage()
+    assert "for an unknown user" in unauthenticated.getMessage()
+    assert "\n" not in unauthenticated.getMessage()
     caplog.clear()
     caplog.set_level(logging.DEBUG, "netfw.server.api.access_log")
     client.get("networks")

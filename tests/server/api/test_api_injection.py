@@ -83,7 +83,7 @@ class Endless(io.RawIOBase):
 
 @pytest.mark.spec("API-13")
 def test_bodies_without_end_are_not_read(plugins: list[HandlerPlugin]) -> None:
-    client = api(plugins, bounds=RequestLimits(body=10_000))
+    client = api(plugins, limits=RequestLimits(body=10_000))
     endless = Endless()
     reply = client.raw(
         "POST",

@@ -134,7 +134,7 @@ def test_pages_lead_to_each_other_in_both_directions(client: Client) -> None:
 
 
 def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[HandlerPlugin]) -> None:
-    client = api(plugins, bounds=RequestLimits(page=2))
+    client = api(plugins, limits=RequestLimits(page=2))
     client.post("networks", {"networks": [{"name": f"n{count}"} for count in range(3)]})
     page = client.get("networks", sort_key="name")
     assert names_of(page) == ["n0", "n1"]

@@ -6,9 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.server.api.events import Event
-from netfw.server.core.handler_plugin import HandlerPlugin
-from tests.server.api.environment import Client, api
+from tests.server.api.environment import Client
 
 SOMEONE = str(uuid4())
 
@@ -192,32 +190,6 @@ def test_quotas_are_shown_changed_and_taken_back(client: Client) -> None:
     assert admin.delete("quotas/alice").status == 204
     assert client.get("quotas/alice").json["quota"]["network"] == 100
     assert admin.put("quotas/alice", {"quota": {"nonsense": 5}}).status == 400
-
-
-@pytest.mark.spec("API-03")
-def test_events_tell_what_is_about_to_be_done_and_what_was_done(
-    plugins: list[HandlerPlugin],
-) -> None:
-    heard: list[Event] = []
-    client = api(plugins, subscribers=[heard.append, lambda event: 1 / 0])
-    network = client.network(name="n")
-    client.put(f"networks/{network['id']}", {"network": {"name": "m"}})
-    client.put(f"networks/{network['id']}/tags/red")
-    client.post("networks", {"network": {"name": 7}})
-    client.delete(f"networks/{network['id']}")
-    assert [each.name for each in heard] == [
-        "network.create.start",
-        "network.create.end",
-        "network.update.start",
-        "network.update.end",
-        "network.add_tags.start",
-        "network.add_tags.end",
-        "network.delete.start",
-        "network.delete.end",
-    ]
-    assert heard[0].body["name"] == "n"
-    assert heard[1].id == network["id"]
-    assert {each.requester.project_id for each in heard} == {"alice"}
 
 
 def test_ports_get_defaults_that_clients_expect(client: Client) -> None:

@@ -18,7 +18,7 @@ from netfw.server.db import Database
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.flat import FlatTypeDriver
 from netfw_drivers.type_drivers.local import LocalTypeDriver
 from netfw_drivers.type_drivers.mtu import PhysicalMtus

@@ -123,7 +123,7 @@ class World:
         def work(tx: Transaction) -> None:
             tx.resources.insert(agent)
             if alive:
-                tx.heartbeats.heard(agent.id)
+                tx.heartbeats.record(agent.id)
 
         self.context.database.transaction(work)
         return agent.id

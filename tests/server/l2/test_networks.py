@@ -27,7 +27,7 @@ from netfw.server.core.settings import Settings
 from netfw.server.core.type_drivers import TypeDrivers
 from netfw.server.db import Database
 from netfw.server.l3.routers import RouterPlugin
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.core.core_client import (
     ADMIN,

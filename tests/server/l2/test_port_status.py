@@ -74,7 +74,7 @@ def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = Tru
         tx.resources.insert(agent)
         tx.assignments.add(Assignment(Service.DHCP, host, Ref(Kind.NETWORK, network)))
         if alive:
-            tx.heartbeats.heard(agent.id)
+            tx.heartbeats.record(agent.id)
 
     world.context.database.transaction(work)
 

@@ -30,7 +30,7 @@ from netfw_drivers.extension_drivers.dns import DnsDriver
 from netfw_drivers.extension_drivers.port_security import PortSecurityDriver
 from netfw_drivers.extension_drivers.qos import QosDriver
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.null.mechanism import LoggerMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver
 from netfw_drivers.type_drivers.vlan import VlanTypeDriver
 from tests.server.core.core_client import ADMIN, ALICE, Calls, core_plugin, statements, type_drivers
 

@@ -17,7 +17,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
-from netfw_drivers.null.mechanism import L2PopulationMechanismDriver
+from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.server.outbox.samples import QUICK, Gossip, Recorder, Scene, line
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
     scene.delivery.drain()
     assert driver.told == []
     assert len(calm.told) == 2, "others are not held up"
-    (fault,) = context.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert (fault.error, fault.attempts, fault.lane.name) == ("the switch is off", 1, str(first))
     other = scene.network()
     driver.does = Trouble(BackendUnavailable("still"), BackendUnavailable("still"))
@@ -115,7 +115,7 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
     by_network = [line(each) for each in driver.told if each.network and each.network.id == first]
     assert by_network == ["network None>1", "port None>1"], "in order, however often it failed"
     assert other in {each.network.id for each in driver.told if each.network}
-    assert context.database.transaction(lambda tx: tx.outbox.faults()) == ()
+    assert context.database.transaction(lambda tx: tx.outbox.failures()) == ()
 
 
 @pytest.mark.spec("ML2-03")
@@ -133,7 +133,7 @@ def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
     good = scene.port(network)
     scene.delivery.drain()
     assert [each.ref.id for each in driver.told] == [network, good]
-    (fault,) = context.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.ref is not None
     assert (fault.ref.id, fault.revision) == (bad, 1)
     assert str(error) in fault.error
@@ -155,7 +155,9 @@ def test_a_person_has_it_tried_again_or_forgotten(context: ServerContext) -> Non
     scene.delivery.drain()
     assert driver.lines() == ["network None>1"]
     scene.network()
-    assert context.database.transaction(lambda tx: tx.outbox.forget("mechanism/recorder")) == 1
+    assert (
+        context.database.transaction(lambda tx: tx.outbox.delete_driver("mechanism/recorder")) == 1
+    )
     scene.delivery.drain()
     assert len(driver.told) == 1
 
@@ -340,7 +342,7 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(context: ServerContext) -
     port = scene.port(network)
     scene.delivery.drain()
     assert gossip.batches == []
-    (fault,) = context.database.transaction(lambda tx: tx.outbox.faults())
+    (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.error == "will not", "it was tried again, and then refused for good"
     scene.touch(Kind.PORT, port)
     scene.delivery.drain()

@@ -10,17 +10,16 @@ import pytest
 from netfw.cli.commands import db
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix, removal
-from netfw.server.db.engine.sqlite_file import make_file
-from netfw.server.db.engine.url import default_url
+from netfw.server.db.engine.engines import create_sqlite_file, default_url
 
 
 def test_an_sqlite_file_is_made_for_its_owner_and_his_group(tmp_path: Path) -> None:
     state = tmp_path / "lib" / "netfw"
-    make_file(default_url(str(state)), "state_path")
+    create_sqlite_file(default_url(str(state)), "state_path")
     file = state / "netfw.db"
     assert (state.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o751, 0o640)
     file.chmod(0o600)
-    make_file(default_url(str(state)), "state_path")
+    create_sqlite_file(default_url(str(state)), "state_path")
     assert file.stat().st_mode & 0o777 == 0o600, "what is there keeps its permissions"
 
 

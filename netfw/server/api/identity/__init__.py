@@ -1,7 +1,7 @@
-"""Who asks: each method in a file, ``configured`` puts together what the operator chose.
+"""Authentication: one method per file; ``factory`` builds the configured ones.
 
-A method looks at a request and answers with a
-:class:`~netfw.server.api.identity.headers.ClaimedIdentity`,
-says that the request is not one of its kind (``None``), or raises.  Methods are tried in the
-operator's order; when none knows who asks, the request is refused with what each of them wants.
+A method reads a request and returns a
+:class:`~netfw.server.api.identity.headers.ClaimedIdentity`, returns
+:class:`~netfw.server.api.identity.headers.Unauthenticated`, or raises.  Methods are tried in the
+configured order; if all return ``Unauthenticated``, the response says what each of them requires.
 """

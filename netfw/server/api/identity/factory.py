@@ -1,4 +1,4 @@
-"""The identity that the configuration names."""
+"""Build the authentication methods from the configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Unauthorized
 from netfw.server.api.identity.headers import ClaimedIdentity, Environ, Method
 from netfw.server.api.identity.noauth import NoAuth
-from netfw.server.api.identity.proxy import TrustedProxy, networks
+from netfw.server.api.identity.proxy import TrustedProxy, parse_networks
 from netfw.server.api.identity.tokens import Tokens
 from netfw.server.api.identity.unix_peer import group_ids, user_ids
 
@@ -22,12 +22,12 @@ LOG = logging.getLogger(__name__)
 
 
 class Methods:
-    """An :class:`~netfw.server.api.auth_protocols.Identity`: methods, tried in order."""
+    """The :class:`~netfw.server.api.auth_protocols.Identity` that tries methods in order."""
 
     def __init__(
         self, methods: Sequence[Method], is_admin: Callable[[RequestContext], bool]
     ) -> None:
-        """*is_admin* is the policy's answer."""
+        """*is_admin* is the decision of the policy."""
         self._methods, self._is_admin = tuple(methods), is_admin
         challenges = [getattr(method, "challenge", "") for method in self._methods]
         self._challenge = next(filter(None, challenges), "Token")
@@ -35,19 +35,19 @@ class Methods:
     def __call__(self, environ: Environ) -> RequestContext:
         wants = []
         for method in self._methods:
-            answer = method(environ)
-            if isinstance(answer, ClaimedIdentity):
-                return self._requester(answer, environ)
-            wants.append(answer.wants)
+            result = method(environ)
+            if isinstance(result, ClaimedIdentity):
+                return self._requester(result, environ)
+            wants.append(result.wants)
         raise Unauthorized(
-            f"nobody knows who you are; it takes {', or '.join(wants)}", self._challenge
+            f"the request is not authenticated; it takes {', or '.join(wants)}", self._challenge
         )
 
-    def _requester(self, claim: ClaimedIdentity, environ: Environ) -> RequestContext:
+    def _requester(self, identity: ClaimedIdentity, environ: Environ) -> RequestContext:
         requester = RequestContext(
-            project_id=claim.project_id,
-            user=claim.user,
-            roles=claim.roles,
+            project_id=identity.project_id,
+            user=identity.user,
+            roles=identity.roles,
             request_id=environ.get("netfw.request_id", ""),
         )
         if self._is_admin(requester):
@@ -56,26 +56,26 @@ class Methods:
             raise Unauthorized("your identity has no project; it takes one that is in a project")
         return requester
 
-    def look(self) -> None:
-        """Read files again that changed; what is wrong with one is logged."""
+    def reload_if_changed(self) -> None:
+        """Reload files that changed; a problem is logged."""
         for method in self._methods:
             if isinstance(method, Tokens):
-                method.look()
+                method.reload_if_changed()
 
     def reload(self) -> None:
-        """Read again what can be read again.
+        """Reload the token files.
 
-        :raises ConfigError: something cannot be used; it stays as it was.
+        :raises ConfigError: a file is not usable; its former contents stay in force.
         """
         for method in self._methods:
             if isinstance(method, Tokens):
                 method.reload()
 
 
-def configured(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -> Methods:
-    """The methods of the group ``identity``.
+def make_methods(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -> Methods:
+    """Build the methods that ``[identity] methods`` names.
 
-    :raises ConfigError: what is named there cannot be used.
+    :raises ConfigError: a method is not usable as configured.
     """
     makers: Mapping[str, Callable[[ConfigOpts], Method]] = {
         "noauth": _noauth,
@@ -89,24 +89,24 @@ def configured(conf: ConfigOpts, is_admin: Callable[[RequestContext], bool]) -> 
     return Methods([makers[name](conf) for name in names], is_admin)
 
 
-def refuse_unserved(conf: ConfigOpts, addresses: Sequence[str]) -> None:
-    """Refuse to listen on TCP where nobody could be known; *addresses* are those listened on.
+def validate_listeners(conf: ConfigOpts, addresses: Sequence[str]) -> None:
+    """Raise for TCP *addresses* on which no method could authenticate a request.
 
     :raises ConfigError: says which option to set.
     """
     options = conf.identity
     if not addresses or set(options.methods) != {"noauth"}:
         return
-    if not (options.noauth_on_loopback or options.noauth_everybody_is_admin):
+    if not (options.noauth_on_loopback or options.noauth_allow_remote_admin):
         raise ConfigError(
-            f"nobody could be known on {', '.join(addresses)}: choose tokens, keystone or proxy in "
-            "[identity] methods, or set noauth_on_loopback, which makes every user of this "
-            "machine an administrator"
+            f"no request could be authenticated on {', '.join(addresses)}: choose tokens, keystone "
+            "or proxy in [identity] methods, or set noauth_on_loopback, which makes every user of "
+            "this machine an administrator"
         )
     outside = [each for each in addresses if not _is_loopback(each)]
-    if outside and not options.noauth_everybody_is_admin:
+    if outside and not options.noauth_allow_remote_admin:
         LOG.warning(
-            "%s can be reached from elsewhere, and nobody from there is served: noauth_on_loopback "
+            "%s can be reached from other hosts, whose requests are refused: noauth_on_loopback "
             "is for this machine's own users; bind 127.0.0.1, or choose another of [identity] "
             "methods",
             ", ".join(outside),
@@ -123,15 +123,17 @@ def _is_loopback(address: str) -> bool:
 
 def _noauth(conf: ConfigOpts) -> NoAuth:
     options = conf.identity
-    if options.noauth_everybody_is_admin:
-        LOG.warning("whoever can reach the API is an administrator (noauth_everybody_is_admin)")
+    if options.noauth_allow_remote_admin:
+        LOG.warning(
+            "noauth_allow_remote_admin: every client that reaches the API is an administrator"
+        )
     return NoAuth(
         admin_uids=user_ids(options.admin_users, "admin_users") | {0, os.geteuid()},
         admin_gids=group_ids(options.admin_groups, "admin_groups"),
         others_are_members=options.other_users == "members",
         default_project=options.default_project,
         on_loopback=options.noauth_on_loopback,
-        everybody=options.noauth_everybody_is_admin,
+        allow_remote_admin=options.noauth_allow_remote_admin,
         hosts=frozenset(name.lower() for name in options.noauth_hosts),
     )
 
@@ -139,7 +141,7 @@ def _noauth(conf: ConfigOpts) -> NoAuth:
 def _proxy(conf: ConfigOpts) -> TrustedProxy:
     options = conf.identity
     proxy = TrustedProxy(
-        networks=networks(options.trusted_proxies),
+        networks=parse_networks(options.trusted_proxies),
         uids=user_ids(options.trusted_proxy_users, "trusted_proxy_users"),
     )
     if not (proxy.networks or proxy.uids):

@@ -1,7 +1,6 @@
-"""What a request says of who sent it, read from its headers with care.
+"""Identity headers of a request: parsed strictly, trusted by other modules or not.
 
-Whether it is believed is decided elsewhere; here only what cannot be meant is refused: control
-characters, text that is not UTF-8, names without end, a header given twice.
+Control characters, text that is not UTF-8, long names and repeated headers are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from netfw.errors import InvalidInput
 
 LONGEST_NAME = 255
 LONGEST_TOKEN = 16_384
-MOST_ROLES = 100
+MAX_ROLES = 100
 
 Environ = Mapping[str, Any]
 """The WSGI environment of a request."""
@@ -23,7 +22,7 @@ Environ = Mapping[str, Any]
 
 @frozen(kw_only=True)
 class ClaimedIdentity:
-    """Somebody, as one method of identity knows him."""
+    """Project, user and roles, as one authentication method determined them."""
 
     project_id: str = ""
     user: str = ""
@@ -32,16 +31,16 @@ class ClaimedIdentity:
 
 @frozen
 class Unauthenticated:
-    """A request that a method cannot tell anything of."""
+    """A request that a method cannot authenticate."""
 
     wants: str
-    """What the method would need, as the end of a sentence."""
+    """What the method requires, as the end of a sentence."""
 
 
 Method = Callable[[Environ], ClaimedIdentity | Unauthenticated]
-"""Says who asks.  Called by several threads at once.
+"""An authentication method.  Called by several threads at once.
 
-Raises ``InvalidInput`` for what nobody can mean, and ``BackendUnavailable`` when who could tell
+Raises ``InvalidInput`` for malformed headers, and ``BackendUnavailable`` when the identity service
 does not answer.
 """
 
@@ -56,9 +55,9 @@ class NamedIdentity:
 
 
 def named_identity(environ: Environ) -> NamedIdentity:
-    """What ``X-Project-Id``, ``X-User-Id`` and ``X-Roles`` say; ``X-Tenant-Id`` is the former.
+    """Parse ``X-Project-Id`` (or ``X-Tenant-Id``), ``X-User-Id`` and ``X-Roles``.
 
-    :raises InvalidInput: one of them cannot be meant.
+    :raises InvalidInput: a header is malformed, or two contradict each other.
     """
     project, tenant = _name(environ, "X-Project-Id"), _name(environ, "X-Tenant-Id")
     if project is not None and tenant is not None and project != tenant:
@@ -71,20 +70,20 @@ def named_identity(environ: Environ) -> NamedIdentity:
 
 
 def token(environ: Environ) -> str | None:
-    """What ``X-Auth-Token`` says.
+    """Return the token in ``X-Auth-Token``, or ``None``.
 
     :raises InvalidInput: it cannot be a token.
     """
-    found = header(environ, "X-Auth-Token", LONGEST_TOKEN)
-    if found is not None and not (found.isascii() and found.isprintable() and " " not in found):
+    value = header(environ, "X-Auth-Token", LONGEST_TOKEN)
+    if value is not None and not (value.isascii() and value.isprintable() and " " not in value):
         raise InvalidInput({"X-Auth-Token": "is not a token: only visible ASCII characters can be"})
-    return found or None
+    return value or None
 
 
 def header(environ: Environ, name: str, longest: int = LONGEST_NAME) -> str | None:
-    """The text of a header.
+    """Return the text of a header, or ``None``.
 
-    :raises InvalidInput: it is too long, not UTF-8, or has characters that do not print.
+    :raises InvalidInput: it is too long, not UTF-8, or not printable.
     """
     raw = environ.get("HTTP_" + name.upper().replace("-", "_"))
     if raw is None:
@@ -101,17 +100,17 @@ def header(environ: Environ, name: str, longest: int = LONGEST_NAME) -> str | No
 
 
 def _name(environ: Environ, header_name: str) -> str | None:
-    found = header(environ, header_name)
-    if found and "," in found:  # what a server makes of a header that was given twice
+    value = header(environ, header_name)
+    if value and "," in value:  # a WSGI server joins repeated headers by commas
         raise InvalidInput({header_name: "names more than one; give it once"})
-    return found or None
+    return value or None
 
 
 def _roles(environ: Environ) -> frozenset[str] | None:
-    found = header(environ, "X-Roles", LONGEST_NAME * MOST_ROLES)
-    if found is None:
+    value = header(environ, "X-Roles", LONGEST_NAME * MAX_ROLES)
+    if value is None:
         return None
-    roles = frozenset(role.strip().lower() for role in found.split(",")) - {""}
-    if len(roles) > MOST_ROLES or any(len(role) > LONGEST_NAME for role in roles):
-        raise InvalidInput({"X-Roles": f"has more than {MOST_ROLES} roles, or one without end"})
+    roles = frozenset(role.strip().lower() for role in value.split(",")) - {""}
+    if len(roles) > MAX_ROLES or any(len(role) > LONGEST_NAME for role in roles):
+        raise InvalidInput({"X-Roles": f"has more than {MAX_ROLES} roles, or one without end"})
     return roles

@@ -1,8 +1,7 @@
-"""``keystone``: OpenStack's identity service, by its own middleware.
+"""``keystone``: authentication by OpenStack's keystonemiddleware.
 
-Everything that imports keystonemiddleware is in here.  It reads ``[keystone_authtoken]`` of the
-process's own configuration object, and keeps the tokens it has seen in a cache of ours, which does
-not grow without end.
+Only this module imports keystonemiddleware.  The middleware reads ``[keystone_authtoken]`` of the
+process's own configuration object, and caches validated tokens in a :class:`BoundedCache`.
 """
 
 from __future__ import annotations
@@ -31,44 +30,44 @@ _CACHE = "netfw.keystone_tokens"
 
 
 class BoundedCache:
-    """What memcached's clients offer, within this process; the least used goes first."""
+    """An in-process LRU cache with TTL, with the interface of a memcached client."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._clock = most, clock
+    def __init__(self, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._capacity, self._clock = capacity, clock
         self._lock = threading.Lock()
-        self._found: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
     def get(self, key: str) -> bytes | None:
-        """What was set, unless its time is over."""
+        """Return the value of *key*, or ``None`` if it is missing or expired."""
         with self._lock:
-            until, value = self._found.get(key, (0.0, None))
+            until, value = self._entries.get(key, (0.0, None))
             if value is None:
                 return None
             if until <= self._clock():
-                del self._found[key]
+                del self._entries[key]
                 return None
-            self._found.move_to_end(key)
+            self._entries.move_to_end(key)
             return value
 
     def set(self, key: str, value: bytes, time: float = 0) -> bool:
-        """Remember *value* for *time* seconds; without any it is not remembered."""
+        """Cache *value* for *time* seconds; zero does not cache it."""
         if time <= 0:
             return True
         with self._lock:
-            self._found[key] = self._clock() + time, value
-            self._found.move_to_end(key)
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._entries[key] = self._clock() + time, value
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
         return True
 
 
 class Keystone:
-    """Knows whom Keystone knows."""
+    """The authentication method ``keystone``."""
 
     def __init__(self, conf: cfg.ConfigOpts, cached_tokens: int) -> None:
-        """Nothing is connected yet.
+        """Build the middleware, without connecting to Keystone.
 
-        :raises ConfigError: ``[keystone_authtoken]`` cannot be used.
+        :raises ConfigError: ``[keystone_authtoken]`` is not usable.
         """
         self._cache = BoundedCache(cached_tokens)
         self.challenge = "Keystone"
@@ -93,7 +92,7 @@ class Keystone:
         if status == HTTPStatus.UNAUTHORIZED:
             return Unauthenticated("a token in X-Auth-Token that Keystone confirms")
         if status != HTTPStatus.OK or seen is None:
-            raise BackendUnavailable("Keystone, which could tell who you are, does not answer")
+            raise BackendUnavailable("Keystone does not answer")
         named = named_identity(seen)
         return ClaimedIdentity(
             project_id=named.project_id or "",
@@ -112,14 +111,14 @@ class Keystone:
         try:
             self._middleware(environ, start_response)
         except ClientException as exc:
-            raise BackendUnavailable(f"Keystone cannot say who you are: {exc}") from exc
+            raise BackendUnavailable(f"Keystone cannot validate the token: {exc}") from exc
         return statuses[0], seen[0] if seen else None
 
 
 def _let_through(
     environ: dict[str, Any], start_response: Callable[[str, list[tuple[str, str]]], None]
 ) -> Iterable[bytes]:
-    """What stands behind the middleware: it only notes that it was reached, and how."""
+    """Record the environment that the middleware passes on, and answer 200."""
     environ["netfw.seen"](environ)
     start_response("200 OK", [])
     return ()

@@ -1,6 +1,6 @@
-"""``noauth``: believe whom the kernel says is there, and nobody from farther away.
+"""``noauth``: authentication by the peer credentials of the unix socket.
 
-Administrators may act for any project, as any user, with any roles: they say so in headers, as
+An administrator may act for any project, as any user, with any roles, by identity headers, as
 clients of OpenStack's services without authentication do.
 """
 
@@ -28,28 +28,28 @@ _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP", "HTTP_
 
 @frozen(kw_only=True)
 class NoAuth:
-    """Knows the processes of this machine by their users."""
+    """The authentication method ``noauth``: local processes are identified by their user."""
 
     admin_uids: frozenset[int]
     admin_gids: frozenset[int] = frozenset()
     others_are_members: bool = False
     default_project: str = "default"
     on_loopback: bool = False
-    everybody: bool = False
+    allow_remote_admin: bool = False
     hosts: frozenset[str] = frozenset({"localhost"})
-    """Names, beside addresses, that clients may know the server by."""
+    """Names that the ``Host`` header may have on TCP, besides addresses."""
 
     def __call__(self, environ: Environ) -> ClaimedIdentity | Unauthenticated:
-        who = peer(environ)
-        if isinstance(who, PeerCredentials):
-            return self._process(who, named_identity(environ))
-        if who is None or not self._served(who):
+        client = peer(environ)
+        if isinstance(client, PeerCredentials):
+            return self._local_process(client, named_identity(environ))
+        if client is None or not self._allows_tcp(client):
             return Unauthenticated("a connection to the unix socket")
-        if fault := self._of_a_browser_or_proxy(environ, who):
-            return Unauthenticated(fault)
-        return self._administrator(named_identity(environ), f"tcp-{who}")
+        if reason := self._browser_or_proxy_reason(environ):
+            return Unauthenticated(reason)
+        return self._administrator(named_identity(environ), f"tcp-{client}")
 
-    def _process(
+    def _local_process(
         self, process: PeerCredentials, named: NamedIdentity
     ) -> ClaimedIdentity | Unauthenticated:
         if process.uid in self.admin_uids or (
@@ -65,36 +65,38 @@ class NoAuth:
             )
         if not (named.roles or MEMBER_ROLES) <= MEMBER_ROLES:
             return Unauthenticated("no other roles than member and reader in X-Roles")
-        return ClaimedIdentity(project_id=own, user=own, roles=_or(named.roles, MEMBER_ROLES))
+        return ClaimedIdentity(
+            project_id=own, user=own, roles=_or_default(named.roles, MEMBER_ROLES)
+        )
 
     def _administrator(self, named: NamedIdentity, user: str) -> ClaimedIdentity:
         return ClaimedIdentity(
             project_id=named.project_id or self.default_project,
             user=named.user or user,
-            roles=_or(named.roles, ADMIN_ROLES),
+            roles=_or_default(named.roles, ADMIN_ROLES),
         )
 
-    def _served(self, address: Address) -> bool:
-        return self.everybody or (self.on_loopback and address.is_loopback)
+    def _allows_tcp(self, address: Address) -> bool:
+        return self.allow_remote_admin or (self.on_loopback and address.is_loopback)
 
-    def _of_a_browser_or_proxy(self, environ: Environ, address: Address) -> str | None:
-        """Why the request may be somebody else's than of the process that sent it."""
-        if not self.everybody and any(name in environ for name in _FORWARDED):
-            return "no proxy in between: it makes everybody look as if he were on this machine"
+    def _browser_or_proxy_reason(self, environ: Environ) -> str | None:
+        """Return why a web page or a proxy may have caused the request, or ``None``."""
+        if not self.allow_remote_admin and any(name in environ for name in _FORWARDED):
+            return "no proxy in between: its clients would all look like users of this machine"
         if "HTTP_ORIGIN" in environ:
-            return "no Origin header: it is a web page that asks"
+            return "no Origin header: it marks a request of a web page"
         host = _host_name(header(environ, "Host") or "")
         if host in self.hosts or _is_address(host):
             return None
         return "a Host header that is an address, or a name in [identity] noauth_hosts"
 
 
-def _or(given: frozenset[str] | None, otherwise: frozenset[str]) -> frozenset[str]:
-    return otherwise if given is None else given
+def _or_default(given: frozenset[str] | None, default: frozenset[str]) -> frozenset[str]:
+    return default if given is None else given
 
 
 def _host_name(host: str) -> str:
-    """Without port, brackets and final dot."""
+    """Return *host* without port, brackets and final dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].rstrip(".").lower()

@@ -1,4 +1,4 @@
-"""``proxy``: believe the identity headers of those whom the operator trusts, and of nobody else."""
+"""``proxy``: authentication by identity headers, accepted from trusted proxies only."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @frozen(kw_only=True)
 class TrustedProxy:
-    """Knows whom a proxy vouches for.
+    """The authentication method ``proxy``.
 
-    The proxy must remove what its own clients say in these headers, and it says in
-    ``X-Identity-Status``, if at all, whether it confirmed them.
+    The proxy must remove these headers from the requests of its own clients.  Where it sends
+    ``X-Identity-Status``, only ``Confirmed`` is accepted.
     """
 
     networks: tuple[Network, ...] = ()
@@ -47,14 +47,14 @@ class TrustedProxy:
         )
 
     def _trusts(self, environ: Environ) -> bool:
-        who = peer(environ)
-        if isinstance(who, PeerCredentials):
-            return who.uid in self.uids
-        return who is not None and any(who in network for network in self.networks)
+        client = peer(environ)
+        if isinstance(client, PeerCredentials):
+            return client.uid in self.uids
+        return client is not None and any(client in network for network in self.networks)
 
 
-def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Addresses and networks as the operator writes them.
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Parse the addresses and networks of ``trusted_proxies``.
 
     :raises ConfigError: one of them is neither.
     """

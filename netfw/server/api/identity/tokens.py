@@ -1,9 +1,9 @@
-"""``tokens``: a file of tokens, each hashed, with whose it is.
+"""``tokens``: authentication by a file of hashed tokens.
 
-A line is ``HASH USER PROJECT ROLES [until=TIME]``; ``#`` begins a remark.  HASH is ``sha256:`` and
+A line is ``HASH USER PROJECT ROLES [until=TIME]``; ``#`` begins a comment.  HASH is ``sha256:`` and
 the digest of the token in hexadecimal: tokens are made by :func:`new_token` and cannot be guessed,
-so that nothing slower is needed.  PROJECT is ``-`` for somebody without one, ROLES are separated by
-commas, TIME is such as ``2027-01-31`` or ``2027-01-31T12:00Z``.
+so a fast hash is enough.  PROJECT is ``-`` for a user without one, ROLES are separated by commas,
+TIME is such as ``2027-01-31`` or ``2027-01-31T12:00Z``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from attrs import frozen
 
 from netfw.errors import ConfigError
+from netfw.linux.fs.token_file import parse_token_file
 from netfw.server.api.identity.headers import (
     LONGEST_NAME,
     ClaimedIdentity,
@@ -37,12 +38,12 @@ class KnownToken:
     """A line of the file."""
 
     hash: str
-    claim: ClaimedIdentity
+    identity: ClaimedIdentity
     until: datetime | None = None
 
 
 class Tokens:
-    """Knows who has which token."""
+    """The authentication method ``tokens``."""
 
     def __init__(self, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """:raises ConfigError: the file cannot be used."""
@@ -53,109 +54,95 @@ class Tokens:
         given = token(environ)
         if given is None:
             return Unauthenticated("a token in X-Auth-Token")
-        found = self._find(given)
-        if found is None:
+        known = self._find(given)
+        if known is None:
             return Unauthenticated("a token in X-Auth-Token that is known here")
-        if found.until is not None and found.until <= self._now():
+        if known.until is not None and known.until <= self._now():
             return Unauthenticated("a token in X-Auth-Token that has not expired")
-        return found.claim
+        return known.identity
 
-    def look(self) -> None:
-        """Read the file again if it changed."""
-        self._file.look()
+    def reload_if_changed(self) -> None:
+        """Reload the file if it changed; a problem is logged."""
+        self._file.reload_if_changed()
 
     def reload(self) -> None:
-        """Read the file now.
+        """Reload the file.
 
-        :raises ConfigError: it cannot be used; the former tokens stay in force.
+        :raises ConfigError: the file is not usable; the former tokens stay in force.
         """
         self._file.reload()
 
     def _find(self, given: str) -> KnownToken | None:
-        """Compares with all of them, so that the time it takes says nothing."""
+        """Return the token equal to *given*; the time does not depend on which one it is."""
         digest = hash_token(given)
-        found = None
+        match = None
         for known in self._file.value:
             if hmac.compare_digest(known.hash, digest):
-                found = known
-        return found
+                match = known
+        return match
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """Return a new random token."""
     return "nfw_" + secrets.token_urlsafe(32)
 
 
 def hash_token(token: str) -> str:
-    """The token as it stands in the file."""
+    """Return the hash of the token, as the file has it."""
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
-def issue(claim: ClaimedIdentity, until: datetime | None = None) -> tuple[str, str]:
-    """A new token for somebody, and its line in the file.
+def issue(identity: ClaimedIdentity, until: datetime | None = None) -> tuple[str, str]:
+    """Return a new token for *identity*, and its line for the file.
 
-    :raises ConfigError: somebody of that name cannot be written there.
+    :raises ConfigError: a name has characters that the file cannot hold.
     """
     token = new_token()
     if until is not None and until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
-    return token, render_token(KnownToken(hash=hash_token(token), claim=claim, until=until))
+    return token, render_token(KnownToken(hash=hash_token(token), identity=identity, until=until))
 
 
 def append_line(path: str, line: str) -> None:
-    """Write *line* to the end of the file, which is made for its owner alone if there is none.
+    """Append *line* to the file, which is created with mode 0600.
 
-    :raises ConfigError: it cannot be written.
+    :raises ConfigError: the file cannot be written.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with open(file, "a+", encoding="utf-8") as opened:
             opened.seek(0)
             text = opened.read()
-            begin = "" if not text or text.endswith("\n") else "\n"
-            opened.write(f"{begin}{line}\n")
+            separator = "" if not text or text.endswith("\n") else "\n"
+            opened.write(f"{separator}{line}\n")
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}") from exc
 
 
 def render_token(known: KnownToken) -> str:
-    """The line of the file.
+    """Render the line of the file.
 
-    :raises ConfigError: somebody of that name cannot be written there.
+    :raises ConfigError: a name has characters that the file cannot hold.
     """
-    claim = known.claim
-    names = (claim.user, claim.project_id or "-", *claim.roles)
+    identity = known.identity
+    names = (identity.user, identity.project_id or "-", *identity.roles)
     if any(set(name) & set(" ,#") for name in names):
         raise ConfigError("the names of user, project and roles must not have spaces, commas or #")
     until = () if known.until is None else (f"until={known.until.astimezone(UTC).isoformat()}",)
-    line = " ".join((known.hash, *names[:2], ",".join(sorted(claim.roles)), *until))
+    line = " ".join((known.hash, *names[:2], ",".join(sorted(identity.roles)), *until))
     parse_tokens("the new token", line)
     return line
 
 
 def parse_tokens(path: str, text: str) -> tuple[KnownToken, ...]:
-    """The tokens of a file.
+    """Parse the text of a token file.
 
-    :raises ConfigError: a line is wrong; what stands in it is not repeated.
+    :raises ConfigError: names a wrong line, without quoting it.
     """
-    found: dict[str, int] = {}
-    tokens = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            known = _parse_line(words)
-            if known.hash in found:
-                raise ValueError(f"has the token of line {found[known.hash]}")
-        except ValueError as exc:
-            raise ConfigError(f"{path}, line {number}: {exc}") from exc
-        found[known.hash] = number
-        tokens.append(known)
-    return tuple(tokens)
+    return parse_token_file(text, path, _parse_line, key="token", inline_comments=True)
 
 
-def _parse_line(words: list[str]) -> KnownToken:
+def _parse_line(words: list[str]) -> tuple[str, KnownToken]:
     if len(words) not in (4, 5):
         raise ValueError("must be HASH USER PROJECT ROLES [until=TIME]")
     hash, user, project, roles = words[:4]
@@ -164,12 +151,12 @@ def _parse_line(words: list[str]) -> KnownToken:
     names = [user, project, *roles.split(",")]
     if not all(name and len(name) <= LONGEST_NAME and name.isprintable() for name in names):
         raise ValueError(f"user, project and roles must have 1 to {LONGEST_NAME} characters")
-    claim = ClaimedIdentity(
+    identity = ClaimedIdentity(
         project_id="" if project == "-" else project,
         user=user,
         roles=frozenset(role.lower() for role in roles.split(",")),
     )
-    return KnownToken(hash=hash, claim=claim, until=_parse_until(*words[4:]))
+    return hash, KnownToken(hash=hash, identity=identity, until=_parse_until(*words[4:]))
 
 
 def _parse_until(word: str | None = None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as the kernel says."""
+"""The peer of a connection: process credentials or address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def peer(environ: Environ) -> PeerCredentials | Address | None:
-    """The process of a unix socket, or the address of a TCP connection; ``None``: cannot tell."""
+    """Return the process of a unix socket, the address of a TCP connection, or ``None``."""
     credentials = environ.get("netfw.peer_credentials")
     if credentials is not None:
         return PeerCredentials(*credentials)
@@ -27,22 +27,22 @@ def peer(environ: Environ) -> PeerCredentials | Address | None:
 
 
 def user_ids(names: Iterable[str], option: str) -> frozenset[int]:
-    """The numbers of users.
+    """Return the ids of users.
 
-    :raises ConfigError: there is no such user.
+    :raises ConfigError: a user does not exist.
     """
-    return _numbers(names, option, "user", lambda name: pwd.getpwnam(name).pw_uid)
+    return _ids(names, option, "user", lambda name: pwd.getpwnam(name).pw_uid)
 
 
 def group_ids(names: Iterable[str], option: str) -> frozenset[int]:
-    """The numbers of groups.
+    """Return the ids of groups.
 
-    :raises ConfigError: there is no such group.
+    :raises ConfigError: a group does not exist.
     """
-    return _numbers(names, option, "group", lambda name: grp.getgrnam(name).gr_gid)
+    return _ids(names, option, "group", lambda name: grp.getgrnam(name).gr_gid)
 
 
-def _numbers(
+def _ids(
     names: Iterable[str], option: str, kind: str, find: Callable[[str], int]
 ) -> frozenset[int]:
     try:

@@ -1,7 +1,7 @@
-"""What somebody may do: the rules of the declarations, and those with which operators replace them.
+"""Policy: the rules of the resource declarations, which a policy file can override.
 
-rules       the rules by name, as oslo.policy has them, and the operator's file
-decision    what a rule is for one requester: yes, no, or a question about the target
-target      what rules can ask of the resource and of those it belongs to
+rules       the rules by name, and the policy file
+evaluation  partial evaluation of a rule for one requester
+target      attributes that a rule can read of a resource and of its parents
 enforcement the :class:`~netfw.server.api.auth_protocols.Policy` of the API
 """

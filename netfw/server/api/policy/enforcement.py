@@ -1,6 +1,7 @@
-"""The policy of the API: asks the rules, and says no in the right words.
+"""Policy enforcement: evaluate the rules, and raise ``Forbidden`` or ``NotFound``.
 
-What somebody may not see does not exist for him; what he sees and may not do is forbidden.
+A resource that the requester may not see is not found; a forbidden action on a visible one is
+forbidden.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from netfw.drivers.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import Deed
-from netfw.server.api.policy.evaluation import Decision, Decisions, Question
-from netfw.server.api.policy.rules import Rules, compiled, declared_rules, read_file
+from netfw.server.api.policy.evaluation import Decision, Decisions, Predicate
+from netfw.server.api.policy.rules import Rules, compile_rules, declared_rules, parse_policy_file
 from netfw.server.api.policy.target import Lookup, Row, Rows
 from netfw.server.api.reloading_file import ReloadingFile
 from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, ApiResource, Verb
@@ -28,17 +29,17 @@ _OWNERSHIP = frozenset({"id", "project_id", "tenant_id"})
 
 @frozen(kw_only=True)
 class _View:
-    """What one requester sees of the resources of one kind."""
+    """The visible part of a resource for one requester."""
 
     row: Decision
     hidden: frozenset[str]
-    asked: tuple[tuple[str, Question], ...]
-    """Attributes that he sees of some of them."""
+    conditional: tuple[tuple[str, Predicate], ...]
+    """Attributes that are visible in some rows."""
     inner: tuple[tuple[str, str, Decision], ...]
 
     @property
     def everything(self) -> bool:
-        return self.row is True and not (self.hidden or self.asked or self.inner)
+        return self.row is True and not (self.hidden or self.conditional or self.inner)
 
 
 class RulesPolicy:
@@ -53,14 +54,14 @@ class RulesPolicy:
         optional: bool = False,
         more: Iterable[PolicyRule] = (),
     ) -> None:
-        """*path*: the operator's file; *optional*: it need not exist.
+        """*path*: the policy file; *optional*: it need not exist.
 
-        :raises ConfigError: the rules, or the file, cannot be used.
+        :raises ConfigError: the rules or the file are not usable.
         """
         self._resources = {each.name: each for each in resources}
         self._lookup = lookup
         self.declared: Mapping[str, PolicyRule] = declared_rules(self._resources.values(), more)
-        declared = compiled(self.declared)
+        declared = compile_rules(self.declared)
         self._file: ReloadingFile[Rules] | None = None
         self._rules = declared
         if path is not None:
@@ -69,19 +70,19 @@ class RulesPolicy:
             self._file = ReloadingFile(path, read, private=False, missing=missing)
 
     def is_admin(self, requester: RequestContext) -> bool:
-        """Whether his roles make him an administrator."""
+        """Return whether the roles of *requester* make it an administrator."""
         decision = self._of(requester)["context_is_admin"]
         return decision is True
 
-    def look(self) -> None:
-        """Read the operator's file again if it changed; what is wrong with it is logged."""
+    def reload_if_changed(self) -> None:
+        """Reload the policy file if it changed; a problem with it is logged."""
         if self._file is not None:
-            self._file.look()
+            self._file.reload_if_changed()
 
     def reload(self) -> None:
-        """Read the operator's file now.
+        """Reload the policy file.
 
-        :raises ConfigError: it cannot be used; the former rules stay in force.
+        :raises ConfigError: the file is not usable; the former rules stay in force.
         """
         if self._file is not None:
             self._file.reload()
@@ -92,10 +93,12 @@ class RulesPolicy:
         decisions = self._of(requester)
         if deed is Verb.SHOW:
             return decisions[f"get_{resource.name}"] is not True
-        found = {decisions[rule] for rule in _rules(resource, deed, asked)}
-        if found == {True}:
+        needed = {decisions[rule] for rule in _rules(resource, deed, asked)}
+        if needed == {True}:
             return False
-        return not found <= {True, False} or not isinstance(decisions[f"get_{resource.name}"], bool)
+        return not needed <= {True, False} or not isinstance(
+            decisions[f"get_{resource.name}"], bool
+        )
 
     def authorize(
         self,
@@ -106,14 +109,14 @@ class RulesPolicy:
         asked: Body,
     ) -> None:
         if deed is Verb.SHOW and target is None:
-            return  # a list: he sees of it what he sees
+            return  # a list: visible() filters its rows
         decisions = self._of(requester)
         row = None if target is None else self._row(resource, target)
         first, *others = _rules(resource, deed, asked)
         if not _holds(decisions[first], row):
             raise self._refusal(decisions, resource, deed, target, first)
         if others and target is not None and deed is Verb.UPDATE:
-            row = self._row(resource, _as_asked(resource, target, asked))
+            row = self._row(resource, _updated(resource, target, asked))
         for rule in others:
             if not _holds(decisions[rule], row):
                 raise self._refusal(decisions, resource, deed, target, rule)
@@ -132,9 +135,9 @@ class RulesPolicy:
         rows = Rows(bodies, resource.parents, self._lookup)
         if view.row is not True:
             bodies = [body for body in bodies if view.row(Row(body, rows))]
-        if not (view.hidden or view.asked or view.inner):
+        if not (view.hidden or view.conditional or view.inner):
             return bodies
-        return [_shown(body, view, rows) for body in bodies]
+        return [_visible_part(body, view, rows) for body in bodies]
 
     def _of(self, requester: RequestContext) -> Decisions:
         rules = self._rules if self._file is None else self._file.value
@@ -164,16 +167,16 @@ class RulesPolicy:
     ) -> Forbidden | NotFound:
         if deed is Verb.CREATE:
             hidden = self._hidden_parent(decisions, resource, target or {})
-            return hidden or Forbidden(_sentence(resource, deed, rule))
+            return hidden or Forbidden(_refusal_message(resource, deed, rule))
         if deed is not Verb.SHOW and self._sees(decisions, resource, target):
-            return Forbidden(_sentence(resource, deed, rule))
+            return Forbidden(_refusal_message(resource, deed, rule))
         id = (target or {}).get(resource.identity, "")
         return NotFound(f"there is no {resource.name} {id}".rstrip())
 
     def _hidden_parent(
         self, decisions: Decisions, resource: ApiResource, body: Body
     ) -> NotFound | None:
-        """The first resource that what is to be made would belong to, and that he does not see."""
+        """Return the error for the first parent of a new resource that the requester cannot see."""
         rows = Rows((body,), resource.parents, self._lookup)
         for name, attribute in resource.parents.items():
             if body.get(attribute) is None or name not in self._resources:
@@ -184,15 +187,15 @@ class RulesPolicy:
         return None
 
 
-def configured(
+def make_policy(
     conf: ConfigOpts,
     resources: Iterable[ApiResource],
     lookup: Lookup,
     more: Iterable[PolicyRule] = (),
 ) -> RulesPolicy:
-    """The policy with the file of the group ``policy``, which need not exist at its usual place.
+    """Build the policy with ``[policy] file``; the default file need not exist.
 
-    :raises ConfigError: the rules, or the file, cannot be used.
+    :raises ConfigError: the rules or the file are not usable.
     """
     path = conf.policy.file
     optional = path == next(each for each in POLICY if each.dest == "file").default
@@ -200,9 +203,9 @@ def configured(
 
 
 def _read(path: str, declared: Mapping[str, PolicyRule], text: str) -> Rules:
-    overrides = read_file(path, declared, text)
+    overrides = parse_policy_file(path, declared, text)
     try:
-        return compiled(declared, overrides)
+        return compile_rules(declared, overrides)
     except ConfigError as exc:
         raise ConfigError(f"{path}: {exc}") from exc
 
@@ -214,7 +217,7 @@ def _holds(decision: Decision, row: Row | None) -> bool:
 
 
 def _rules(resource: ApiResource, deed: Deed, asked: Body) -> Iterator[str]:
-    """The rule of the deed, then those of the attributes that it is about."""
+    """Yield the rule of the deed, then the rules of the attributes in the request."""
     if isinstance(deed, ApiAction):
         yield deed.rule_name
         return
@@ -242,15 +245,15 @@ def _attribute_rules(
             yield f"{name}:{inner}"
 
 
-def _as_asked(resource: ApiResource, target: Body, asked: Body) -> Body:
-    """The resource as it is to be; whose it is, and what it belongs to, stays."""
+def _updated(resource: ApiResource, target: Body, asked: Body) -> Body:
+    """Return *target* after the update; owner and parents stay as they are."""
     kept = _OWNERSHIP.union(resource.parents.values())
     return {**target, **{name: asked[name] for name in asked if name not in kept}}
 
 
 def _view(decisions: Decisions, resource: ApiResource) -> _View:
     hidden: set[str] = set()
-    asked: list[tuple[str, Question]] = []
+    conditional: list[tuple[str, Predicate]] = []
     inner: list[tuple[str, str, Decision]] = []
     for attribute in resource.attributes:
         name = f"{Verb.SHOW}_{resource.name}:{attribute.name}"
@@ -259,30 +262,30 @@ def _view(decisions: Decisions, resource: ApiResource) -> _View:
             if decision is False:
                 hidden.add(attribute.name)
             elif decision is not True:
-                asked.append((attribute.name, decision))
+                conditional.append((attribute.name, decision))
         for part, checks in attribute.inner.items():
             if Verb.SHOW in checks and (decision := decisions[f"{name}:{part}"]) is not True:
                 inner.append((attribute.name, part, decision))
     return _View(
         row=decisions[f"{Verb.SHOW}_{resource.name}"],
         hidden=frozenset(hidden),
-        asked=tuple(asked),
+        conditional=tuple(conditional),
         inner=tuple(inner),
     )
 
 
-def _shown(body: Body, view: _View, rows: Rows) -> Body:
+def _visible_part(body: Body, view: _View, rows: Rows) -> Body:
     row = Row(body, rows)
     hidden = view.hidden
-    if view.asked:
-        hidden = hidden.union(name for name, question in view.asked if not question(row))
-    shown = dict(body)  # and not by picking, which takes several times as long
+    if view.conditional:
+        hidden = hidden.union(name for name, predicate in view.conditional if not predicate(row))
+    visible = dict(body)  # copying and deleting is several times faster than selecting
     for name in hidden:
-        shown.pop(name, None)
+        visible.pop(name, None)
     for attribute, part, decision in view.inner:
-        if attribute in shown and not _holds(decision, row):
-            shown[attribute] = _without(shown[attribute], part)
-    return shown
+        if attribute in visible and not _holds(decision, row):
+            visible[attribute] = _without(visible[attribute], part)
+    return visible
 
 
 def _without(value: Json, part: str) -> Json:
@@ -293,8 +296,8 @@ def _without(value: Json, part: str) -> Json:
     return {name: each for name, each in value.items() if name != part}
 
 
-def _sentence(resource: ApiResource, deed: Deed, rule: str) -> str:
-    """What he may not do, and the rule that an operator would have to change."""
+def _refusal_message(resource: ApiResource, deed: Deed, rule: str) -> str:
+    """Return the message of a refusal, with the rule that an operator would have to change."""
     doing = f"do {deed.name} to" if isinstance(deed, ApiAction) else str(deed)
     attribute = "" if isinstance(deed, ApiAction) else rule.partition(":")[2]
     what = f"{attribute} of a {resource.name}" if attribute else f"this {resource.name}"

@@ -1,8 +1,7 @@
-"""What a rule is for one requester: yes, no, or a question that only the target can answer.
+"""Partial evaluation of policy rules: true, false, or a predicate of the target.
 
-The language and its parser are oslo.policy's.  Of most rules nothing is left once the requester is
-known, so that a list of a thousand rows asks them once; of the others remains, as a rule, one
-comparison.
+The language and its parser are oslo.policy's.  Most rules are decided once the requester is known,
+so a list of a thousand rows evaluates them once; of the others usually one comparison remains.
 """
 
 from __future__ import annotations
@@ -19,70 +18,70 @@ from netfw.drivers.query import RequestContext
 from netfw.errors import nearest
 
 REQUESTER_WORDS = ("project_id", "tenant_id", "user_id", "is_admin")
-"""What can stand on the left of a colon, beside ``role``, ``rule``, ``field`` and literals."""
+"""Words left of a colon, besides ``role``, ``rule``, ``field`` and literals."""
 
 _FIELD = re.compile(r"(?P<resource>[^:=]+):(?P<name>[^=~]+)=(?P<regular>~?)(?P<value>.*)", re.S)
 _ONE_ATTRIBUTE = re.compile(r"%\((?P<name>[^)]+)\)s")
 
 
 class Target(Protocol):
-    """What a rule is asked about; ``KeyError`` where it has no such attribute."""
+    """The target of a rule; raises ``KeyError`` for a missing attribute."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-Question = Callable[[Target], bool]
-Decision = bool | Question
+Predicate = Callable[[Target], bool]
+Decision = bool | Predicate
 Tree = Any
 """A check of oslo.policy."""
 
 
 def parse(name: str, text: str) -> Tree:
-    """The check that *text* means.
+    """Parse *text* into a check.
 
-    :raises ValueError: it means nothing; oslo.policy itself would quietly refuse everybody.
+    :raises ValueError: *text* is no rule; oslo.policy itself would parse it as "never".
     """
-    theirs = logging.getLogger("oslo_policy._parser")
-    theirs.disabled = True  # it logs a traceback of what is said in a sentence below
+    parser_log = logging.getLogger("oslo_policy._parser")
+    parser_log.disabled = True  # it logs a traceback of what the error below says
     try:
         tree = RuleDefault(name, text).check
     finally:
-        theirs.disabled = False
-    nothing = sum(isinstance(each, _NOBODY) for each in walk(tree))
-    if nothing != text.replace("(", " ").replace(")", " ").split().count("!"):
+        parser_log.disabled = False
+    refusals = sum(isinstance(each, _NEVER) for each in walk(tree))
+    if refusals != text.replace("(", " ").replace(")", " ").split().count("!"):
         raise ValueError(f"{text!r} is not a rule; write such as 'role:admin or rule:owner'")
     for each in walk(tree):
         if isinstance(each, Check):
-            _refuse_unknown(each)
+            _validate_check(each)
     return tree
 
 
 _SAMPLE = {text: type(RuleDefault("sample", text).check) for text in ("@", "!", "role:a", "a:b")}
-_EVERYBODY, _NOBODY, _ROLE, _GENERIC = _SAMPLE.values()
+_ALWAYS, _NEVER, _ROLE, _GENERIC = _SAMPLE.values()
 
 
 def walk(tree: Tree) -> Iterator[Tree]:
-    """The check and all checks within it."""
+    """Yield the check and all checks within it."""
     yield tree
     for part in getattr(tree, "rules", ()) or filter(None, [getattr(tree, "rule", None)]):
         yield from walk(part)
 
 
-def _refuse_unknown(check: Check) -> None:
+def _validate_check(check: Check) -> None:
     if isinstance(check, RuleCheck | _ROLE):
         return
     if not isinstance(check, _GENERIC):
-        raise ValueError(f"{check}: checks that ask others are not supported")
+        raise ValueError(f"{check}: checks that call other services are not supported")
     if check.kind == "field":
         if not _FIELD.fullmatch(check.match):
             raise ValueError(f"{check}: write such as field:port:device_owner=~^network:")
     elif check.kind not in REQUESTER_WORDS and _literal(check.kind) is None:
         hint = nearest(check.kind, (*REQUESTER_WORDS, "role", "rule", "field"))
-        raise ValueError(f"{check}: nobody has {check.kind!r}{hint}")
+        raise ValueError(f"{check}: requesters have no {check.kind!r}{hint}")
 
 
 class Decisions:
-    """All rules, for one requester; each worked out when it is first asked for."""
+    """All rules partially evaluated for one requester, each on first use."""
 
     def __init__(self, rules: Mapping[str, Tree], requester: RequestContext) -> None:
         self._rules = rules
@@ -93,15 +92,15 @@ class Decisions:
             "user_id": requester.user,
             "is_admin": str(requester.admin),
         }
-        self._known: dict[str, Decision] = {}
+        self._cache: dict[str, Decision] = {}
         self.views: dict[str, Any] = {}
-        """What others work out of the decisions, kept as long as they."""
+        """A cache of values derived from the decisions."""
 
     def __getitem__(self, name: str) -> Decision:
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = self._decide(self._rules[name])
-        return found
+        decision = self._cache.get(name)
+        if decision is None:
+            decision = self._cache[name] = self._decide(self._rules[name])
+        return decision
 
     def _decide(self, check: Tree) -> Decision:
         if isinstance(check, AndCheck):
@@ -112,7 +111,7 @@ class Decisions:
             return _not(self._decide(check.rule))
         if isinstance(check, Check):
             return self._single(check)
-        return isinstance(check, _EVERYBODY)
+        return isinstance(check, _ALWAYS)
 
     def _single(self, check: Check) -> Decision:
         if isinstance(check, RuleCheck):
@@ -134,7 +133,7 @@ class Decisions:
         wanted = self._words.get(kind)
         if wanted is None:
             wanted = _literal(kind)
-        if not wanted:  # nobody's: it is equal to nothing, not even to the owner of what has none
+        if not wanted:  # empty: equal to nothing, not even to the empty owner of a resource
             return False
         if "%" not in match:
             return match == wanted
@@ -157,19 +156,19 @@ def _fill(match: str, target: Target) -> str | None:
         return None
 
 
-def _equals(name: str, wanted: str) -> Question:
-    def question(target: Target) -> bool:
+def _equals(name: str, wanted: str) -> Predicate:
+    def predicate(target: Target) -> bool:
         try:
             found = target[name]
             return found == wanted or str(found) == wanted
         except KeyError:
             return False
 
-    return question
+    return predicate
 
 
-def _field(match: str) -> Question:
-    """``field:<resource>:<attribute>=<value>``, or ``=~<regular expression>``."""
+def _field(match: str) -> Predicate:
+    """Evaluate ``field:<resource>:<attribute>=<value>``, or ``=~<regular expression>``."""
     found = _FIELD.fullmatch(match)
     assert found is not None, "parse() refuses others"
     name, value = found["name"], found["value"]
@@ -177,28 +176,28 @@ def _field(match: str) -> Question:
         return _equals(name, value)
     pattern = re.compile(value)
 
-    def question(target: Target) -> bool:
+    def predicate(target: Target) -> bool:
         try:
             return pattern.match(str(target[name])) is not None
         except KeyError:
             return False
 
-    return question
+    return predicate
 
 
 def _all(parts: Sequence[Decision]) -> Decision:
-    questions: list[Question] = []
+    predicates: list[Predicate] = []
     for part in parts:
         if part is False:
             return False
         if part is not True:
-            questions.append(part)
-    if len(questions) < 2:
-        return questions[0] if questions else True
+            predicates.append(part)
+    if len(predicates) < 2:
+        return predicates[0] if predicates else True
 
     def every(target: Target) -> bool:
-        for question in questions:  # noqa: SIM110  a generator would cost more than it asks
-            if not question(target):
+        for predicate in predicates:  # noqa: SIM110  a generator would be slower
+            if not predicate(target):
                 return False
         return True
 
@@ -206,18 +205,18 @@ def _all(parts: Sequence[Decision]) -> Decision:
 
 
 def _any(parts: Sequence[Decision]) -> Decision:
-    questions: list[Question] = []
+    predicates: list[Predicate] = []
     for part in parts:
         if part is True:
             return True
         if part is not False:
-            questions.append(part)
-    if len(questions) < 2:
-        return questions[0] if questions else False
+            predicates.append(part)
+    if len(predicates) < 2:
+        return predicates[0] if predicates else False
 
     def either(target: Target) -> bool:
-        for question in questions:  # noqa: SIM110  a generator would cost more than it asks
-            if question(target):
+        for predicate in predicates:  # noqa: SIM110  a generator would be slower
+            if predicate(target):
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""The rules by name: what the declarations say, and what the operator's file says instead."""
+"""Policy rules by name: those of the declarations, and the overrides of the policy file."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from netfw.model.device_owner import NETWORK_PREFIX
 from netfw.server.api.policy.evaluation import Decisions, Tree, parse, walk
 from netfw.server.api.schema.resource_schema import ApiResource, Verb
 
-MOST_REQUESTERS = 4096
+MAX_REQUESTERS = 4096
 
 STANDARD = (
     PolicyRule(
         name="context_is_admin",
         check="role:admin",
-        description="Who is an administrator: sees and owns everything.",
+        description="An administrator, who sees and owns everything.",
     ),
     PolicyRule(name="admin", check="is_admin:True", description="An administrator."),
-    PolicyRule(name="anybody", check="@", description="Whoever is authenticated."),
+    PolicyRule(name="anybody", check="@", description="Every authenticated requester."),
     PolicyRule(
         name="owner",
         check="project_id:%(project_id)s",
-        description="Somebody of the project that owns the target.",
+        description="A member of the project that owns the target.",
     ),
     PolicyRule(
         name="member",
         check="rule:admin or (role:member and rule:owner)",
-        description="Who may write in the project that owns the target.",
+        description="May write in the project that owns the target.",
     ),
     PolicyRule(
         name="reader",
         check="rule:admin or ((role:reader or role:member) and rule:owner)",
-        description="Who may read in the project that owns the target.",
+        description="May read in the project that owns the target.",
     ),
     PolicyRule(
         name="network_owner",
         check="rule:admin or (role:member and project_id:%(network:project_id)s)",
-        description="Who may write in the project that owns the target's network.",
+        description="May write in the project that owns the target's network.",
     ),
     PolicyRule(
         name="service",
@@ -59,22 +59,22 @@ STANDARD = (
         name="admin_or_owner", check="rule:admin or rule:owner", description="As in older files."
     ),
 )
-"""What check strings build upon."""
+"""Rules that check strings refer to."""
 
 
 class Rules:
-    """All rules, as they are in force; a new file makes new ones."""
+    """All rules in force; a new policy file makes new ones."""
 
     def __init__(self, trees: Mapping[str, Tree]) -> None:
         self._trees = trees
         self._decisions: dict[object, Decisions] = {}
 
     def decisions(self, requester: RequestContext) -> Decisions:
-        """What they are for *requester*."""
+        """Return the rules evaluated for *requester*."""
         key = requester.project_id, requester.user, requester.roles, requester.admin
         found = self._decisions.get(key)
         if found is None:
-            if len(self._decisions) >= MOST_REQUESTERS:
+            if len(self._decisions) >= MAX_REQUESTERS:
                 self._decisions.clear()
             found = self._decisions[key] = Decisions(self._trees, requester)
         return found
@@ -83,9 +83,9 @@ class Rules:
 def declared_rules(
     resources: Iterable[ApiResource], more: Iterable[PolicyRule] = ()
 ) -> dict[str, PolicyRule]:
-    """Every rule that there is, by name.
+    """Return all declared rules by name.
 
-    :raises ConfigError: two declare a rule of one name, otherwise.
+    :raises ConfigError: two declarations of a rule differ.
     """
     found: dict[str, PolicyRule] = {}
     for rule in (*STANDARD, *(each for one in resources for each in _of_resource(one)), *more):
@@ -98,12 +98,12 @@ def declared_rules(
     return found
 
 
-def compiled(
+def compile_rules(
     declared: Mapping[str, PolicyRule], overrides: Mapping[str, str] | None = None
 ) -> Rules:
-    """The rules in force.
+    """Compile the declared rules with their overrides.
 
-    :raises ConfigError: a rule means nothing, or it leads to none or back to itself.
+    :raises ConfigError: a rule cannot be parsed, names an unknown rule, or refers to itself.
     """
     texts = {name: rule.check for name, rule in declared.items()} | {**(overrides or {})}
     trees = {}
@@ -113,35 +113,35 @@ def compiled(
         except ValueError as exc:
             raise ConfigError(f"policy rule {name}: {exc}") from exc
     for name in trees:
-        _refuse_endless(name, trees, ())
+        _check_references(name, trees, ())
     return Rules(trees)
 
 
-def read_file(path: str, declared: Mapping[str, PolicyRule], text: str) -> dict[str, str]:
-    """The operator's rules: YAML, names with what they mean.
+def parse_policy_file(path: str, declared: Mapping[str, PolicyRule], text: str) -> dict[str, str]:
+    """Parse a policy file: YAML with check strings by rule name.
 
-    A name that netfw does not know must be used by another rule of the file.
+    A name that is not declared must be used by another rule of the file.
 
-    :raises ConfigError: it is no such file, or a name is misspelt.
+    :raises ConfigError: the file has another form, or a name is misspelt.
     """
     try:
-        found = yaml.safe_load(text) or {}
+        overrides = yaml.safe_load(text) or {}
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(exc).split())}") from exc
-    if not isinstance(found, dict):
+    if not isinstance(overrides, dict):
         raise ConfigError(f"{path}: must be rules, each as 'name: meaning'")
-    wrong = [key for key, value in found.items() if not (type(key) is type(value) is str)]
+    wrong = [key for key, value in overrides.items() if not (type(key) is type(value) is str)]
     if wrong:
         raise ConfigError(f"{path}: {wrong[0]}: what it means must be a text in quotes")
-    used = " ".join(found.values()).replace("(", " ").replace(")", " ").split()
-    for name in found:
+    used = " ".join(overrides.values()).replace("(", " ").replace(")", " ").split()
+    for name in overrides:
         if name not in declared and f"rule:{name}" not in used:
             raise ConfigError(f"{path}: there is no rule {name!r}{nearest(name, declared)}")
-    return found
+    return overrides
 
 
-def sample(declared: Mapping[str, PolicyRule]) -> str:
-    """A file with every rule as it is, as a remark."""
+def render_sample(declared: Mapping[str, PolicyRule]) -> str:
+    """Render a policy file with every rule in a comment."""
     blocks = [
         f"# {rule.description}\n#{_quoted(rule.name)}: {_quoted(rule.check)}\n"
         for rule in declared.values()
@@ -150,7 +150,7 @@ def sample(declared: Mapping[str, PolicyRule]) -> str:
 
 
 def defaults(declared: Mapping[str, PolicyRule]) -> list[RuleDefault]:
-    """The rules as the tools of oslo.policy want them."""
+    """Return the rules for the tools of oslo.policy."""
     return [
         RuleDefault(rule.name, rule.check, description=rule.description)
         for rule in declared.values()
@@ -165,27 +165,27 @@ def _of_resource(resource: ApiResource) -> Iterator[PolicyRule]:
     name = resource.name
     for verb in Verb:
         if verb in resource.verbs or verb is Verb.SHOW:
-            yield _rule(f"{verb}_{name}", resource.check(verb), f"{_DOING[verb]} a {name}.")
+            yield _rule(f"{verb}_{name}", resource.check(verb), f"{_VERBS[verb]} a {name}.")
     for attribute in resource.attributes:
         of = f"{attribute.name} of a {name}"
         for verb, check in attribute.checks.items():
-            yield _rule(f"{verb}_{name}:{attribute.name}", check, f"{_DOING[verb]} {of}.")
+            yield _rule(f"{verb}_{name}:{attribute.name}", check, f"{_VERBS[verb]} {of}.")
         for inner, checks in attribute.inner.items():
             for verb, check in checks.items():
                 rule = f"{verb}_{name}:{attribute.name}:{inner}"
-                yield _rule(rule, check, f"{_DOING[verb]} {inner} in {of}.")
+                yield _rule(rule, check, f"{_VERBS[verb]} {inner} in {of}.")
     for action in resource.actions:
         yield _rule(action.rule_name, action.check, f"Do {action.name} to a {name}.")
 
 
-_DOING = {Verb.CREATE: "Make", Verb.SHOW: "See", Verb.UPDATE: "Change", Verb.DELETE: "Delete"}
+_VERBS = {Verb.CREATE: "Create", Verb.SHOW: "See", Verb.UPDATE: "Change", Verb.DELETE: "Delete"}
 
 
 def _rule(name: str, check: str, description: str) -> PolicyRule:
     return PolicyRule(name=name, check=check, description=description)
 
 
-def _refuse_endless(name: str, trees: Mapping[str, Tree], above: tuple[str, ...]) -> None:
+def _check_references(name: str, trees: Mapping[str, Tree], above: tuple[str, ...]) -> None:
     if name in above:
         raise ConfigError(f"policy rule {name} leads back to itself")
     for check in walk(trees[name]):
@@ -193,4 +193,4 @@ def _refuse_endless(name: str, trees: Mapping[str, Tree], above: tuple[str, ...]
             if check.match not in trees:
                 hint = nearest(check.match, trees)
                 raise ConfigError(f"policy rule {name}: there is no rule {check.match!r}{hint}")
-            _refuse_endless(check.match, trees, (*above, name))
+            _check_references(check.match, trees, (*above, name))

@@ -1,4 +1,4 @@
-"""What rules can ask of a resource: its attributes, and those of the resources it belongs to."""
+"""Targets of rules: the attributes of a resource and of its parents."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
 
 Lookup = Callable[[str, frozenset[str]], Mapping[str, Body]]
-"""Resources of a name by their ids, as an administrator sees them; those that exist."""
+"""Returns the existing resources of a name by their ids, as an administrator sees them."""
 
-_SAME = {"tenant_id": "project_id", "project_id": "tenant_id"}
+_SYNONYMS = {"tenant_id": "project_id", "project_id": "tenant_id"}
 
 
 class Rows:
-    """Resources of one kind as targets of rules; their parents are read once, when first needed."""
+    """Resources of one kind as targets of rules; their parents are read once, on first use."""
 
     def __init__(self, bodies: Sequence[Body], parents: Mapping[str, str], lookup: Lookup) -> None:
-        """*parents*: their names, and the attribute with the id."""
+        """*parents*: names of parents, and the attribute with the id of each."""
         self._bodies, self._parents, self._lookup = bodies, parents, lookup
-        self._found: dict[str, Mapping[str, Body]] = {}
+        self._parents_by_id: dict[str, Mapping[str, Body]] = {}
 
     def target(self, body: Body) -> Row:
-        """One of them."""
+        """Return *body* as a target."""
         return Row(body, self)
 
     def parent(self, body: Body, name: str) -> Body | None:
-        """The resource *name* that *body* belongs to; ``None``: it is gone, or there is none."""
+        """Return the parent *name* of *body*, or ``None`` if it does not exist."""
         attribute = self._parents.get(name)
         id = None if attribute is None else body.get(attribute)
         if attribute is None or not isinstance(id, str):
             return None
-        if name not in self._found:
+        if name not in self._parents_by_id:
             ids = (each.get(attribute) for each in self._bodies)
             wanted = frozenset(id for id in ids if isinstance(id, str))
-            self._found[name] = self._lookup(name, wanted)
-        return self._found[name].get(id)
+            self._parents_by_id[name] = self._lookup(name, wanted)
+        return self._parents_by_id[name].get(id)
 
 
 class Row:
@@ -53,20 +53,20 @@ class Row:
             return body[name]
         parent, colon, attribute = name.partition(":")
         if colon:
-            found = self._rows.parent(body, parent)
-            if found is None:
+            parent_body = self._rows.parent(body, parent)
+            if parent_body is None:
                 raise KeyError(name)
-            body, name = found, attribute
-        return body[name] if name in body else body[_SAME.get(name, name)]
+            body, name = parent_body, attribute
+        return body[name] if name in body else body[_SYNONYMS.get(name, name)]
 
 
 def lookup_in(plugins: Mapping[str, ResourcePlugin]) -> Lookup:
-    """A look-up that asks the plugin of each resource, by its name."""
+    """Return a look-up in the plugins, by the names of their resources."""
     server = RequestContext(project_id="", admin=True)
 
     def lookup(name: str, ids: frozenset[str]) -> Mapping[str, Body]:
         query = Query(filters={"id": tuple(ids)})
-        found = plugins[name].find(server, name, query) if ids else ()
-        return {str(each["id"]): each for each in found}
+        bodies = plugins[name].find(server, name, query) if ids else ()
+        return {str(body["id"]): body for body in bodies}
 
     return lookup

@@ -1,4 +1,4 @@
-"""Which host serves which network or router."""
+"""Assignments of networks and routers to agents."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ SUBNETS: Final = STORED[Kind.SUBNET].table
 
 
 class AssignmentRows:
-    """What schedulers decided, as one moment has it."""
+    """Assignments, in one snapshot."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, refs: Iterable[Ref]) -> frozenset[Assignment]:
-        """Who serves *refs*."""
+        """Return the assignments of *refs*."""
         ids = sorted(str(each.id) for each in refs)
         found: set[Assignment] = set()
         for at in range(0, len(ids), AT_ONCE):
             part = ids[at : at + AT_ONCE]
-            found |= self._found(ASSIGNMENTS.c.resource_id.in_(part))
+            found |= self._select(ASSIGNMENTS.c.resource_id.in_(part))
         return frozenset(found)
 
     def at(self, service: Service, host: str | None = None) -> frozenset[Assignment]:
-        """What a service serves, on one host or on all."""
+        """Return the assignments of a service, on one host or on all."""
         conditions = [ASSIGNMENTS.c.service == service.value]
         if host is not None:
             conditions.append(ASSIGNMENTS.c.host == host)
-        return self._found(*conditions)
+        return self._select(*conditions)
 
     def loads(self, service: Service) -> Mapping[str, int]:
-        """How much each host serves; one that serves nothing is not in it."""
+        """Return the number of assignments of each host that has any."""
         rows = (
             select(ASSIGNMENTS.c.host, func.count())
             .where(ASSIGNMENTS.c.service == service.value)
@@ -55,7 +55,7 @@ class AssignmentRows:
         return {row[0]: int(row[1]) for row in self._connection.execute(rows)}
 
     def unserved(self, wanted: int) -> tuple[UUID, ...]:
-        """The networks with DHCP that fewer than *wanted* hosts serve."""
+        """Return the networks with DHCP that fewer than *wanted* hosts serve."""
         counts = (
             select(ASSIGNMENTS.c.resource_id, func.count().label("hosts"))
             .where(ASSIGNMENTS.c.service == Service.DHCP.value)
@@ -74,7 +74,7 @@ class AssignmentRows:
     def zones(
         self, service: Service, agent_type: str, ids: Iterable[UUID]
     ) -> Mapping[UUID, set[str]]:
-        """The zones of the agents that serve each of *ids*."""
+        """Return the zones of the agents that serve each of *ids*."""
         wanted, found = sorted(map(str, ids)), dict[UUID, set[str]]()
         rows = (
             select(ASSIGNMENTS.c.resource_id, AGENTS.c.availability_zone)
@@ -91,7 +91,7 @@ class AssignmentRows:
                 found.setdefault(UUID(id), set()).add(zone)
         return found
 
-    def _found(self, *conditions: ColumnElement[bool]) -> frozenset[Assignment]:
+    def _select(self, *conditions: ColumnElement[bool]) -> frozenset[Assignment]:
         rows = self._connection.execute(select(ASSIGNMENTS).where(*conditions))
         return frozenset(
             Assignment(Service(row.service), row.host, Ref(Kind(row.kind), UUID(row.resource_id)))
@@ -100,19 +100,19 @@ class AssignmentRows:
 
 
 class Assignments(AssignmentRows):
-    """What schedulers decide, in one transaction."""
+    """Assignments, in one transaction."""
 
     def __init__(
         self,
         connection: Connection,
         journal: Journal,
-        noticed: Callable[[TopicLinks, TopicLinks], None],
+        on_change: Callable[[TopicLinks, TopicLinks], None],
     ) -> None:
         super().__init__(connection)
-        self._journal, self._noticed = journal, noticed
+        self._journal, self._on_change = journal, on_change
 
     def add(self, new: Assignment) -> None:
-        """Have a host serve; what it serves already stays so."""
+        """Add an assignment.  Idempotent."""
         if new in self.of([new.ref]):
             return
         row = {
@@ -124,21 +124,21 @@ class Assignments(AssignmentRows):
         try:
             self._connection.execute(insert(ASSIGNMENTS).values(row))
         except IntegrityError as exc:
-            raise RetryTransaction(f"another transaction has {new.host} serve the same") from exc
-        self._tell(None, new)
+            raise RetryTransaction(f"another transaction assigned the same to {new.host}") from exc
+        self._record(None, new)
 
     def remove(self, old: Assignment) -> None:
-        """Have a host serve no more; what it does not serve stays so."""
+        """Remove an assignment.  Idempotent."""
         gone = delete(ASSIGNMENTS).where(
             ASSIGNMENTS.c.service == old.service.value,
             ASSIGNMENTS.c.host == old.host,
             ASSIGNMENTS.c.resource_id == str(old.ref.id),
         )
         if self._connection.execute(gone).rowcount:
-            self._tell(old, None)
+            self._record(old, None)
 
-    def _tell(self, before: Assignment | None, after: Assignment | None) -> None:
+    def _record(self, before: Assignment | None, after: Assignment | None) -> None:
         for each in (before, after):
             if each is not None:
                 self._journal.note(each.ref, [topic(AgentRoot(each.service, each.host))])
-        self._noticed(topic_links(before), topic_links(after))
+        self._on_change(topic_links(before), topic_links(after))

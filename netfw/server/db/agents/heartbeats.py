@@ -1,11 +1,11 @@
-"""When agents were last heard of, by the clock of the database: that of no single server counts."""
+"""Heartbeats: when agents last reported, by the clock of the database."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from attrs import frozen
@@ -23,12 +23,17 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from netfw.model.agent import Agent
+from netfw.model.resource import Kind
 from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.resources.rows import value
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import HEARTBEATS
 
 
 class Now(FunctionElement[int]):
-    """Milliseconds since 1970, as the database has them."""
+    """Milliseconds since 1970 by the clock of the database."""
 
     inherit_cache = True
     type = BigInteger()
@@ -49,11 +54,11 @@ def _mariadb(*_: Any, **__: Any) -> str:
     return "CAST(unix_timestamp(sysdate(3)) * 1000 AS SIGNED)"
 
 
-AS_BEFORE: Final = (
+REFRESH: Final = (
     update(HEARTBEATS)
     .where(
         HEARTBEATS.c.agent_id == bindparam("agent"),
-        HEARTBEATS.c.said == bindparam("known"),
+        HEARTBEATS.c.state_digest == bindparam("known"),
         HEARTBEATS.c.at >= Now() - bindparam("within"),
     )
     .values(at=Now(), counts=bindparam("counted"))
@@ -62,34 +67,38 @@ AS_BEFORE: Final = (
 
 @frozen(kw_only=True)
 class AgentHeartbeat:
-    """What was last heard of an agent; times are those of the database."""
+    """The last heartbeat of an agent; times are those of the database."""
 
     at: datetime
     silence: float
     """Seconds since then."""
     started: datetime | None
-    said: str
-    """Stands for all that the agent said of itself but its counts."""
+    state_digest: str
+    """Digest of the agent's state report without its counts."""
     counts: Mapping[str, int]
 
 
 class Heartbeats:
-    """How long ago agents were heard of, and what they said that nobody else waits for."""
+    """The heartbeats of agents, in one transaction or snapshot."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def heard(
+    def record(
         self,
         agent: UUID,
         *,
-        said: str = "",
+        state_digest: str = "",
         counts: Mapping[str, int] | None = None,
         start: bool = False,
     ) -> None:
-        """Note that *agent* is alive now.  It is no change of the agent, and in no journal."""
+        """Record a heartbeat of *agent*.  It is no change of the agent and has no journal entry."""
         same = HEARTBEATS.c.agent_id == str(agent)
-        row: dict[str, Any] = {"at": Now(), "said": said, "counts": _text(counts or {})}
+        row: dict[str, Any] = {
+            "at": Now(),
+            "state_digest": state_digest,
+            "counts": _text(counts or {}),
+        }
         if start:
             row["started"] = Now()
         if self._connection.execute(update(HEARTBEATS).where(same).values(row)).rowcount:
@@ -98,51 +107,51 @@ class Heartbeats:
         try:
             self._connection.execute(insert(HEARTBEATS).values(row))
         except IntegrityError as exc:
-            raise RetryTransaction("another transaction heard of the agent first") from exc
+            raise RetryTransaction("another transaction recorded the agent first") from exc
 
-    def as_before(
-        self, agent: UUID, *, said: str, counts: Mapping[str, int], within: float
+    def refresh(
+        self, agent: UUID, *, state_digest: str, counts: Mapping[str, int], within: float
     ) -> bool:
-        """Note that *agent* is alive, if it said the same not longer than *within* seconds ago.
+        """Record a heartbeat if *agent* had the same digest within the last *within* seconds.
 
-        One statement: a thousand agents say the same every half minute.
+        Return whether it had.  One statement, since each agent reports every half minute.
         """
         values = {
             "agent": str(agent),
-            "known": said,
+            "known": state_digest,
             "within": int(within * 1000),
             "counted": _text(counts),
         }
-        return bool(self._connection.execute(AS_BEFORE, values).rowcount)
+        return bool(self._connection.execute(REFRESH, values).rowcount)
 
-    def forget(self, agent: UUID) -> None:
-        """Forget an agent that was deleted."""
+    def delete(self, agent: UUID) -> None:
+        """Delete the heartbeat of a deleted agent."""
         self._connection.execute(delete(HEARTBEATS).where(HEARTBEATS.c.agent_id == str(agent)))
 
     def silent_for(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, float]:
-        """Seconds since each of *agents*, or each there is, was heard of; never: not in it."""
-        rows = _chosen(select(HEARTBEATS.c.agent_id, Now() - HEARTBEATS.c.at), agents)
+        """Return the seconds since the last heartbeat of each of *agents*, or of all agents."""
+        rows = _restrict(select(HEARTBEATS.c.agent_id, Now() - HEARTBEATS.c.at), agents)
         found = self._connection.execute(rows)
         return {UUID(id): _seconds(silence) for id, silence in found}
 
-    def pulses(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, AgentHeartbeat]:
-        """What was last heard of each of *agents*, or each there is; never heard: not in it."""
-        rows = _chosen(select(HEARTBEATS, (Now() - HEARTBEATS.c.at).label("silence")), agents)
-        return {UUID(row.agent_id): _pulse(row) for row in self._connection.execute(rows)}
+    def latest(self, agents: Iterable[UUID] | None = None) -> Mapping[UUID, AgentHeartbeat]:
+        """Return the last heartbeat of each of *agents*, or of all agents."""
+        rows = _restrict(select(HEARTBEATS, (Now() - HEARTBEATS.c.at).label("silence")), agents)
+        return {UUID(row.agent_id): _heartbeat(row) for row in self._connection.execute(rows)}
 
 
-def _chosen(rows: Select[Any], agents: Iterable[UUID] | None) -> Select[Any]:
+def _restrict(rows: Select[Any], agents: Iterable[UUID] | None) -> Select[Any]:
     if agents is None:
         return rows
     return rows.where(HEARTBEATS.c.agent_id.in_([str(agent) for agent in agents]))
 
 
-def _pulse(row: Any) -> AgentHeartbeat:
+def _heartbeat(row: Any) -> AgentHeartbeat:
     return AgentHeartbeat(
-        at=_moment(row.at),
+        at=_datetime(row.at),
         silence=_seconds(row.silence),
-        started=None if row.started is None else _moment(row.started),
-        said=row.said,
+        started=None if row.started is None else _datetime(row.started),
+        state_digest=row.state_digest,
         counts=json.loads(row.counts),
     )
 
@@ -151,9 +160,45 @@ def _seconds(milliseconds: int) -> float:
     return max(0.0, float(milliseconds) / 1000)
 
 
-def _moment(milliseconds: int) -> datetime:
+def _datetime(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(int(milliseconds) // 1000, UTC)
 
 
 def _text(counts: Mapping[str, int]) -> str:
     return json.dumps(dict(counts), separators=(",", ":"), sort_keys=True)
+
+
+_AGENTS: Final = STORED[Kind.AGENT].table
+SELECT_AGENTS_OF_HOSTS: Final = Prepared(
+    select(_AGENTS.c.host, _AGENTS.c.body, HEARTBEATS.c.at, (Now() - HEARTBEATS.c.at).label("ago"))
+    .select_from(_AGENTS.outerjoin(HEARTBEATS, HEARTBEATS.c.agent_id == _AGENTS.c.id))
+    .where(_AGENTS.c.host.in_(bindparam("hosts", expanding=True)))
+    .order_by(_AGENTS.c.id)
+)
+
+
+@frozen(kw_only=True)
+class AgentWithAge:
+    """A stored agent and its last heartbeat by the clock of the database."""
+
+    agent: Agent
+    at: float | None
+    """Seconds since 1970; ``None``: no heartbeat yet."""
+    silence: float | None
+    """Seconds since then."""
+
+
+def agents_on(connection: Connection, hosts: Iterable[str]) -> dict[str, list[AgentWithAge]]:
+    """Return the agents of each of *hosts*."""
+    wanted = sorted(set(hosts))
+    agents: dict[str, list[AgentWithAge]] = {host: [] for host in wanted}
+    for row in SELECT_AGENTS_OF_HOSTS.all(connection, {"hosts": wanted}):
+        alive = row.at is not None
+        agents[row.host].append(
+            AgentWithAge(
+                agent=cast(Agent, value(Kind.AGENT, row.body)),
+                at=row.at / 1000 if alive else None,
+                silence=max(0.0, float(row.ago) / 1000) if alive else None,
+            )
+        )
+    return agents

@@ -1,6 +1,6 @@
-"""What hosts reported of resources, and the statuses that follow.
+"""Status reports of hosts on resources, and the statuses of the resources.
 
-A status is no change of a resource: it keeps its revision, and no journal tells of it.
+A status is no change of a resource: its revision stays, and the journal has no entry.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.resources.rows import AT_ONCE, Row
-from netfw.server.db.schema.resource_tables import PORTS, stored
-from netfw.server.db.schema.tables import REPORTS
+from netfw.server.db.schema.resource_tables import PORTS, table_mapping
+from netfw.server.db.schema.tables import STATUS_REPORTS
 
 REASON_LENGTH = 1000
 
 _SAME: Final = (
-    REPORTS.c.resource_id == bindparam("of_resource"),
-    REPORTS.c.service == bindparam("of_service"),
-    REPORTS.c.host == bindparam("of_host"),
+    STATUS_REPORTS.c.resource_id == bindparam("of_resource"),
+    STATUS_REPORTS.c.service == bindparam("of_service"),
+    STATUS_REPORTS.c.host == bindparam("of_host"),
 )
-OF_RESOURCES: Final = select(REPORTS).where(
-    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+OF_RESOURCES: Final = select(STATUS_REPORTS).where(
+    STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
 UPDATE_REPORT: Final = (
-    update(REPORTS)
+    update(STATUS_REPORTS)
     .where(*_SAME)
     .values(
         revision=bindparam("new_revision"),
@@ -41,21 +41,23 @@ UPDATE_REPORT: Final = (
         reason=bindparam("new_reason"),
     )
 )
-INSERT_REPORT: Final = insert(REPORTS)
-DELETE_REPORTS: Final = delete(REPORTS).where(
-    REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
+INSERT_REPORT: Final = insert(STATUS_REPORTS)
+DELETE_REPORTS: Final = delete(STATUS_REPORTS).where(
+    STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
-DELETE_SERVICE_REPORTS: Final = DELETE_REPORTS.where(REPORTS.c.service == bindparam("of_service"))
+DELETE_SERVICE_REPORTS: Final = DELETE_REPORTS.where(
+    STATUS_REPORTS.c.service == bindparam("of_service")
+)
 
 WIRED: Final = (
     select(PORTS.c.network_id, PORTS.c.id)
     .distinct()
-    .join(REPORTS, REPORTS.c.resource_id == PORTS.c.id)
+    .join(STATUS_REPORTS, STATUS_REPORTS.c.resource_id == PORTS.c.id)
     .where(
         PORTS.c.network_id.in_(bindparam("ids", expanding=True)),
         PORTS.c.status != Status.ACTIVE.value,
-        REPORTS.c.service == Service.L2.value,
-        REPORTS.c.status == Status.ACTIVE.value,
+        STATUS_REPORTS.c.service == Service.L2.value,
+        STATUS_REPORTS.c.status == Status.ACTIVE.value,
     )
 )
 
@@ -63,7 +65,7 @@ WIRED: Final = (
 def waiting_ports(
     connection: Connection, networks: Iterable[UUID]
 ) -> Mapping[UUID, frozenset[UUID]]:
-    """The ports that are wired and yet not ACTIVE, by network; one without any is not in it."""
+    """Return the ports that are wired and not ACTIVE, by networks that have any."""
     found: dict[UUID, frozenset[UUID]] = {}
     for part in _parts(sorted(map(str, set(networks)))):
         for network, port in connection.execute(WIRED, {"ids": part}):
@@ -71,15 +73,15 @@ def waiting_ports(
     return found
 
 
-class Statuses:
-    """Reports and statuses, in one transaction."""
+class StatusReports:
+    """Status reports and statuses, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def locked(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
-        """Those of *ids* that exist, locked, so that their statuses can be set."""
-        table = stored(kind).table
+    def get_for_update(self, kind: Kind, ids: Iterable[UUID]) -> dict[UUID, Row]:
+        """Return those of *ids* that exist, locked, so that their statuses can be set."""
+        table = table_mapping(kind).table
         rows = select(table.c.id, table.c.body, table.c.extra).order_by(table.c.id)
         found: dict[UUID, Row] = {}
         for part in _parts(sorted(map(str, set(ids)))):
@@ -90,7 +92,7 @@ class Statuses:
         return found
 
     def of(self, refs: Iterable[Ref]) -> dict[Ref, tuple[StatusReport, ...]]:
-        """What was last reported of *refs*, by each service of each host."""
+        """Return the last reports on *refs*, of each service of each host."""
         found: dict[Ref, tuple[StatusReport, ...]] = {}
         for part in _parts(sorted({str(each.id) for each in refs})):
             for row in self._connection.execute(OF_RESOURCES, {"ids": part}):
@@ -98,30 +100,32 @@ class Statuses:
                 found[report.ref] = (*found.get(report.ref, ()), report)
         return found
 
-    def keep(self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]) -> int:
-        """Keep reports instead of earlier ones of the same hosts, of which *known* is all.
+    def record(
+        self, new: Sequence[StatusReport], known: Mapping[Ref, Sequence[StatusReport]]
+    ) -> int:
+        """Upsert reports; skip those equal to *known*, which has all earlier ones.
 
-        What says nothing new is not written.  Returns how many were.
+        Return the number of rows written.
         """
-        held = {_key(each): each for some in known.values() for each in some}
-        newest = {_key(each): each for each in new}
-        again = [
+        stored = {_key(report): report for reports in known.values() for report in reports}
+        newest = {_key(report): report for report in new}
+        updates = [
             _values("new_", report) | _where(report)
             for key, report in newest.items()
-            if key in held and not _equal(held[key], report)
+            if key in stored and not _equal(stored[key], report)
         ]
-        first = [_row(report) for key, report in newest.items() if key not in held]
-        if again:
-            self._connection.execute(UPDATE_REPORT, again)
-        if first:
+        inserts = [_row(report) for key, report in newest.items() if key not in stored]
+        if updates:
+            self._connection.execute(UPDATE_REPORT, updates)
+        if inserts:
             try:
-                self._connection.execute(INSERT_REPORT, first)
+                self._connection.execute(INSERT_REPORT, inserts)
             except IntegrityError as exc:
-                raise RetryTransaction("another transaction heard of the same") from exc
-        return len(again) + len(first)
+                raise RetryTransaction("another transaction recorded the same report") from exc
+        return len(updates) + len(inserts)
 
-    def forget(self, refs: Iterable[Ref], service: Service | None = None) -> None:
-        """Forget what was said of resources that are gone, or are somewhere else now."""
+    def delete(self, refs: Iterable[Ref], service: Service | None = None) -> None:
+        """Delete the reports on resources that were deleted or moved to another host."""
         for part in _parts(sorted({str(each.id) for each in refs})):
             if service is None:
                 self._connection.execute(DELETE_REPORTS, {"ids": part})
@@ -131,11 +135,11 @@ class Statuses:
                 )
 
     def set(self, rows: Mapping[UUID, Row], statuses: Mapping[UUID, Status]) -> None:
-        """Write new statuses of resources of one kind, which this transaction locked as *rows*."""
+        """Update statuses of resources of one kind, which this transaction locked as *rows*."""
         if not statuses:
             return
         kind = next(iter(rows.values())).kind
-        table = stored(kind).table
+        table = table_mapping(kind).table
         change = (
             update(table)
             .where(table.c.id == bindparam("of_id"))
@@ -157,7 +161,7 @@ def _key(report: StatusReport) -> tuple[Ref, Service, str]:
 
 
 def _equal(one: StatusReport, two: StatusReport) -> bool:
-    """Whether they say the same, of whatever revision."""
+    """Return whether status and reason are equal, whatever the revisions are."""
     return one.status is two.status and one.reason == two.reason[:REASON_LENGTH]
 
 

@@ -1,8 +1,8 @@
-"""Pools of numbers, as rows of what is free.
+"""Id pools, stored as rows of free ranges.
 
-However large or full a pool is, taking and giving back touch one range and its neighbours.  A row
-is locked before anything is decided by it, so of two transactions one gets a number and the other
-waits, and gets another one.
+However large or full a pool is, an allocation or release touches one range and its neighbours.  A
+row is locked before a decision by it: of two transactions one gets an id, and the other waits and
+gets another one.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.server.db.allocation.intervals import Free, Interval, divided, joined, without
+from netfw.server.db.allocation.intervals import Free, Interval, divide, join_adjacent, subtract
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.schema.columns import NUMBER_LENGTH
-from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
+from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 
 POOL: Final[BindParameter[str]] = bindparam("of_pool")
 NUMBER: Final[BindParameter[str]] = bindparam("number")
-_RANGES = select(FREE.c.first, FREE.c.last, FREE.c.offered).where(FREE.c.pool == POOL)
-_ANY = _RANGES.where(FREE.c.offered.is_(True)).order_by(FREE.c.first).limit(1)
-_BELOW = _RANGES.where(FREE.c.first <= NUMBER).order_by(FREE.c.first.desc()).limit(1)
+_RANGES = select(FREE_RANGES.c.first, FREE_RANGES.c.last, FREE_RANGES.c.offered).where(
+    FREE_RANGES.c.pool == POOL
+)
+_ANY = _RANGES.where(FREE_RANGES.c.offered.is_(True)).order_by(FREE_RANGES.c.first).limit(1)
+_BELOW = _RANGES.where(FREE_RANGES.c.first <= NUMBER).order_by(FREE_RANGES.c.first.desc()).limit(1)
 _EXACT = (
-    FREE.c.pool == POOL,
-    FREE.c.first == bindparam("at_first"),
-    FREE.c.last == bindparam("at_last"),
+    FREE_RANGES.c.pool == POOL,
+    FREE_RANGES.c.first == bindparam("at_first"),
+    FREE_RANGES.c.last == bindparam("at_last"),
 )
 SELECT_FREE_SKIP_LOCKED: Final = Prepared(_ANY.with_for_update(skip_locked=True))
 SELECT_FREE_FOR_UPDATE: Final = Prepared(_ANY.with_for_update())
@@ -35,10 +37,10 @@ SELECT_FREE: Final = Prepared(_ANY)
 SELECT_ALL_FREE_FOR_UPDATE: Final = _RANGES.with_for_update()
 SELECT_FREE_AT_OR_BELOW: Final = Prepared(_BELOW)
 SELECT_FREE_STARTING_AT_FOR_UPDATE: Final = Prepared(
-    _RANGES.where(FREE.c.first == NUMBER).with_for_update()
+    _RANGES.where(FREE_RANGES.c.first == NUMBER).with_for_update()
 )
 SELECT_FREE_ENDING_AT_FOR_UPDATE: Final = Prepared(
-    _RANGES.where(FREE.c.last == NUMBER).with_for_update()
+    _RANGES.where(FREE_RANGES.c.last == NUMBER).with_for_update()
 )
 _BOUNDS = select(POOLS.c.lowest, POOLS.c.highest).where(POOLS.c.pool == POOL)
 BOUNDS: Final = Prepared(_BOUNDS)
@@ -48,30 +50,32 @@ ALL_OFFERS: Final = (
 )
 OFFER: Final = Prepared(ALL_OFFERS.where(OFFERS.c.first <= NUMBER, OFFERS.c.last >= NUMBER))
 REPLACE: Final = Prepared(
-    update(FREE).where(*_EXACT).values(first=bindparam("new_first"), last=bindparam("new_last"))
+    update(FREE_RANGES)
+    .where(*_EXACT)
+    .values(first=bindparam("new_first"), last=bindparam("new_last"))
 )
-REMOVE: Final = Prepared(delete(FREE).where(*_EXACT))
-"""Statements are made once: making one takes longer than SQLite takes to run it."""
+REMOVE: Final = Prepared(delete(FREE_RANGES).where(*_EXACT))
+"""Statements are compiled once: that takes longer than SQLite takes to execute one."""
 
 
 def key(number: int) -> str:
-    """*number* as text that sorts as numbers do."""
+    """Return *number* as text that sorts numerically."""
     return f"{number:0{NUMBER_LENGTH}x}"
 
 
 class Ranges:
-    """Numbers of pools, in one transaction."""
+    """Id pools, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def define(self, pool: str, whole: Interval, offers: Iterable[Interval]) -> bool:
-        """Have *pool* be of the numbers *whole*, of which *offers* are for anybody.
+        """Define *pool*: ids in *whole* exist, ids in *offers* may be allocated automatically.
 
-        What is taken stays taken, within *offers* or not.  Numbers outside of *whole* are gone.
-        Returns whether that is a change.
+        Allocated ids stay allocated, within *offers* or not.  Ids outside of *whole* no longer
+        exist.  Return whether that is a change.
         """
-        wanted = tuple(joined(offers))
+        wanted = tuple(join_adjacent(offers))
         known = self._one(BOUNDS_HELD, of_pool=pool)
         if known is None:
             self._create(pool, whole)
@@ -83,25 +87,25 @@ class Ranges:
             free = [each.span for each in self._all(pool)]
             free += _outside(whole, former)
             self._forget(pool, former, whole)
-        self._write(pool, divided(_within(free, whole), wanted), wanted)
+        self._write(pool, divide(_within(free, whole), wanted), wanted)
         return True
 
     def drop(self, pool: str) -> None:
-        """Forget *pool*; a second time is harmless."""
-        for table in (FREE, OFFERS, POOLS):
+        """Delete *pool*.  Idempotent."""
+        for table in (FREE_RANGES, OFFERS, POOLS):
             self._connection.execute(delete(table).where(table.c.pool == pool))
 
     def pools(self, prefix: str) -> tuple[str, ...]:
-        """The pools whose names begin with *prefix*."""
+        """Return the pools whose names begin with *prefix*."""
         rows = select(POOLS.c.pool).where(POOLS.c.pool.startswith(prefix, autoescape=True))
         return tuple(self._connection.execute(rows.order_by(POOLS.c.pool)).scalars())
 
     def known(self, pool: str) -> bool:
-        """Whether *pool* was defined."""
+        """Return whether *pool* is defined."""
         return self._one(BOUNDS, of_pool=pool) is not None
 
     def acquire(self, pool: str, number: int) -> bool:
-        """Take *number*; false when it is taken, or there is no such pool."""
+        """Allocate *number*; return false if it is allocated, or the pool does not exist."""
         while True:
             found = self._holding(pool, number)
             if found is None:
@@ -110,12 +114,12 @@ class Ranges:
                 SELECT_FREE_STARTING_AT_FOR_UPDATE, of_pool=pool, number=key(found.span.first)
             )
             if locked is None or _free(locked) != found:
-                continue  # somebody took of it meanwhile: look again
-            self._replace(pool, found, without(found, number))
+                continue  # another transaction changed the range: retry
+            self._replace(pool, found, subtract(found, number))
             return True
 
     def acquire_any(self, pool: str, count: int = 1) -> tuple[int, ...]:
-        """Take *count* numbers that are offered; fewer when there are no more."""
+        """Allocate *count* offered ids; fewer if no more are free."""
         taken: list[int] = []
         while len(taken) < count:
             free = self._lowest(pool)
@@ -130,7 +134,7 @@ class Ranges:
         return tuple(taken)
 
     def release(self, pool: str, number: int) -> None:
-        """Free *number*.  What is free already stays so, and what no pool has is ignored."""
+        """Release *number*.  Idempotent; an id outside of the pool is ignored."""
         whole = self._one(BOUNDS, of_pool=pool)
         if whole is None or not whole.lowest <= key(number) <= whole.highest:
             return
@@ -158,7 +162,7 @@ class Ranges:
         self._guarded(insert(POOLS).values(row))
 
     def _forget(self, pool: str, former: Interval, whole: Interval) -> None:
-        self._connection.execute(delete(FREE).where(FREE.c.pool == pool))
+        self._connection.execute(delete(FREE_RANGES).where(FREE_RANGES.c.pool == pool))
         self._connection.execute(delete(OFFERS).where(OFFERS.c.pool == pool))
         if former != whole:
             bounds = {"lowest": key(whole.first), "highest": key(whole.last)}
@@ -175,24 +179,24 @@ class Ranges:
         return tuple(Interval(int(row.first, 16), int(row.last, 16)) for row in rows)
 
     def _all(self, pool: str) -> list[Free]:
-        """Everything that is free, so that it can be written anew; nobody takes of it meanwhile."""
+        """Return all free ranges, locked, so that they can be rewritten."""
         return [
             _free(row)
             for row in self._connection.execute(SELECT_ALL_FREE_FOR_UPDATE, {"of_pool": pool})
         ]
 
     def _lowest(self, pool: str) -> Free | None:
-        """A range that is offered, and ours until the end of the transaction."""
+        """Return an offered range, locked until the end of the transaction."""
         row = self._one(SELECT_FREE_SKIP_LOCKED, of_pool=pool)
         while row is None:
-            # All are in others' hands: they may leave something, or undo what they did.
+            # All are locked by other transactions, which may leave a part or roll back.
             row = self._one(SELECT_FREE_FOR_UPDATE, of_pool=pool)
             if row is None and self._one(SELECT_FREE, of_pool=pool) is None:
                 return None
         return _free(row)
 
     def _holding(self, pool: str, number: int) -> Free | None:
-        """The range that *number* is in, as it is now; not locked."""
+        """Return the free range that has *number*, without locking it."""
         row = self._one(SELECT_FREE_AT_OR_BELOW, of_pool=pool, number=key(number))
         return _free(row) if row is not None and row.last >= key(number) else None
 
@@ -229,7 +233,7 @@ class Ranges:
                 }
                 for free in new
             ]
-            self._guarded(insert(FREE), rows)
+            self._guarded(insert(FREE_RANGES), rows)
 
     def _guarded(self, statement: Any, rows: Any = None) -> None:
         try:
@@ -254,7 +258,7 @@ def _free(row: Any) -> Free:
 
 
 def _outside(whole: Interval, former: Interval) -> tuple[Interval, ...]:
-    """Numbers of *whole* that the pool did not have before."""
+    """Return the ids of *whole* that the pool did not have before."""
     parts = (
         Interval(whole.first, min(whole.last, former.first - 1)),
         Interval(max(whole.first, former.last + 1), whole.last),

@@ -1,4 +1,4 @@
-"""Spans of numbers, and what is done to those that are free.  Pure."""
+"""Intervals of ids, and operations on free ones.  Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import frozen
 
 @frozen
 class Interval:
-    """The numbers *first* to *last*."""
+    """The ids *first* to *last*."""
 
     first: int
     last: int
@@ -23,27 +23,27 @@ class Interval:
 
 @frozen
 class Free:
-    """A span that is free, and whether it is for whoever wants any."""
+    """A free interval, and whether ids are allocated from it automatically."""
 
     span: Interval
     offered: bool
 
 
-def without(free: Free, number: int) -> tuple[Free, ...]:
-    """What is left of *free* when *number* is taken: none, one or two parts."""
+def subtract(free: Free, number: int) -> tuple[Free, ...]:
+    """Return *free* without *number*: none, one or two parts."""
     first, last = free.span.first, free.span.last
     parts = (Interval(first, number - 1), Interval(number + 1, last))
     return tuple(Free(part, free.offered) for part in parts if part.first <= part.last)
 
 
-def divided(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
-    """*spans*, cut where *offers* begin and end; parts that touch and are alike are one."""
-    ordered = tuple(joined(offers))
-    return tuple(part for span in joined(spans) for part in _cut(span, ordered))
+def divide(spans: Iterable[Interval], offers: Iterable[Interval]) -> tuple[Free, ...]:
+    """Split *spans* at the ends of *offers*; adjacent parts of one kind are joined."""
+    ordered = tuple(join_adjacent(offers))
+    return tuple(part for span in join_adjacent(spans) for part in _cut(span, ordered))
 
 
-def joined(spans: Iterable[Interval]) -> Iterator[Interval]:
-    """The same numbers in as few spans as there can be, in order."""
+def join_adjacent(spans: Iterable[Interval]) -> Iterator[Interval]:
+    """Yield the same ids in as few intervals as possible, in order."""
     current: Interval | None = None
     for span in sorted(spans, key=lambda each: each.first):
         if current is not None and span.first <= current.last + 1:

@@ -1,4 +1,4 @@
-"""How much each project has of what, counted as it is made, and how much it may have."""
+"""Quotas: usage counters and limits per project and resource."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ UNLIMITED: Final = -1
 
 _COUNT: Final[BindParameter[int]] = bindparam("count")
 _LIMIT = func.coalesce(QUOTAS.c.allowed, bindparam("default"))
-_FEWER = (
+_UPDATE_USED = (
     update(QUOTAS)
     .where(QUOTAS.c.project_id == bindparam("project"), QUOTAS.c.resource == bindparam("of"))
     .values(used=QUOTAS.c.used + _COUNT)
 )
-UPDATE_USED: Final = Prepared(_FEWER)
+UPDATE_USED: Final = Prepared(_UPDATE_USED)
 UPDATE_USED_WITHIN_LIMIT: Final = Prepared(
-    _FEWER.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT))
+    _UPDATE_USED.where(or_(_LIMIT < 0, QUOTAS.c.used + _COUNT <= _LIMIT))
 )
 
 
 @frozen
 class Usage:
-    """What a project has of one resource; *allowed* is ``None`` where the default holds."""
+    """The usage of a project of one resource; *allowed* is ``None`` where the default applies."""
 
     used: int
     allowed: int | None
@@ -54,11 +54,11 @@ class Quotas:
         self._connection = connection
 
     def use(self, project: str, resource: str, count: int, default: int) -> None:
-        """Count *count* more, or fewer; *default* is allowed where nobody set a limit.
+        """Add *count*, which may be negative; *default* is the limit where none is set.
 
-        Late in a transaction, please: others of the project wait for its end.
+        Call it late in a transaction: other transactions of the project wait for its end.
 
-        :raises OverQuota: there would be more than are allowed.
+        :raises OverQuota: the usage would exceed the limit.
         """
         values: dict[str, Any] = {"project": project, "of": resource, "count": count}
         if count > 0:
@@ -69,7 +69,7 @@ class Quotas:
             return
         usage = self.of_project(project).get(resource)
         if usage is None:
-            self._begin(project, resource)
+            self._insert(project, resource)
             self.use(project, resource, count, default)
             return
         allowed = default if usage.allowed is None else usage.allowed
@@ -79,26 +79,26 @@ class Quotas:
         )
 
     def grant(self, project: str, resource: str, count: int) -> None:
-        """Count *count* more, whatever is allowed."""
+        """Add *count* whatever the limit is."""
         values = {"project": project, "of": resource, "count": count}
         if UPDATE_USED.count(self._connection, values) == 0:
-            self._begin(project, resource)
+            self._insert(project, resource)
             UPDATE_USED.count(self._connection, values)
 
     def set_limit(self, project: str, resource: str, allowed: int | None) -> None:
-        """Allow so many from now on; -1: any number; ``None``: the default."""
+        """Set the limit; -1: unlimited; ``None``: the default."""
         change = update(QUOTAS).where(*_of(project, resource)).values(allowed=allowed)
         if self._connection.execute(change).rowcount == 0:
-            self._begin(project, resource)
+            self._insert(project, resource)
             self._connection.execute(change)
 
     def of_project(self, project: str) -> Mapping[str, Usage]:
-        """What is counted for *project*."""
+        """Return the usage of *project* by resource."""
         rows = select(QUOTAS).where(QUOTAS.c.project_id == project)
         return {row.resource: _usage(row) for row in self._connection.execute(rows)}
 
     def all(self) -> Mapping[str, Mapping[str, Usage]]:
-        """The projects for which somebody set a limit, with all that is counted for them."""
+        """Return the usage of all projects that have a limit of their own."""
         limited = select(QUOTAS.c.project_id).where(QUOTAS.c.allowed.is_not(None))
         rows = select(QUOTAS).where(QUOTAS.c.project_id.in_(limited)).order_by(QUOTAS.c.project_id)
         found: dict[str, dict[str, Usage]] = {}
@@ -106,12 +106,12 @@ class Quotas:
             found.setdefault(row.project_id, {})[row.resource] = _usage(row)
         return found
 
-    def _begin(self, project: str, resource: str) -> None:
+    def _insert(self, project: str, resource: str) -> None:
         row = {"project_id": project, "resource": resource, "used": 0}
         try:
             self._connection.execute(insert(QUOTAS).values(row))
         except IntegrityError as exc:
-            raise RetryTransaction("another transaction began to count the same") from exc
+            raise RetryTransaction("another transaction inserted the same counter") from exc
 
 
 def _of(project: str, resource: str) -> tuple[ColumnElement[bool], ...]:

@@ -1,37 +1,112 @@
-"""Connections: for writing, and for reading one moment of the database without a lock.
+"""Engines: database URLs, the SQLite file, and connections for writing and for reading.
 
 SQLite: one writer at a time, which takes the lock when it begins; readers see the last commit.
-PostgreSQL and MariaDB: writers see what others committed before each statement, and lock the rows
-they decide by; readers see one moment.
+PostgreSQL and MariaDB: a writer sees what others committed before each statement, and locks the
+rows that it decides by; a reader sees one snapshot.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
 
 from attrs import frozen
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from netfw.errors import ConfigError
+
+DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sqlite": "sqlite+pysqlite",
+        "postgresql": "postgresql+psycopg",
+        "mariadb": "mariadb+pymysql",
+        "mysql": "mariadb+pymysql",
+    }
+)
+_FORMS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME or mariadb://..."
+
+
+def database_url(text: str) -> URL:
+    """Parse the URL *text*, and set the driver that netfw uses.
+
+    :raises ConfigError: the URL is not usable.  The message never has a password.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError(f"[database] connection: cannot be read; write {_FORMS}") from None
+    backend = url.get_backend_name()
+    if backend not in DRIVERS:
+        raise ConfigError(f"[database] connection: {backend} is not known; write {_FORMS}")
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ConfigError(
+            "[database] connection: SQLite needs a file (sqlite:////var/lib/netfw/netfw.db, with "
+            "four slashes): a database in memory is another one for every connection"
+        )
+    if backend != "sqlite" and not url.database:
+        raise ConfigError("[database] connection: names no database: end it with /NAME")
+    return url.set(drivername=DRIVERS[backend])
+
+
+def default_url(state_path: str) -> URL:
+    """Return the URL of the default SQLite file."""
+    return URL.create(DRIVERS["sqlite"], database=f"{state_path}/netfw.db")
+
+
+DIRECTORY_MODE, FILE_MODE = 0o751, 0o640
+"""The directory is traversable: dnsmasq runs as ``nobody`` and reads files below state_path."""
+
+
+def create_sqlite_file(url: URL, named_by: str) -> None:
+    """Create the SQLite file of *url* with mode 0640, and its directory, if they are missing.
+
+    An existing file keeps its mode.  SQLite gives its further files the mode of the first.
+
+    :raises ConfigError: this user cannot create or write it; names the option *named_by*.
+    """
+    path = Path(url.database or "")
+    if "uri" in url.query:
+        return  # a URI with options, which only SQLite parses
+    try:
+        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+    except OSError as exc:
+        where = f"{exc.filename}: " if exc.filename not in (None, path, str(path)) else ""
+        raise ConfigError(
+            f"the database cannot be {path}: {where}{exc.strerror}; change {named_by}, or "
+            "whose the directory is"
+        ) from exc
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"the database cannot be {path}: SQLite needs to write to its directory, and user "
+            f"{os.geteuid()} may not; change {named_by}, or whose the directory is"
+        )
+
 
 _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 
 
 @frozen(kw_only=True)
 class Limits:
-    """How much of the database one process uses, and how patiently."""
+    """Limits of one process on connections, lock time and concurrent writers."""
 
     connections: int = 10
     lock_timeout: float = 10.0
     writers: int = 12
-    """Transactions at a time, those that wait for others included; fewer than threads that serve
-    requests, so that reading and probes get on while the database takes nothing."""
+    """Concurrent transactions, waiting ones included; fewer than the threads that serve requests,
+    so that reads and probes are served while writes block."""
 
 
 def writing_engine(url: URL, limits: Limits) -> Engine:
-    """Connections for transactions that write.
+    """Return the engine of transactions that write.
 
-    One process has one of them on SQLite: its threads then queue in order, instead of asking for
-    the lock again and again.
+    On SQLite a process has one such connection: its threads queue in order, instead of polling for
+    the lock.
     """
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, limits, "BEGIN IMMEDIATE", connections=1)
@@ -39,7 +114,7 @@ def writing_engine(url: URL, limits: Limits) -> Engine:
 
 
 def reading_engine(url: URL, limits: Limits) -> Engine:
-    """Connections for transactions that see one moment and lock nothing."""
+    """Return the engine of read snapshots, which take no locks."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, limits, "BEGIN", connections=limits.connections)
     return _server(url, limits, "REPEATABLE READ")
@@ -55,7 +130,7 @@ def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int) -> Engine
     )
 
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        connection.isolation_level = None  # the driver begins nothing of its own
+        connection.isolation_level = None  # the driver starts no transactions itself
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 

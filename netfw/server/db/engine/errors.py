@@ -1,4 +1,4 @@
-"""What the database's errors mean: the only place that knows their codes."""
+"""Classification of database errors: the only module with their codes."""
 
 from __future__ import annotations
 
@@ -21,54 +21,54 @@ _DUPLICATES = frozenset({"23505", 1062})
 
 
 class RetryTransaction(NetfwError):
-    """Another transaction was faster; the whole of this one is tried again."""
+    """A conflict with another transaction; this one is retried from its start."""
 
     retryable = True
 
 
 class Duplicate(Conflict):
-    """A row of the same key exists."""
+    """A row with the same key exists."""
 
 
 class ErrorKind(enum.Enum):
-    """What to do about an error of the database."""
+    """The classes of database errors, by what the caller should do."""
 
-    AGAIN = "another transaction was in the way; try again"
-    AWAY = "it does not answer"
-    DUPLICATE = "a row of that key exists"
-    REFERENCE = "a row refers to one that is not there, or would"
-    BROKEN = "it will fail the same way again"
+    RETRY = "conflict with another transaction; retry"
+    UNAVAILABLE = "the database does not answer"
+    DUPLICATE = "a row with that key exists"
+    REFERENCE = "a foreign key is violated"
+    BROKEN = "permanent error"
 
 
 Failure = DBAPIError | DisconnectionError | PoolTimeout | sqlite3.Error
 FAILURES: Final = (DBAPIError, DisconnectionError, PoolTimeout, sqlite3.Error)
-"""What the database does; all else that SQLAlchemy raises is a fault of ours."""
+"""Errors of the database; every other error of SQLAlchemy is a bug in netfw."""
 
 
-def trouble(error: Failure) -> ErrorKind:
-    """What *error* means."""
+def classify_error(error: Failure) -> ErrorKind:
+    """Return the class of *error*."""
     if isinstance(error, PoolTimeout | DisconnectionError):
-        return ErrorKind.AWAY
+        return ErrorKind.UNAVAILABLE
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return ErrorKind.AWAY
+        return ErrorKind.UNAVAILABLE
     code = _code(original)
-    if _waits(code, original):
-        return ErrorKind.AGAIN
-    if _away(code, original):
-        return ErrorKind.AWAY
+    if _is_conflict(code, original):
+        return ErrorKind.RETRY
+    if _is_unavailable(code, original):
+        return ErrorKind.UNAVAILABLE
     if isinstance(error, IntegrityError):
-        return ErrorKind.DUPLICATE if _duplicate(code, original) else ErrorKind.REFERENCE
+        return ErrorKind.DUPLICATE if _is_duplicate(code, original) else ErrorKind.REFERENCE
     return ErrorKind.BROKEN
 
 
-def translated(error: Failure) -> BackendError:
-    """*error* as netfw's callers know errors; without values, which may be secret."""
+def translate_error(error: Failure) -> BackendError:
+    """Return *error* as an error of netfw, without values, which may be secret."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if _code(original) in _MISSING or "no such table" in str(original):
         return BackendBroken("the database lacks a table: run `netfw-db upgrade`, then start again")
     reason = _first_line(original)
-    if trouble(error) in (ErrorKind.AWAY, ErrorKind.AGAIN):
+    if classify_error(error) in (ErrorKind.UNAVAILABLE, ErrorKind.RETRY):
         return BackendUnavailable(f"the database does not answer: {reason}")
     return BackendBroken(f"the database refused: {reason}")
 
@@ -78,7 +78,7 @@ def _first_line(original: object) -> str:
 
 
 def _code(original: object) -> object:
-    """SQLite's and MariaDB's numbers, PostgreSQL's five characters."""
+    """Return the error number of SQLite or MariaDB, or the SQLSTATE of PostgreSQL."""
     if isinstance(original, sqlite3.Error):
         extended = getattr(original, "sqlite_errorcode", None)
         return None if extended is None else extended & 0xFF
@@ -88,13 +88,13 @@ def _code(original: object) -> object:
     return getattr(original, "sqlstate", None)
 
 
-def _waits(code: object, original: object) -> bool:
+def _is_conflict(code: object, original: object) -> bool:
     if isinstance(original, sqlite3.Error):
         return code in _SQLITE_WAITS
     return code in _POSTGRES_WAITS or code in _MARIADB_WAITS
 
 
-def _away(code: object, original: object) -> bool:
+def _is_unavailable(code: object, original: object) -> bool:
     if isinstance(original, sqlite3.Error):
         return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
     if isinstance(code, str):
@@ -104,7 +104,7 @@ def _away(code: object, original: object) -> bool:
     return code in _MARIADB_AWAY
 
 
-def _duplicate(code: object, original: object) -> bool:
+def _is_duplicate(code: object, original: object) -> bool:
     if isinstance(original, sqlite3.Error):
         return str(original).startswith("UNIQUE")
     return code in _DUPLICATES

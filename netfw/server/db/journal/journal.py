@@ -1,8 +1,8 @@
-"""The journal: what changed, in the order of commits.
+"""The journal: changes in the order of commits.
 
-One row counts commits.  It is raised at the very end of a transaction and locked from then to the
-commit, so whoever reads number *n* finds everything up to *n* committed.  Numbers of a sequence
-would not do: a later one can be committed earlier, and a reader would never come back for it.
+One row counts commits.  It is incremented at the very end of a transaction and locked until the
+commit, so a reader of number *n* finds everything up to *n* committed.  A database sequence would
+not do: a later number can be committed earlier, and readers would skip the other one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from attrs import frozen
 from sqlalchemy import (
     BigInteger,
     Connection,
+    Engine,
     Integer,
     Row,
     Select,
@@ -26,22 +27,26 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import PoolProxiedConnection
 
 from netfw.drivers.state_source import Cursor
-from netfw.errors import BackendBroken, CursorLost
+from netfw.errors import BackendBroken, BackendUnavailable, CursorLost
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.schema.tables import HEAD, INTERESTS, JOURNAL
+from netfw.server.db.schema.tables import JOURNAL, JOURNAL_HEAD, SUBSCRIPTIONS
 
 MISSING = "the database has no journal: run `netfw-db upgrade`, then start again"
 DELETE_AT_ONCE = 5_000
 
-_NEXT = update(HEAD).values(seq=HEAD.c.seq + 1)
+_NEXT = update(JOURNAL_HEAD).values(seq=JOURNAL_HEAD.c.seq + 1)
 NEXT: Final = Prepared(_NEXT)
-NEXT_TOLD: Final = Prepared(_NEXT.returning(HEAD.c.seq))
-NUMBER: Final = Prepared(select(HEAD.c.seq))
+NEXT_RETURNING: Final = Prepared(_NEXT.returning(JOURNAL_HEAD.c.seq))
+NUMBER: Final = Prepared(select(JOURNAL_HEAD.c.seq))
 ENTRIES: Final = Prepared.insert(JOURNAL)
-THE_HEAD: Final = Prepared(select(HEAD.c.epoch, HEAD.c.seq, HEAD.c.oldest))
+SELECT_HEAD: Final = Prepared(
+    select(JOURNAL_HEAD.c.epoch, JOURNAL_HEAD.c.seq, JOURNAL_HEAD.c.oldest)
+)
 
 AFTER: Final = bindparam("after", type_=BigInteger())
 UNTIL: Final = bindparam("until", type_=BigInteger())
@@ -50,18 +55,20 @@ BETWEEN: Final = (JOURNAL.c.seq > AFTER, JOURNAL.c.seq <= UNTIL)
 IN_ORDER: Final = (
     select(JOURNAL).where(*BETWEEN).order_by(JOURNAL.c.seq, JOURNAL.c.topic).limit(MOST)
 )
-OF_TOPICS: Final = IN_ORDER.where(JOURNAL.c.topic.in_(bindparam("topics", expanding=True)))
+SELECT_BY_TOPIC: Final = IN_ORDER.where(JOURNAL.c.topic.in_(bindparam("topics", expanding=True)))
 READERS: Final = bindparam("readers", expanding=True, type_=String())
-OF_READERS: Final = IN_ORDER.where(
+SELECT_BY_READER: Final = IN_ORDER.where(
     or_(
         JOURNAL.c.topic.in_(READERS),
-        JOURNAL.c.topic.in_(select(INTERESTS.c.topic).where(INTERESTS.c.reader.in_(READERS))),
+        JOURNAL.c.topic.in_(
+            select(SUBSCRIPTIONS.c.topic).where(SUBSCRIPTIONS.c.reader.in_(READERS))
+        ),
     )
 )
-CONCERNED: Final = Prepared(
-    select(INTERESTS.c.reader)
-    .join(JOURNAL, JOURNAL.c.topic == INTERESTS.c.topic)
-    .where(*BETWEEN, or_(INTERESTS.c.ended.is_(None), INTERESTS.c.ended > AFTER))
+SELECT_READERS: Final = Prepared(
+    select(SUBSCRIPTIONS.c.reader)
+    .join(JOURNAL, JOURNAL.c.topic == SUBSCRIPTIONS.c.topic)
+    .where(*BETWEEN, or_(SUBSCRIPTIONS.c.ended.is_(None), SUBSCRIPTIONS.c.ended > AFTER))
     .union(select(JOURNAL.c.topic).where(*BETWEEN, JOURNAL.c.topic.contains("@")))
 )
 ALL: Final = 2**31 - 1
@@ -69,8 +76,8 @@ LAST: Final = 2**62
 
 
 @frozen(kw_only=True)
-class Entry:
-    """A resource that changed under a topic."""
+class JournalEntry:
+    """A change of a resource, recorded under a topic."""
 
     seq: int
     topic: str
@@ -78,8 +85,8 @@ class Entry:
 
 
 @frozen(kw_only=True)
-class Head:
-    """Where the journal ends, and where it begins."""
+class JournalHead:
+    """The newest and the oldest commit of the journal."""
 
     epoch: str
     seq: int
@@ -87,13 +94,13 @@ class Head:
 
     @property
     def cursor(self) -> Cursor:
-        """Now."""
+        """The cursor of the newest commit."""
         return Cursor(self.epoch, self.seq)
 
     def check(self, cursor: Cursor) -> None:
-        """Accept *cursor*.
+        """Raise unless the journal is complete after *cursor*.
 
-        :raises CursorLost: the journal was begun anew, or does not reach back so far.
+        :raises CursorLost: the epoch is another one, or the journal does not reach back so far.
         """
         if cursor.epoch != self.epoch:
             raise CursorLost("the database was restored; take a snapshot")
@@ -106,66 +113,66 @@ class Head:
 
 @frozen(kw_only=True)
 class Retention:
-    """How much of the past is kept: the newest commits, and as many more as are young."""
+    """The commits that the journal keeps: the newest ones, and those younger than *age* seconds."""
 
     commits: int = 100_000
     age: float = 86_400.0
 
 
 class JournalReader:
-    """What changed, as one moment of the database has it."""
+    """The journal, in one snapshot."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def head(self) -> Head:
-        """Where it ends now; one statement, since it is asked for again and again.
+    def head(self) -> JournalHead:
+        """Return the head, by one statement, since it is polled.
 
-        :raises BackendBroken: there is no journal.
+        :raises BackendBroken: the journal does not exist.
         """
-        row = THE_HEAD.first(self._connection, {})
+        row = SELECT_HEAD.first(self._connection, {})
         if row is None:
             raise BackendBroken(MISSING)
-        return Head(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
+        return JournalHead(epoch=row.epoch, seq=row.seq, oldest=row.oldest)
 
     def cursor(self) -> Cursor:
-        """Now."""
+        """Return the cursor of the newest commit."""
         return self.head().cursor
 
-    def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[Entry, ...]:
-        """The oldest entries after *cursor* under *topics*, in order, about *limit* of them.
+    def since(self, cursor: Cursor, topics: Sequence[str], limit: int) -> tuple[JournalEntry, ...]:
+        """Return the oldest entries after *cursor* under *topics*, in order, about *limit* of them.
 
-        Those of one commit are not parted: there are more than *limit* where a commit has more.
+        The entries of one commit stay together: there are more than *limit* if a commit has more.
 
-        :raises CursorLost: it cannot tell.
+        :raises CursorLost: the journal is not complete after *cursor*.
         """
         self.check(cursor)
         values = {"topics": list(topics), "after": cursor.seq}
-        return self._entries(OF_TOPICS, values, limit)[0]
+        return self._entries(SELECT_BY_TOPIC, values, limit)[0]
 
     def concerning(
         self, seq: int, readers: Sequence[str], limit: int
-    ) -> tuple[tuple[Entry, ...], bool]:
-        """The same after commit *seq*, under all topics that *readers* follow, or followed lately;
-        and whether there are more."""
+    ) -> tuple[tuple[JournalEntry, ...], bool]:
+        """Return the oldest entries after commit *seq* under all topics that *readers* follow or
+        followed lately, and whether there are more."""
         values = {"readers": list(readers), "after": seq}
-        return self._entries(OF_READERS, values, limit)
+        return self._entries(SELECT_BY_READER, values, limit)
 
     def concerned(self, after: int, until: int) -> frozenset[str]:
-        """Whom the commits after *after* concern, up to *until*: readers, and topics of roots."""
-        found = CONCERNED.all(self._connection, {"after": after, "until": until})
+        """Return readers and agent roots of the commits after *after* up to *until*."""
+        found = SELECT_READERS.all(self._connection, {"after": after, "until": until})
         return frozenset(row.reader for row in found)
 
     def check(self, cursor: Cursor) -> None:
-        """Accept *cursor*.
+        """Raise unless the journal is complete after *cursor*.
 
-        :raises CursorLost: the journal was begun anew, or does not reach back so far.
+        :raises CursorLost: the epoch is another one, or the journal does not reach back so far.
         """
         self.head().check(cursor)
 
     def _entries(
         self, rows: Select[Any], values: dict[str, Any], limit: int
-    ) -> tuple[tuple[Entry, ...], bool]:
+    ) -> tuple[tuple[JournalEntry, ...], bool]:
         found = self._execute(rows, values | {"until": LAST, "most": limit + 1})
         if len(found) <= limit:
             return found, False
@@ -174,12 +181,12 @@ class JournalReader:
             return tuple(entry for entry in found if entry.seq < last), True
         return self._execute(rows, values | {"until": last, "most": ALL}), True
 
-    def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[Entry, ...]:
+    def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[JournalEntry, ...]:
         return tuple(_entry(row) for row in self._connection.execute(rows, values))
 
 
 class Journal(JournalReader):
-    """The journal in a transaction: changes are noted, and written at its end."""
+    """The journal in a transaction: changes are collected, and written at its end."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
         super().__init__(connection)
@@ -187,19 +194,19 @@ class Journal(JournalReader):
         self._noted: set[tuple[str, str, str]] = set()
 
     def note(self, ref: Ref, topics: Iterable[str]) -> None:
-        """Have readers of *topics* know that *ref* changed."""
+        """Collect a change of *ref* for the readers of *topics*."""
         kind, id = ref.kind.value, str(ref.id)
         self._noted.update((topic, kind, id) for topic in topics)
 
     @property
     def noted(self) -> bool:
-        """Whether there is anything to write."""
+        """Whether changes are collected."""
         return bool(self._noted)
 
     def write(self) -> int:
-        """Number the transaction, write what was noted, and return the number.
+        """Number the transaction, write the collected changes, and return the number.
 
-        Whoever else ends a transaction waits until this one is committed.
+        Other transactions wait here until this one is committed.
         """
         seq = self._next()
         at = int(self._clock())
@@ -212,17 +219,19 @@ class Journal(JournalReader):
             ENTRIES.count_many(self._connection, rows)
         return seq
 
-    def begin_epoch(self) -> None:
-        """Begin anew: no cursor from before is valid.  For a database that was restored."""
+    def start_epoch(self) -> None:
+        """Start a new epoch, which invalidates all cursors.  For a restored database."""
         self._connection.execute(delete(JOURNAL))
         self._connection.execute(
-            update(HEAD).values(epoch=uuid4().hex, seq=HEAD.c.seq + 1, oldest=HEAD.c.seq + 1)
+            update(JOURNAL_HEAD).values(
+                epoch=uuid4().hex, seq=JOURNAL_HEAD.c.seq + 1, oldest=JOURNAL_HEAD.c.seq + 1
+            )
         )
 
-    def forget(self, retention: Retention) -> int:
-        """Forget the oldest commits beyond *retention*, some thousands of entries at most.
+    def prune(self, retention: Retention) -> int:
+        """Delete the oldest commits beyond *retention*, some thousands of entries at most.
 
-        Returns how many entries went; call again while there are any.
+        Return the number of deleted entries; call again while it is not zero.
         """
         head = self.head()
         oldest, keep = head.oldest, head.seq - retention.commits
@@ -248,24 +257,83 @@ class Journal(JournalReader):
         )
         until = self._connection.execute(step).scalar()
         keep = keep if until is None else until
-        forward = update(HEAD).where(HEAD.c.oldest < keep).values(oldest=keep)
+        forward = update(JOURNAL_HEAD).where(JOURNAL_HEAD.c.oldest < keep).values(oldest=keep)
         if not self._connection.execute(forward).rowcount:
-            return 0  # another process forgot more, meanwhile
+            return 0  # another process pruned more meanwhile
         gone = self._connection.execute(delete(JOURNAL).where(JOURNAL.c.seq <= keep)).rowcount
-        ended = INTERESTS.c.ended.is_not(None), INTERESTS.c.ended <= keep
-        self._connection.execute(delete(INTERESTS).where(*ended))
+        ended = SUBSCRIPTIONS.c.ended.is_not(None), SUBSCRIPTIONS.c.ended <= keep
+        self._connection.execute(delete(SUBSCRIPTIONS).where(*ended))
         return gone
 
     def _next(self) -> int:
         if self._connection.dialect.update_returning:
-            found = NEXT_TOLD.first(self._connection, {})
+            head = NEXT_RETURNING.first(self._connection, {})
         else:
             NEXT.count(self._connection, {})
-            found = NUMBER.first(self._connection, {})
-        if found is None:
+            head = NUMBER.first(self._connection, {})
+        if head is None:
             raise BackendBroken(MISSING)
-        return int(found.seq)
+        return int(head.seq)
 
 
-def _entry(row: Row[Any]) -> Entry:
-    return Entry(seq=row.seq, topic=row.topic, ref=Ref(Kind(row.kind), UUID(row.resource_id)))
+def _entry(row: Row[Any]) -> JournalEntry:
+    return JournalEntry(
+        seq=row.seq, topic=row.topic, ref=Ref(Kind(row.kind), UUID(row.resource_id))
+    )
+
+
+NEWEST: Final = "SELECT epoch, seq FROM journal_head"
+
+
+class JournalHeadPoller:
+    """Polls the newest commit, many times a second.  For one thread at a time.
+
+    It has a connection of its own and bypasses SQLAlchemy, so that an idle server uses little CPU.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: PoolProxiedConnection | None = None
+
+    def newest(self) -> Cursor:
+        """Return the cursor of the newest commit.
+
+        :raises BackendUnavailable: the database does not answer.
+        :raises BackendBroken: the journal does not exist.
+        """
+        dbapi = self._engine.dialect.loaded_dbapi
+        try:
+            head = self._select()
+        except (DBAPIError, dbapi.Error, OSError) as exc:
+            self.close()
+            raise BackendUnavailable(f"the database does not answer: {exc}") from exc
+        if head is None:
+            raise BackendBroken(MISSING)
+        return Cursor(head[0], head[1])
+
+    def close(self) -> None:
+        """Close the connection; the next poll opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _select(self) -> Any:
+        if self._connection is None:
+            self._connection = self._connect()
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(NEWEST)
+            return cursor.fetchone()
+        finally:
+            cursor.close()
+
+    def _connect(self) -> PoolProxiedConnection:
+        connection = self._engine.raw_connection()
+        driver: Any = connection.driver_connection
+        connection.detach()  # leaves the pool to other users
+        match self._engine.dialect.name:
+            case "postgresql":
+                driver.autocommit = True
+            case "mysql" | "mariadb":
+                driver.autocommit(True)
+        return connection

@@ -1,10 +1,10 @@
-"""Topics: under which headings the journal notes a change, so that a commit costs the same
-however many hosts it concerns.  Pure.
+"""Topics of the journal, by which a commit costs the same however many hosts it concerns.  Pure.
 
-A topic is a node of the graph of :mod:`netfw.state.dependencies`.  A resource that says itself who
-needs it (a port: the network's DHCP agents, the members of its groups) is noted under those; one
-that others refer to (a network, a group) is noted under itself.  A reader follows the topics that
-its roots reach, and not each resource: a group of thousands of members is one topic.
+A topic is a node of the graph of :mod:`netfw.state.dependencies`.  A resource whose attributes name
+its readers (a port: the network's DHCP agents, the members of its groups) is recorded under those
+topics; a resource that others refer to (a network, a group) is recorded under itself.  A reader
+follows the topics that its roots reach instead of each resource: a group of thousands of members is
+one topic.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ OWN: Final[Mapping[Kind, tuple[Role, ...]]] = MappingProxyType(
         Kind.QOS_POLICY: (Role.SEEN,),
     }
 )
-"""As what others refer to a resource of that kind, so that it is a topic of its own."""
+"""The roles in which a resource of a kind is a topic of its own."""
 
 
 class TopicEdge(NamedTuple):
-    """That *item* leads from one topic to another: whoever follows the first follows the second."""
+    """An edge that *item* contributes: a reader of the first topic also follows the second."""
 
     item: str
     source: str
@@ -51,41 +51,41 @@ class TopicEdge(NamedTuple):
 
 
 class TopicLinks(NamedTuple):
-    """What a resource says, or an assignment."""
+    """Topics and edges of a resource or an assignment."""
 
     topics: frozenset[str]
-    """Under which a change of it is noted."""
-    ways: frozenset[TopicEdge]
+    """The topics that a change is recorded under."""
+    edges: frozenset[TopicEdge]
 
 
 NOTHING: Final = TopicLinks(frozenset(), frozenset())
 
 
 def topic(source: Source) -> str:
-    """The name of *source* in the journal."""
+    """Return the topic of *source*."""
     if isinstance(source, AgentRoot):
         return f"{source.service}@{source.host}"
     return f"{source.role}:{source.ref.kind}:{source.ref.id}"
 
 
 def is_root(name: str) -> bool:
-    """Whether a topic is that of a service of a host."""
+    """Return whether a topic is that of a service of a host."""
     return "@" in name
 
 
 def topic_links(item: Item | None) -> TopicLinks:
-    """What *item* says; nothing says nothing."""
+    """Return topics and edges of *item*; empty for ``None``."""
     if item is None:
         return NOTHING
     found = tuple(each_edge(item))
     if isinstance(item, Assignment):
-        return TopicLinks(frozenset(), _ways(str(item), None, found))
+        return TopicLinks(frozenset(), _edges(str(item), None, found))
     itself = ref(item)
-    return TopicLinks(frozenset(_topics(itself, found)), _ways(str(itself), itself, found))
+    return TopicLinks(frozenset(_topics(itself, found)), _edges(str(itself), itself, found))
 
 
 def topics(resource: Resource) -> frozenset[str]:
-    """Under which topics a change of *resource* is noted."""
+    """Return the topics that a change of *resource* is recorded under."""
     return frozenset(_topics(ref(resource), each_edge(resource)))
 
 
@@ -97,16 +97,16 @@ def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
             yield topic(source)
 
 
-def _ways(name: str, itself: Ref | None, found: Sequence[Edge]) -> frozenset[TopicEdge]:
+def _edges(name: str, itself: Ref | None, found: Sequence[Edge]) -> frozenset[TopicEdge]:
     return frozenset(
         TopicEdge(name, topic(before), topic(node)) for before, node in _followed(itself, found)
     )
 
 
 def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
-    """The edges between topics.
+    """Yield the edges between topics.
 
-    What is no topic of its own (a bound port, a rule) is left out: its reader is led on directly.
+    A node that is no topic of its own (a bound port, a rule) is bypassed by direct edges.
     """
     for before, node in found:
         if node.ref == itself:
@@ -122,7 +122,7 @@ def _is_topic(node: ResourceRole) -> bool:
 
 
 def source(name: str) -> Source:
-    """What *name* is the topic of."""
+    """Return the node or root of the topic *name*."""
     service, at, host = name.partition("@")
     if at:
         return AgentRoot(Service(service), host)
@@ -130,6 +130,6 @@ def source(name: str) -> Source:
     return ResourceRole(Ref(Kind(kind), UUID(id)), Role(role))
 
 
-def readers(interest: Subscription) -> frozenset[str]:
-    """The names under which *interest* has topics."""
-    return frozenset(map(topic, roots(interest)))
+def readers(subscription: Subscription) -> frozenset[str]:
+    """Return the readers of *subscription*: the topics of its roots."""
+    return frozenset(map(topic, roots(subscription)))

@@ -1,4 +1,4 @@
-"""The security group that a project's ports are in when nobody names one."""
+"""Default security groups of projects."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from sqlalchemy.exc import IntegrityError
 from netfw.model.ids import SecurityGroupId
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
-from netfw.server.db.schema.tables import DEFAULT_GROUPS
+from netfw.server.db.schema.tables import DEFAULT_SECURITY_GROUPS
 
 OF_PROJECT: Final = Prepared(
-    select(DEFAULT_GROUPS.c.security_group_id).where(
-        DEFAULT_GROUPS.c.project_id == bindparam("of_project")
+    select(DEFAULT_SECURITY_GROUPS.c.security_group_id).where(
+        DEFAULT_SECURITY_GROUPS.c.project_id == bindparam("of_project")
     )
 )
 
 
-class DefaultGroups:
-    """One group per project, however many ask for it at once."""
+class DefaultSecurityGroups:
+    """One default security group per project, also under concurrency."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, project: str) -> SecurityGroupId | None:
-        """The project's group, if it has one yet."""
-        found = OF_PROJECT.first(self._connection, {"of_project": project})
-        return None if found is None else SecurityGroupId(UUID(found.security_group_id))
+        """Return the project's group, or ``None``."""
+        row = OF_PROJECT.first(self._connection, {"of_project": project})
+        return None if row is None else SecurityGroupId(UUID(row.security_group_id))
 
     def set(self, project: str, group: SecurityGroupId) -> None:
-        """Have *group*, which this transaction stored, be it; it is so until the group is deleted.
+        """Make *group*, which this transaction stored, the default until it is deleted.
 
-        When another transaction was first, this one is done again and finds that one's.
+        If another transaction was first, this one is retried and finds the other's group.
         """
         row = {"project_id": project, "security_group_id": str(group)}
         try:
-            self._connection.execute(insert(DEFAULT_GROUPS).values(row))
+            self._connection.execute(insert(DEFAULT_SECURITY_GROUPS).values(row))
         except IntegrityError as exc:
             raise RetryTransaction(f"project {project!r} has a default group already") from exc

@@ -35,7 +35,7 @@ from netfw.server.db.schema.resource_tables import (
     STORED,
     TAGS,
     TableMapping,
-    stored,
+    table_mapping,
 )
 
 Condition = ColumnElement[bool]
@@ -51,7 +51,7 @@ def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None)
 
     :raises InvalidInput: a filter or an order is by what has no column.
     """
-    table = stored(kind).table
+    table = table_mapping(kind).table
     rows = select(table.c.body, table.c.extra).where(*conditions(kind, query.filters))
     order = _order(kind, query)
     if marker is not None:
@@ -65,7 +65,7 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
 
     :raises InvalidInput: naming every filter that cannot be.
     """
-    how = stored(kind)
+    how = table_mapping(kind)
     found: list[Condition] = []
     faults: dict[str, str] = {}
     for name, values in filters.items():
@@ -80,7 +80,7 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
 
 def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
     """What a project sees: its own, what is shared, and what belongs to its own or shared ones."""
-    table, networks = stored(kind).table, STORED[Kind.NETWORK].table
+    table, networks = table_mapping(kind).table, STORED[Kind.NETWORK].table
     own = table.c.project_id == project
     if kind is Kind.NETWORK:
         return or_(own, table.c.shared.is_(True), table.c.router_external.is_(True))
@@ -105,7 +105,7 @@ def sort_columns(kind: Kind, query: Query) -> list[ColumnElement[Any]]:
 
 
 def _order(kind: Kind, query: Query) -> list[tuple[str, ColumnElement[Any], bool]]:
-    columns = stored(kind).columns
+    columns = table_mapping(kind).columns
     unknown = [name for name, _ in query.sort if name not in columns]
     if unknown:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Resources as rows: documents in the form of the API, with columns for what is looked for."""
+"""Resource rows: documents in the form of the API, with columns for filters."""
 
 from __future__ import annotations
 
@@ -31,21 +31,28 @@ from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
-from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, trouble
+from netfw.server.db.engine.errors import Duplicate, ErrorKind, RetryTransaction, classify_error
 from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
 from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
-from netfw.server.db.resources.row_mapping import columns, related, unique
-from netfw.server.db.schema.resource_tables import STORED, TAGS, TableMapping, stored
+from netfw.server.db.schema.resource_tables import (
+    STORED,
+    TAGS,
+    TableMapping,
+    related_rows,
+    row_values,
+    table_mapping,
+    unique_key_text,
+)
 
 R = TypeVar("R", bound=Resource)
 
 Json = Mapping[str, Any]
-Noticed = Callable[[TopicLinks, TopicLinks], None]
-"""Told of every change, with what was said before and what is after."""
+OnChange = Callable[[TopicLinks, TopicLinks], None]
+"""Called with the topics and edges before and after each change."""
 AT_ONCE = 500
-"""So many ids in one statement: SQLite and others bound the number of values."""
+"""Ids in one statement: databases limit the number of values."""
 OF_NETWORK: Final = {
     kind: Prepared(
         select(STORED[kind].table.c.body)
@@ -54,25 +61,25 @@ OF_NETWORK: Final = {
     )
     for kind in (Kind.SUBNET, Kind.SEGMENT)
 }
-REMEMBERED = 2048
-"""So many values of rows are remembered, by their text: each port looks at its network."""
+CACHED = 2048
+"""Parsed rows in the cache, by their text: each port reads its network."""
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CACHED)
 def value(kind: Kind, body: str) -> Resource:
-    """The value that the *body* of a row says."""
+    """Parse the *body* of a row."""
     return parse(kind, orjson.loads(body))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=CACHED)
 def _network(body: str, subnets: frozenset[SubnetId]) -> Network:
     return evolve(cast(Network, value(Kind.NETWORK, body)), subnet_ids=subnets)
 
 
 @cache
 def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
-    """The statement for one resource, made once: making it takes longer than running it."""
-    table = stored(kind).table
+    """Return the statement for one resource; compiling it takes longer than executing it."""
+    table = table_mapping(kind).table
     rows = select(table.c.body, table.c.extra).where(table.c.id == bindparam("of_id"))
     if seen:
         rows = rows.where(visible(kind, bindparam("seen_by")))
@@ -81,7 +88,7 @@ def _one(kind: Kind, *, seen: bool, lock: bool) -> Prepared:
 
 @cache
 def _texts(kind: Kind) -> Select[tuple[str, str]]:
-    table = stored(kind).table
+    table = table_mapping(kind).table
     return select(table.c.id, table.c.body).where(table.c.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -92,7 +99,7 @@ def _new(table: Table) -> Prepared:
 
 @frozen(kw_only=True)
 class Row:
-    """A stored resource, in the form of the API; a value of the model only for who needs one."""
+    """A stored resource in the form of the API, parsed into the model on demand."""
 
     kind: Kind
     body: Json
@@ -105,25 +112,25 @@ class Row:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What the API shows."""
+        """The resource as the API shows it."""
         return {**self.body, **self.extra}
 
     def resource(self) -> Resource:
-        """The value that the row says."""
+        """Parse the row into a resource of the model."""
         return parse(self.kind, self.body)
 
 
 class Rows:
-    """Reading resources, in a number of statements that does not grow with what is found."""
+    """Reads resources, in a number of statements independent of the number of rows."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def find(self, kind: Kind, query: Query, *, project: str | None = None) -> tuple[Row, ...]:
-        """The resources that *query* asks for, as far as *project* sees them; ``None`` sees all.
+        """Return the resources of *query* that *project* can see; ``None`` sees all.
 
-        :raises InvalidInput: naming each filter or order that cannot be.
-        :raises NotFound: there is no resource of the marker's id that *project* sees.
+        :raises InvalidInput: names each wrong filter or sort key.
+        :raises NotFound: *project* sees no resource with the marker's id.
         """
         marker = None if query.marker is None else self._marker(kind, query, project)
         rows = selection(kind, query, marker)
@@ -132,11 +139,11 @@ class Rows:
         found = [_row(kind, row) for row in self._connection.execute(rows)]
         if query.backwards:
             found.reverse()
-        return self._completed(kind, found)
+        return self._with_subnets(kind, found)
 
     def count(self, kind: Kind, query: Query, *, project: str | None = None) -> int:
-        """How many *query* asks for, on all pages."""
-        rows = select(func.count()).select_from(stored(kind).table)
+        """Return the number of resources of *query*, on all pages."""
+        rows = select(func.count()).select_from(table_mapping(kind).table)
         rows = rows.where(*conditions(kind, query.filters))
         if project is not None:
             rows = rows.where(visible(kind, project))
@@ -150,14 +157,14 @@ class Rows:
         project: str | None = None,
         lock: bool = False,
     ) -> Row:
-        """The resource of that id.
+        """Return the resource of that id.
 
-        Locked, nobody else changes it until the transaction ends; it is for who will.
+        *lock* locks it until the transaction ends, for a caller that changes it.
 
-        :raises NotFound: there is none, or *project* does not see it.
+        :raises NotFound: it does not exist, or *project* cannot see it.
         """
         found = self._get(kind, id, project, lock)
-        return self._completed(kind, [_row(kind, found)])[0]
+        return self._with_subnets(kind, [_row(kind, found)])[0]
 
     def _get(self, kind: Kind, id: UUID, project: str | None, lock: bool) -> Any:
         values = {"of_id": str(id)} | ({} if project is None else {"seen_by": project})
@@ -170,39 +177,39 @@ class Rows:
     def network(
         self, id: UUID, *, project: str | None = None, lock: bool = False
     ) -> tuple[Network, Sequence[Subnet]]:
-        """A network and its subnets, as values; locked, nobody else changes the network.
+        """Return a network and its subnets, parsed; *lock* locks the network.
 
-        :raises NotFound: there is none, or *project* does not see it.
+        :raises NotFound: it does not exist, or *project* cannot see it.
         """
         found = self._get(Kind.NETWORK, id, project, lock)
         subnets = cast("tuple[Subnet, ...]", self.of_network(Kind.SUBNET, id))
         return _network(found.body, frozenset(each.id for each in subnets)), subnets
 
     def of_network(self, kind: Kind, network: UUID) -> tuple[Resource, ...]:
-        """All subnets or segments of a network, in the order of their ids, as values."""
+        """Return all subnets or segments of a network, parsed, in the order of their ids."""
         found = OF_NETWORK[kind].all(self._connection, {"of_network": str(network)})
         return tuple(value(kind, row.body) for row in found)
 
     def present(self, refs: Iterable[Ref]) -> tuple[Row, ...]:
-        """Those of *refs* that exist: one statement for each kind, and for some hundreds."""
+        """Return those of *refs* that exist, by one statement per kind and some hundreds of ids."""
         wanted: dict[Kind, list[str]] = {}
         for each in refs:
             wanted.setdefault(each.kind, []).append(str(each.id))
         found: list[Row] = []
         for kind, ids in wanted.items():
-            table = stored(kind).table
+            table = table_mapping(kind).table
             rows = select(table.c.body, table.c.extra)
             some: list[Row] = []
             for part in _parts(ids):
                 chosen = self._connection.execute(rows.where(table.c.id.in_(part)))
                 some += [_row(kind, row) for row in chosen]
-            found += self._completed(kind, some)
+            found += self._with_subnets(kind, some)
         return tuple(found)
 
     def texts(self, refs: Iterable[Ref]) -> dict[Ref, str]:
-        """Those of *refs* that exist, as JSON and just as they are stored: nothing is read of it.
+        """Return those of *refs* that exist as the stored JSON text, without parsing it.
 
-        Networks do not list their subnets there, which are rows of their own.
+        The text of a network has no subnets, which are rows of their own.
         """
         wanted: dict[Kind, list[str]] = {}
         for each in refs:
@@ -215,7 +222,7 @@ class Rows:
         return found
 
     def _marker(self, kind: Kind, query: Query, project: str | None) -> Mapping[str, Any]:
-        table = stored(kind).table
+        table = table_mapping(kind).table
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
         if project is not None:
             row = row.where(visible(kind, project))
@@ -224,8 +231,8 @@ class Rows:
             raise NotFound(f"there is no {kind} {query.marker} to go on from")
         return dict(found._mapping)
 
-    def _completed(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
-        """Networks list their subnets, which are rows of their own."""
+    def _with_subnets(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
+        """Add to networks the ids of their subnets, which are rows of their own."""
         if kind is not Kind.NETWORK or not rows:
             return tuple(rows)
         subnets = STORED[Kind.SUBNET].table
@@ -240,13 +247,13 @@ class Rows:
 
 
 class Resources(Rows):
-    """Writing too.  Each change is noted in the journal under the topics of before and after."""
+    """Writes resources too; the journal records each change under its topics before and after."""
 
-    def __init__(self, connection: Connection, journal: Journal, noticed: Noticed) -> None:
+    def __init__(self, connection: Connection, journal: Journal, on_change: OnChange) -> None:
         super().__init__(connection)
-        self._journal, self._noticed = journal, noticed
+        self._journal, self._on_change = journal, on_change
         self.written: dict[Ref, Json] = {}
-        """What this transaction wrote of each, as it is stored; networks say no subnets there."""
+        """The bodies that this transaction wrote, as stored: networks without subnets."""
 
     def insert(
         self, *new: R, extra: Json | None = None, extras: Mapping[UUID, Json] | None = None
@@ -260,21 +267,21 @@ class Resources(Rows):
         numbered = tuple(each if each.revision else evolve(each, revision=1) for each in new)
         if not numbered:
             return ()
-        how = stored(ref(numbered[0]).kind)
+        how = table_mapping(ref(numbered[0]).kind)
         bodies = [_body(each) for each in numbered]
         rows = [
-            columns(how, body, (extras or {}).get(each.id, extra or {}))
+            row_values(how, body, (extras or {}).get(each.id, extra or {}))
             for each, body in zip(numbered, bodies, strict=True)
         ]
         self._insert(how.table, rows, how)
-        for table, some in related(how, bodies).items():
+        for table, some in related_rows(how, bodies).items():
             self._insert(table, some, how)
         for each, body in zip(numbered, bodies, strict=True):
             target = ref(each)
             self.written[target] = body
             now = topic_links(each)
             self._journal.note(target, now.topics)
-            self._noticed(NOTHING, now)
+            self._on_change(NOTHING, now)
         return numbered
 
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
@@ -285,10 +292,10 @@ class Resources(Rows):
 
         :raises Conflict: the address, MAC or the like exists; or it refers to what is gone.
         """
-        how = stored(ref(after).kind)
+        how = table_mapping(ref(after).kind)
         changed: R = evolve(after, revision=before.revision + 1)
         old, new = _body(before), _body(changed)
-        values = columns(how, new, extra or {})
+        values = row_values(how, new, extra or {})
         if extra is None:
             del values["extra"]
         change = update(how.table).where(_as_read(how, old)).values(values)
@@ -298,7 +305,7 @@ class Resources(Rows):
         self.written[ref(after)] = new
         was, now = topic_links(before), topic_links(changed)
         self._journal.note(ref(after), was.topics | now.topics)
-        self._noticed(was, now)
+        self._on_change(was, now)
         return changed
 
     def delete(self, before: Resource) -> None:
@@ -307,7 +314,7 @@ class Resources(Rows):
         :raises Conflict: something refers to it.
         """
         target = ref(before)
-        how = stored(target.kind)
+        how = table_mapping(target.kind)
         table = how.table
         gone = delete(table).where(
             table.c.id == str(target.id), table.c.revision_number == before.revision
@@ -322,10 +329,10 @@ class Resources(Rows):
             self._connection.execute(delete(TAGS).where(TAGS.c.resource_id == str(target.id)))
         was = topic_links(before)
         self._journal.note(target, was.topics)
-        self._noticed(was, NOTHING)
+        self._on_change(was, NOTHING)
 
     def _relate(self, how: TableMapping, old: Json, new: Json) -> None:
-        before, after = related(how, [old]), related(how, [new])
+        before, after = related_rows(how, [old]), related_rows(how, [new])
         for table in (*(relation.table for relation in how.relations), TAGS):
             former, wanted = before.get(table, []), after.get(table, [])
             for row in former:
@@ -342,8 +349,8 @@ class Resources(Rows):
         try:
             return run()
         except IntegrityError as exc:
-            if trouble(exc) is ErrorKind.DUPLICATE:
-                what = f"a {how.kind} with the same {unique(how)} exists"
+            if classify_error(exc) is ErrorKind.DUPLICATE:
+                what = f"a {how.kind} with the same {unique_key_text(how)} exists"
                 raise Duplicate(what) from exc
             what = f"the {how.kind} refers to something that does not exist, or not any more"
             raise Conflict(what) from exc

@@ -1,4 +1,4 @@
-"""Resources that the model does not know, in the form of the API."""
+"""Resources of vendors, which the model does not have, in the form of the API."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from netfw.errors import NotFound
 from netfw.server.db.engine.errors import RetryTransaction
-from netfw.server.db.schema.tables import DOCUMENTS
+from netfw.server.db.schema.tables import VENDOR_RESOURCES
 
 Json = Mapping[str, Any]
 COLUMNS = frozenset({"id", "project_id", "name", "parent_id"})
-"""What the database itself can look for."""
+"""Attributes with a column, which queries can filter by."""
 
 
 class VendorResources:
-    """The resources of one name, in one transaction or moment."""
+    """The resources of one name, in one transaction or snapshot."""
 
     def __init__(self, connection: Connection, resource: str) -> None:
         self._connection, self._resource = connection, resource
@@ -27,23 +27,23 @@ class VendorResources:
     def find(
         self, wanted: Mapping[str, Sequence[str]], *, project: str | None = None
     ) -> list[dict[str, Any]]:
-        """Those that have one of the values in each of the columns *wanted*, by id."""
-        rows = select(DOCUMENTS.c.body).where(DOCUMENTS.c.resource == self._resource)
+        """Return the resources with one of the values in each of the columns *wanted*, by id."""
+        rows = select(VENDOR_RESOURCES.c.body).where(VENDOR_RESOURCES.c.resource == self._resource)
         for column, values in wanted.items():
-            rows = rows.where(DOCUMENTS.c[column].in_(values))
+            rows = rows.where(VENDOR_RESOURCES.c[column].in_(values))
         if project is not None:
-            rows = rows.where(DOCUMENTS.c.project_id == project)
-        found = self._connection.execute(rows.order_by(DOCUMENTS.c.id)).scalars()
+            rows = rows.where(VENDOR_RESOURCES.c.project_id == project)
+        found = self._connection.execute(rows.order_by(VENDOR_RESOURCES.c.id)).scalars()
         return [json.loads(text) for text in found]
 
     def get(self, id: UUID, *, project: str | None = None, lock: bool = False) -> dict[str, Any]:
-        """The one of that id.
+        """Return the resource of that id.
 
-        :raises NotFound: there is none, or *project* does not see it.
+        :raises NotFound: it does not exist, or *project* cannot see it.
         """
-        row = select(DOCUMENTS.c.body).where(*self._key(id))
+        row = select(VENDOR_RESOURCES.c.body).where(*self._key(id))
         if project is not None:
-            row = row.where(DOCUMENTS.c.project_id == project)
+            row = row.where(VENDOR_RESOURCES.c.project_id == project)
         text = self._connection.execute(row.with_for_update() if lock else row).scalar()
         if text is None:
             raise NotFound(f"there is no {self._resource} {id}")
@@ -51,7 +51,7 @@ class VendorResources:
         return body
 
     def insert(self, *bodies: Json, parent: str | None = None) -> None:
-        """Store new ones; *parent* is the attribute that names what each belongs to."""
+        """Insert resources; *parent* is the attribute with the id of the parent."""
         rows = [
             {
                 "resource": self._resource,
@@ -61,21 +61,23 @@ class VendorResources:
             }
             for body in bodies
         ]
-        self._connection.execute(insert(DOCUMENTS), rows)
+        self._connection.execute(insert(VENDOR_RESOURCES), rows)
 
     def update(self, before: Json, after: Json) -> None:
-        """Store *after* in place of *before*, which this transaction read."""
-        same = DOCUMENTS.c.revision == before["revision_number"]
-        change = update(DOCUMENTS).where(*self._key(before["id"]), same).values(_columns(after))
+        """Replace *before*, which this transaction read, by *after*."""
+        same = VENDOR_RESOURCES.c.revision == before["revision_number"]
+        change = (
+            update(VENDOR_RESOURCES).where(*self._key(before["id"]), same).values(_columns(after))
+        )
         if self._connection.execute(change).rowcount != 1:
             raise RetryTransaction(f"{self._resource} {before['id']} was changed meanwhile")
 
     def delete(self, id: UUID) -> None:
-        """Remove one."""
-        self._connection.execute(delete(DOCUMENTS).where(*self._key(id)))
+        """Delete one."""
+        self._connection.execute(delete(VENDOR_RESOURCES).where(*self._key(id)))
 
     def _key(self, id: object) -> tuple[Any, ...]:
-        return DOCUMENTS.c.resource == self._resource, DOCUMENTS.c.id == str(id)
+        return VENDOR_RESOURCES.c.resource == self._resource, VENDOR_RESOURCES.c.id == str(id)
 
 
 def _columns(body: Json) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Types of columns that mean the same on SQLite, PostgreSQL and MariaDB.
+"""Column types that behave the same on SQLite, PostgreSQL and MariaDB.
 
-Text is compared and sorted by code point everywhere, and spaces at its end count.
+Text is compared and sorted by code point, and trailing spaces count.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ DIGEST_LENGTH = 64
 
 
 def text(length: int = NAME_LENGTH) -> TypeEngine[str]:
-    """Text that people choose."""
+    """Return the type of user text."""
     in_postgres = postgresql.VARCHAR(length, collation="C")
     return String(length).with_variant(in_postgres, "postgresql")
 
 
 def word(length: int = ID_LENGTH) -> TypeEngine[str]:
-    """Plain ASCII that programs choose: ids, numbers of fixed width."""
+    """Return the type of ASCII identifiers: ids, fixed-width numbers."""
     in_mariadb = mysql.VARCHAR(length, charset="ascii", collation="ascii_nopad_bin")
     in_postgres = postgresql.VARCHAR(length, collation="C")
     return (
@@ -43,10 +43,10 @@ def word(length: int = ID_LENGTH) -> TypeEngine[str]:
 
 
 def document() -> TypeEngine[str]:
-    """JSON, as text of up to 16 MB: nobody but netfw looks into it."""
+    """Return the type of JSON text of up to 16 MB, which no query reads."""
     return Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
 def number() -> TypeEngine[int]:
-    """An integer of 64 bits."""
+    """Return the type of 64-bit integers."""
     return BigInteger()

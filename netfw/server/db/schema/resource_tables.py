@@ -6,10 +6,13 @@ alone.  Sets of an attribute (a port's addresses, its groups) are rows of a tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+import orjson
 from attrs import field, frozen
 from sqlalchemy import Boolean, Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
 from sqlalchemy.types import TypeEngine
@@ -37,11 +40,11 @@ METADATA: Final = MetaData(
 
 @frozen(kw_only=True)
 class ColumnMapping:
-    """An attribute of the API that has a column."""
+    """The column of an attribute of the API."""
 
     attribute: str
     path: tuple[str, ...]
-    """Where it is within the body."""
+    """Path of the attribute within the body."""
     type: TypeEngine[Any]
     refers: str | None = None
     indexed: bool = False
@@ -51,44 +54,44 @@ class ColumnMapping:
         return self.attribute.replace(":", "_")
 
     def value(self, body: Mapping[str, Any]) -> Any:
-        """What the column holds when the resource is *body*."""
-        found: Any = body
+        """Return the value of the column for the resource *body*."""
+        value: Any = body
         for step in self.path:
-            found = None if found is None else found.get(step)
-        return found
+            value = None if value is None else value.get(step)
+        return value
 
-    def made(self) -> Column[Any]:
+    def make_column(self) -> Column[Any]:
         keys = () if self.refers is None else (ForeignKey(f"{self.refers}.id"),)
         return Column(self.column, self.type, *keys, nullable=True)
 
 
 Rows = Callable[[Mapping[str, Any]], frozenset[tuple[Any, ...]]]
-"""What a body says, as rows without the id of the resource."""
+"""Returns the rows of a body, without the id of the resource."""
 
 
 @frozen(kw_only=True)
 class Relation:
-    """A table of what a resource has several of; it goes with the resource."""
+    """A table with several rows per resource, which are deleted with it."""
 
     table: Table
     rows: Rows
 
     @property
     def owner(self) -> str:
-        """The column that names the resource: the first."""
+        """The first column, which has the id of the resource."""
         return str(next(iter(self.table.columns)).name)
 
 
 @frozen(kw_only=True)
 class TableMapping:
-    """How one kind is stored."""
+    """The tables of one kind."""
 
     kind: Kind
     table: Table
     fields: tuple[ColumnMapping, ...]
     relations: tuple[Relation, ...] = ()
     columns: Mapping[str, Column[Any]] = field(init=False)
-    """By the attribute of the API."""
+    """Columns by the attribute of the API."""
 
     @columns.default
     def _columns(self) -> Mapping[str, Column[Any]]:
@@ -142,8 +145,8 @@ def _table(name: str, fields: tuple[ColumnMapping, ...], *constraints: UniqueCon
         name,
         METADATA,
         Column("id", word(), primary_key=True),
-        *(each.made() for each in COMMON),
-        *(each.made() for each in fields),
+        *(each.make_column() for each in COMMON),
+        *(each.make_column() for each in fields),
         Column("body", document(), nullable=False),
         Column("extra", document(), nullable=False),
         *constraints,
@@ -328,12 +331,62 @@ STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(
 )
 
 
-def stored(kind: Kind) -> TableMapping:
-    """How *kind* is stored.
+def table_mapping(kind: Kind) -> TableMapping:
+    """Return the tables of *kind*.
 
-    :raises NotSupported: it is not.
+    :raises NotSupported: the database does not store it.
     """
     try:
         return STORED[kind]
     except KeyError:
         raise NotSupported(f"this database does not store resources of kind {kind}") from None
+
+
+Json = Mapping[str, Any]
+
+
+@cache
+def _fields(kind: Kind) -> tuple[tuple[str, ColumnMapping], ...]:
+    """Return the columns of the attributes of a kind."""
+    return tuple((each.column, each) for each in (*COMMON, *table_mapping(kind).fields))
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns)
+
+
+def row_values(how: TableMapping, body: Json, extra: Json) -> dict[str, Any]:
+    """Return the row of the resource *body*; *extra*: attributes of extension drivers."""
+    values = {name: each.value(body) for name, each in _fields(how.kind)}
+    text = orjson.dumps(body).decode()
+    return {"id": body["id"], **values, "body": text, "extra": _extra(extra)}
+
+
+def _extra(content: Json) -> str:
+    """Render JSON; unlike the resource itself, it may have integers of any length."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False) if content else "{}"
+
+
+def related_rows(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
+    """Return the rows of *bodies* in other tables."""
+    found: dict[Table, list[dict[str, Any]]] = {}
+    for body in bodies:
+        for relation in how.relations:
+            names = _names(relation.table)
+            for row in sorted(relation.rows(body)):
+                values = dict(zip(names, (body["id"], *row), strict=True))
+                found.setdefault(relation.table, []).append(values)
+        for tag in body.get("tags", ()):
+            found.setdefault(TAGS, []).append({"resource_id": body["id"], "tag": tag})
+    return found
+
+
+def unique_key_text(how: TableMapping) -> str:
+    """Return a description of the unique keys of a kind, for messages."""
+    uniques = {
+        Kind.PORT: "id, MAC address or fixed IP",
+        Kind.FLOATING_IP: "id or address",
+        Kind.AGENT: "id, or type and host",
+    }
+    return uniques.get(how.kind, "id")

@@ -1,4 +1,4 @@
-"""The tables that are not of one kind of resource: pools, quotas, the journal, who reads it."""
+"""Tables besides those of resources: pools, quotas, journal, subscriptions, agents, outbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POOLS: Final = Table(
     Column("highest", word(NUMBER_LENGTH), nullable=False),
     **TABLE_OPTIONS,
 )
-"""All numbers that a pool can have, offered or not."""
+"""The ids that exist in a pool, whether allocated automatically or only on request."""
 
 OFFERS: Final = Table(
     "offers",
@@ -36,9 +36,9 @@ OFFERS: Final = Table(
     Column("last", word(NUMBER_LENGTH), nullable=False),
     **TABLE_OPTIONS,
 )
-"""The numbers that are for whoever wants any."""
+"""The ranges of a pool that ids are allocated from automatically."""
 
-FREE: Final = Table(
+FREE_RANGES: Final = Table(
     "free_ranges",
     METADATA,
     Column("pool", text(), primary_key=True),
@@ -49,7 +49,8 @@ FREE: Final = Table(
     Index(None, "pool", "offered", "first"),
     **TABLE_OPTIONS,
 )
-"""What is free: disjoint, and no two that touch are equally offered.  All else is taken."""
+"""The free ids of a pool, as disjoint ranges; adjacent ranges differ in ``offered``.  All other ids
+are allocated."""
 
 QUOTAS: Final = Table(
     "quotas",
@@ -61,7 +62,7 @@ QUOTAS: Final = Table(
     **TABLE_OPTIONS,
 )
 
-HEAD: Final = Table(
+JOURNAL_HEAD: Final = Table(
     "journal_head",
     METADATA,
     Column("one", number(), primary_key=True, autoincrement=False),
@@ -70,7 +71,7 @@ HEAD: Final = Table(
     Column("oldest", number(), nullable=False),
     **TABLE_OPTIONS,
 )
-"""One row: the number of the newest commit, and the oldest from which all that followed is told."""
+"""One row: the newest commit, and the oldest one after which the journal is complete."""
 
 JOURNAL: Final = Table(
     "journal",
@@ -84,8 +85,8 @@ JOURNAL: Final = Table(
     **TABLE_OPTIONS,
 )
 
-INTERESTS: Final = Table(
-    "interests",
+SUBSCRIPTIONS: Final = Table(
+    "subscriptions",
     METADATA,
     Column("reader", text(TOPIC_LENGTH), primary_key=True),
     Column("topic", text(TOPIC_LENGTH), primary_key=True),
@@ -95,7 +96,7 @@ INTERESTS: Final = Table(
     Index(None, "topic"),
     **TABLE_OPTIONS,
 )
-"""Which topics concern a reader, for how many reasons, and from which commit on."""
+"""The topics that a reader follows, with a reference count, and the commit since which."""
 
 HEARTBEATS: Final = Table(
     "heartbeats",
@@ -103,15 +104,15 @@ HEARTBEATS: Final = Table(
     Column("agent_id", word(), primary_key=True),
     Column("at", number(), nullable=False),
     Column("started", number(), nullable=True),
-    Column("said", word(DIGEST_LENGTH), nullable=False),
+    Column("state_digest", word(DIGEST_LENGTH), nullable=False),
     Column("counts", document(), nullable=False),
     **TABLE_OPTIONS,
 )
-"""When an agent was last heard of, in milliseconds of the database's own clock; the rest of it is
-what changes too often to be a change of the agent."""
+"""The last heartbeat of an agent, in milliseconds of the database's clock, and values that change
+too often to be changes of the agent."""
 
-DEFAULT_GROUPS: Final = Table(
-    "default_groups",
+DEFAULT_SECURITY_GROUPS: Final = Table(
+    "default_security_groups",
     METADATA,
     Column("project_id", text(), primary_key=True),
     Column(
@@ -122,7 +123,7 @@ DEFAULT_GROUPS: Final = Table(
     ),
     **TABLE_OPTIONS,
 )
-"""Each project has one group for whoever names none."""
+"""The default security group of each project."""
 
 ASSIGNMENTS: Final = Table(
     "assignments",
@@ -134,10 +135,10 @@ ASSIGNMENTS: Final = Table(
     Index(None, "resource_id"),
     **TABLE_OPTIONS,
 )
-"""Networks and routers that somebody scheduled to a host's service."""
+"""Networks and routers that are scheduled to a service of a host."""
 
-DOCUMENTS: Final = Table(
-    "documents",
+VENDOR_RESOURCES: Final = Table(
+    "vendor_resources",
     METADATA,
     Column("resource", text(64), primary_key=True),
     Column("id", word(), primary_key=True),
@@ -150,10 +151,10 @@ DOCUMENTS: Final = Table(
     Index(None, "resource", "parent_id"),
     **TABLE_OPTIONS,
 )
-"""Resources of vendors, which the model does not know: whole, as the API shows them."""
+"""Resources of vendors, which the model does not have, as the API shows them."""
 
-REPORTS: Final = Table(
-    "reports",
+STATUS_REPORTS: Final = Table(
+    "status_reports",
     METADATA,
     Column("resource_id", word(), primary_key=True),
     Column("service", word(), primary_key=True),
@@ -164,7 +165,7 @@ REPORTS: Final = Table(
     Column("reason", document(), nullable=False),
     **TABLE_OPTIONS,
 )
-"""What a service of a host last said of a resource in its care."""
+"""The last status report of a service of a host on a resource."""
 
 HOST_MACS: Final = Table(
     "host_macs",
@@ -180,7 +181,7 @@ OUTBOX: Final = Table(
     "outbox",
     METADATA,
     Column("seq", number(), primary_key=True, autoincrement=False),
-    Column("place", number(), primary_key=True, autoincrement=False),
+    Column("position", number(), primary_key=True, autoincrement=False),
     Column("driver", text(64), nullable=False),
     Column("lane", word(), nullable=False),
     Column("kind", word(), nullable=False),
@@ -192,12 +193,12 @@ OUTBOX: Final = Table(
     Column("at", number(), nullable=False),
     Column("tried", Boolean(create_constraint=False), nullable=False),
     Column("error", document(), nullable=True),
-    Index(None, "driver", "lane", "seq", "place"),
+    Index(None, "driver", "lane", "seq", "position"),
     Index(None, "resource_id"),
     **TABLE_OPTIONS,
 )
-"""What drivers are still to be told, in the order of commits; with an error: what waits for a
-person."""
+"""Changes not yet delivered to drivers, in the order of commits; an entry with an error waits for
+the operator."""
 
 OUTBOX_LANES: Final = Table(
     "outbox_lanes",
@@ -207,9 +208,9 @@ OUTBOX_LANES: Final = Table(
     Column("owner", word(), nullable=False),
     Column("until", number(), nullable=False),
     Column("attempts", number(), nullable=False),
-    Column("again", number(), nullable=False),
+    Column("retry_at", number(), nullable=False),
     Column("error", document(), nullable=False),
     **TABLE_OPTIONS,
 )
-"""Who works on a lane and until when it is his, in the database's milliseconds; and for how long
-nobody tries, since the last attempts failed."""
+"""The lease of a lane, in milliseconds of the database's clock, and its back-off after failed
+attempts."""

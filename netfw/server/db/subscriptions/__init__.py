@@ -1,1 +1,1 @@
-"""Which host reads which topics."""
+"""Subscriptions of hosts to topics."""

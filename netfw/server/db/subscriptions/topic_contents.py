@@ -1,4 +1,4 @@
-"""What is delivered under topics: the resources that a reader gets at first, or newly reaches."""
+"""Resources delivered under topics: those of a snapshot, and those newly reachable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
 from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
-from netfw.server.db.schema.tables import INTERESTS
+from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import (
     EVERYWHERE,
     ResourceRole,
@@ -28,7 +28,7 @@ from netfw.state.dependencies import (
 
 @frozen
 class TopicSubscription:
-    """A topic of a reader: since which commit, and until which, if it has ended."""
+    """A topic of a reader, with its first commit, and its last one if it has ended."""
 
     topic: str
     since: int
@@ -38,21 +38,21 @@ class TopicSubscription:
 PORTS: Final = STORED[Kind.PORT].table.c
 DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
 BOUND: Final = PORTS.binding_host_id != ""
-OF_ROUTERS: Final = or_(
+IS_ROUTER_PORT: Final = or_(
     *(PORTS.device_owner.startswith(prefix, autoescape=True) for prefix in ROUTER_PORT_PREFIXES)
 )
 
 
 @frozen
 class ColumnLookup:
-    """The resources of a kind that a topic brings: those that say its id in a column."""
+    """The resources of a kind that a topic delivers: those with its id in a column."""
 
     kind: Kind
     column: str
     only: ColumnElement[bool] | None = None
 
     def ids(self, of: Sequence[str]) -> Select[Any]:
-        """The ids of those that *of* bring."""
+        """Return a query for the ids of the resources delivered for the ids *of*."""
         table = STORED[self.kind].table.c
         found = select(table.id).where(table[self.column].in_(of))
         return found if self.only is None else found.where(self.only)
@@ -60,17 +60,17 @@ class ColumnLookup:
 
 @frozen
 class Members:
-    """The ports that have a row in a relation which says the topic's id."""
+    """The ports with a row that has the topic's id in a relation."""
 
     column: Column[Any]
     kind: Kind = Kind.PORT
 
     def ids(self, of: Sequence[str]) -> Select[Any]:
-        """The ids of those that *of* bring."""
+        """Return a query for the ids of the resources delivered for the ids *of*."""
         return select(self.column.table.c.port_id).where(self.column.in_(of)).distinct()
 
 
-_OF_A_NETWORK: Final = (
+_NETWORK_PARTS: Final = (
     ColumnLookup(Kind.NETWORK, "id"),
     ColumnLookup(Kind.SUBNET, "network_id"),
     ColumnLookup(Kind.SEGMENT, "network_id"),
@@ -79,10 +79,10 @@ _OF_A_NETWORK: Final = (
 PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = MappingProxyType(
     {
         (Kind.NETWORK, Role.SEEN): (
-            *_OF_A_NETWORK,
+            *_NETWORK_PARTS,
             ColumnLookup(Kind.PORT, "network_id", DISTRIBUTED),
         ),
-        (Kind.NETWORK, Role.SERVED): (*_OF_A_NETWORK, ColumnLookup(Kind.PORT, "network_id")),
+        (Kind.NETWORK, Role.SERVED): (*_NETWORK_PARTS, ColumnLookup(Kind.PORT, "network_id")),
         (Kind.NETWORK, Role.PEERS): (ColumnLookup(Kind.PORT, "network_id", BOUND),),
         (Kind.SECURITY_GROUP, Role.SEEN): (
             ColumnLookup(Kind.SECURITY_GROUP, "id"),
@@ -94,47 +94,47 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         (Kind.SUBNET, Role.AROUND): (Members(PORT_ADDRESSES.c.subnet_id),),
         (Kind.ROUTER, Role.HOME): (
             ColumnLookup(Kind.ROUTER, "id"),
-            ColumnLookup(Kind.PORT, "device_id", OF_ROUTERS),
+            ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
             ColumnLookup(Kind.FLOATING_IP, "router_id"),
         ),
     }
 )
-HERE: Final = ColumnLookup(Kind.PORT, "binding_host_id")
-"""What the L2 service of a host begins with."""
+BOUND_PORTS: Final = ColumnLookup(Kind.PORT, "binding_host_id")
+"""The ports that the root of the L2 service of a host delivers."""
 
 
-FOLLOWED: Final = (
-    select(INTERESTS.c.topic, INTERESTS.c.since, INTERESTS.c.ended)
-    .where(INTERESTS.c.reader.in_(bindparam("readers", expanding=True)))
-    .order_by(INTERESTS.c.topic)
+SELECT_SUBSCRIPTIONS: Final = (
+    select(SUBSCRIPTIONS.c.topic, SUBSCRIPTIONS.c.since, SUBSCRIPTIONS.c.ended)
+    .where(SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True)))
+    .order_by(SUBSCRIPTIONS.c.topic)
 )
 
 
-EVERY_AGENT: Final = select(STORED[Kind.AGENT].table.c.id, STORED[Kind.AGENT].table.c.body)
+SELECT_AGENTS: Final = select(STORED[Kind.AGENT].table.c.id, STORED[Kind.AGENT].table.c.body)
 
 
 @lru_cache(maxsize=4096)
-def _tunnels(body: str) -> bool:
-    """Whether the agent has an end of tunnels; each reader of all agents asks that of each."""
+def _is_tunnel_endpoint(body: str) -> bool:
+    """Return whether the agent is a tunnel endpoint; each reader checks all agents."""
     return bool(json.loads(body)["configurations"].get("tunneling_ip"))
 
 
 class Topics:
-    """What readers follow, and what that brings, in one moment of the database."""
+    """Subscriptions and the resources that they deliver, in one snapshot."""
 
     def __init__(self, connection: Connection, rows: Rows) -> None:
         self._connection, self._rows = connection, rows
 
     def of(self, readers: Sequence[str]) -> tuple[TopicSubscription, ...]:
-        """What *readers* follow, and lately followed; together they are one."""
+        """Return the topics that *readers* together follow or followed lately."""
         best: dict[str, TopicSubscription] = {}
-        for row in self._connection.execute(FOLLOWED, {"readers": list(readers)}):
+        for row in self._connection.execute(SELECT_SUBSCRIPTIONS, {"readers": list(readers)}):
             new = TopicSubscription(row.topic, row.since, row.ended)
-            best[row.topic] = _together(best.get(row.topic, new), new)
+            best[row.topic] = _combine(best.get(row.topic, new), new)
         return tuple(best.values())
 
     def refs(self, topics: Iterable[str]) -> set[Ref]:
-        """What is delivered under *topics*, by name; statements for each kind of topic."""
+        """Return refs of the resources delivered under *topics*; statements per kind of topic."""
         wanted: dict[tuple[Kind, Role], list[str]] = {}
         hosts: list[str] = []
         everywhere = False
@@ -144,7 +144,7 @@ class Topics:
             elif each.service is Service.L2:
                 everywhere |= each.host == EVERYWHERE
                 hosts += [each.host] if each.host else []
-        found = set(self._named(HERE, hosts))
+        found = set(self._named(BOUND_PORTS, hosts))
         for how, ids in wanted.items():
             for part in PARTS.get(how, ()):
                 found.update(self._named(part, ids))
@@ -153,7 +153,7 @@ class Topics:
         return found
 
     def under(self, topics: Iterable[str]) -> dict[Ref, Row]:
-        """What is delivered under *topics*, as it is now."""
+        """Return the resources delivered under *topics*, as they are now."""
         return {row.ref: row for row in self._rows.present(self.refs(topics))}
 
     def _named(self, part: ColumnLookup | Members, values: Sequence[str]) -> Iterator[Ref]:
@@ -162,13 +162,13 @@ class Topics:
                 yield Ref(part.kind, UUID(id))
 
     def _tunnelling(self) -> Iterator[Ref]:
-        for row in self._connection.execute(EVERY_AGENT):
-            if _tunnels(row.body):
+        for row in self._connection.execute(SELECT_AGENTS):
+            if _is_tunnel_endpoint(row.body):
                 yield Ref(Kind.AGENT, UUID(row.id))
 
 
-def _together(one: TopicSubscription, two: TopicSubscription) -> TopicSubscription:
-    """What holds for somebody who is both readers."""
+def _combine(one: TopicSubscription, two: TopicSubscription) -> TopicSubscription:
+    """Combine the subscriptions of two readers to one topic."""
     if one.ended is None and two.ended is None:
         return min(one, two, key=lambda each: each.since)
     if one.ended is None or two.ended is None:

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from netfw.drivers.api_extension import ApiExtension, ResourceDeclaration, Verb
 from netfw.drivers.attribute import Attribute, plain
 from netfw.errors import ConfigError, InvalidInput
-from netfw.server.api.policy.rules import compiled, declared_rules
+from netfw.server.api.policy.rules import compile_rules, declared_rules
 from netfw.server.api.resource_registry import ResourceRegistry, build
 from netfw.server.api.resources import RESOURCES
 from netfw.server.api.schema.validation import for_create
@@ -122,7 +122,7 @@ class ApiExtensionConformance(RequiresHooks):
         names = [rule.name for rule in extension.policies()]
         assert len(names) == len(set(names)), f"a rule is there twice: {sorted(names)}"
         assert set(names) <= known, f"nothing asks for {', '.join(sorted(set(names) - known))}"
-        assert compiled(declared_rules(self.catalog().resources)) is not None
+        assert compile_rules(declared_rules(self.catalog().resources)) is not None
 
     @proves(ApiExtension, 4)
     def test_what_is_left_out_gets_what_could_have_been_given(self) -> None:

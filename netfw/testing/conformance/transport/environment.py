@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar
 
-from netfw.drivers.transport import Caller, Message, Shared, Transport
+from netfw.drivers.transport import Caller, Message, SharedAddress, Transport
 from netfw.errors import BackendUnavailable
 from netfw.testing.conformance.common.required_hooks import RequiresHooks
 
@@ -111,7 +111,7 @@ class TransportHooks(RequiresHooks):
     SLACK: ClassVar[float] = 1.0
     """Seconds by which a time-out may be exceeded on a busy host."""
 
-    def make_server(self, shared: Shared | None = None) -> Transport:
+    def make_server(self, shared: SharedAddress | None = None) -> Transport:
         """Return a server's transport; with *shared*, one that shares the address of another."""
         raise NotImplementedError("override `make_server`")
 
@@ -158,7 +158,7 @@ class TransportEnvironment:
             assert each.ends(self._suite.PATIENCE), "it cannot be closed"
             assert each.error is None, f"it cannot be closed: {each.error!r}"
 
-    def server(self, shared: Shared | None = None) -> Transport:
+    def server(self, shared: SharedAddress | None = None) -> Transport:
         """Return a server's transport."""
         return self.keep(self._suite.make_server(shared))
 

@@ -39,15 +39,15 @@ class TransportConformance(TransportCalls, TransportHints):
             environment.settle(client)
             environment.settle(client, "another")
 
-    @proves_raise(Transport, "share", Conflict)
+    @proves_raise(Transport, "share_address", Conflict)
     def test_an_address_is_shared_only_with_its_own_workers(self) -> None:
         with self.make_environment() as environment:
             first = environment.server()
-            shared = first.share()
+            shared = first.share_address()
             if shared.options or shared.descriptors:
                 for other in (environment.server(), environment.server()):
                     with pytest.raises(Conflict):
-                        other.share()
+                        other.share_address()
                     with pytest.raises(Conflict):
                         other.serve(SERVER, echo)
             servers = [environment.server(shared) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What an update of the firewall changes, and whose flows that concerns.  Pure."""
+"""Changes of the firewall's state by one update, and the flows that they concern.  Pure."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ from netfw_drivers.ovs.firewall.plan.state import (
     MeaningOwner,
     PolicyOwner,
     State,
-    StateDraft,
+    StateOverlay,
     plane_of,
 )
 
 STATIC = "static"
 MOST_POLICIES = 0xFFFF
 MOST_CLAUSES = 4000
-"""Of one flow; there is no room for more in one message."""
+"""Conjunctions of one flow; a message has no room for more."""
 
 FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
-"""Whose flows, of those of the firewall."""
+"""Owner of flows of the firewall."""
 
 
 @frozen
 class Owner:
-    """How the firewall's owners of flows are told from those of others."""
+    """Owner of flows, marked as one of the firewall."""
 
     part: FlowOwner
 
 
 class FirewallChanges:
-    """Takes one change after the other; then says which flows there are to be."""
+    """Applies one change after the other to an overlay; `groups` returns the desired flows."""
 
     def __init__(self, state: State) -> None:
-        self.state = StateDraft(state)
+        self.state = StateOverlay(state)
         self._touched: dict[FlowOwner, set[FirewallKey]] = defaultdict(set)
         self._addresses: dict[ClauseMatch, Address | None] = {}
         self._members: set[Member] = set()
-        """Those that were put."""
+        """Members that were put."""
         self._crowded: set[FlowOwner] = set()
 
     # Changes
@@ -140,11 +140,11 @@ class FirewallChanges:
             self._touch(MeaningOwner(number), member)
 
     def touch(self, part: FlowOwner) -> None:
-        """Look at these flows again, whatever changes."""
+        """Plan these flows again, whatever changes."""
         self._touched.setdefault(part, set())
 
     def touch_everything(self) -> None:
-        """Look at all flows again."""
+        """Plan all flows again."""
         state = self.state
         for key in state.ports():
             self.touch(key)
@@ -161,7 +161,7 @@ class FirewallChanges:
     # Flows
 
     def groups(self) -> tuple[dict[Hashable, FlowGroup], set[Owner]]:
-        """The flows to put, and whose flows to drop, of everything that was touched."""
+        """Return the flows to put and the owners to drop, of everything that was touched."""
         put: dict[Hashable, FlowGroup] = {}
         drop: set[Owner] = set()
         empty = self.state.is_empty()
@@ -177,11 +177,11 @@ class FirewallChanges:
 
     @property
     def crowded(self) -> Set[FlowOwner]:
-        """Of `groups`, those with a flow that is too long for a message."""
+        """Owners with a flow that is too long for a message; set by `groups`."""
         return self._crowded
 
     def concerned(self, part: FlowOwner) -> frozenset[FirewallKey]:
-        """The keys for whose sake the flows of *part* change."""
+        """Return the keys that the flows of *part* change for."""
         return frozenset(self._touched.get(part, ()))
 
     def _group(self, part: FlowOwner) -> FlowGroup | None:
@@ -211,7 +211,7 @@ class FirewallChanges:
         return FlowGroup(source, partial(policy_flows, number, *source))
 
     def _note_length(self, part: FlowOwner, *lists: Collection[object]) -> None:
-        if any(len(each) > MOST_CLAUSES for each in lists):
+        if any(len(items) > MOST_CLAUSES for items in lists):
             self._crowded.add(part)
 
     def _address(self, spot: ClauseMatch) -> Address | None:
@@ -234,7 +234,7 @@ class FirewallChanges:
         return number
 
     def _leave(self, policy: int, key: PortKey) -> None:
-        """The port is no longer judged by *policy*, which ends with its last port."""
+        """Remove a port from *policy*, which ends with its last port."""
         self.state.policy_ports.remove(policy, key)
         groups = self.state.policies.thing(policy)
         if groups is not None and not self.state.policy_ports.has(policy):
@@ -298,7 +298,7 @@ class FirewallChanges:
             self._touch(PolicyOwner(policy), key)
 
     def _touch_members(self, permit: Permit, key: FirewallKey) -> None:
-        """Members of a remote group are, or are no longer, looked for by *permit*."""
+        """Plan the members of a remote group again, which *permit* begins or ceases to match."""
         assert permit.remote is not None
         for address in self.state.members.rights(permit.remote):
             self._touch_address(address, {plane_of(permit), ALONE}, key)
@@ -321,7 +321,7 @@ def _wanted(group: SecurityGroupId, rules: Rules) -> dict[Permit, frozenset[Clau
 
 
 def remote_of(rule: SecurityGroupRule) -> Remote | None:
-    """Whose members the rule names."""
+    """Return the remote group of a rule."""
     if rule.remote_group_id is not None:
         return GroupKey(rule.remote_group_id)
     if rule.remote_address_group_id is not None:
@@ -339,5 +339,5 @@ def _some(number: int | None) -> int:
 
 
 def parts_of(owners: Iterable[object]) -> Iterator[FlowOwner]:
-    """The parts among owners of flows, of whom some are others'."""
+    """Yield the parts of the firewall among *owners*."""
     return (owner.part for owner in owners if isinstance(owner, Owner))

@@ -1,7 +1,7 @@
-"""What the firewall's numbers mean, as bytes that stay with their flows.  Pure.
+"""Notes: what the firewall's numbers mean, as bytes in their flows.  Pure.
 
-A number means what the note beside it says, for as long as the flow is there: a driver that starts
-anew reads the notes, and changes nothing.
+A number means what the note beside it records, for as long as the flow is there: a restarted driver
+reads the notes, and changes nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.security_group import Direction
 
 Remote = GroupKey | AddressGroupKey
-"""Whose members a rule names."""
+"""A group whose members a rule matches."""
 Groups = frozenset[SecurityGroupId]
 
 
 @frozen(cache_hash=True)
 class Permit:
-    """What one group allows in one direction, to or from one remote group or anybody."""
+    """What one group allows in one direction, to or from one remote group or any address."""
 
     group: SecurityGroupId
     direction: Direction
@@ -32,22 +32,22 @@ class Permit:
 
     @property
     def clauses(self) -> int:
-        """Policy and rule; and member, where there is a remote group."""
+        """Number of clauses: policy and rule, and member where there is a remote group."""
         return 2 if self.remote is None else 3
 
 
 @frozen(cache_hash=True)
 class GroupPresent:
-    """A group is held, with rules or without."""
+    """A group is present, with rules or without."""
 
     group: SecurityGroupId
 
 
 @frozen(cache_hash=True)
 class MemberSet:
-    """Members of a group are held, whoever refers to them.
+    """Members of a group are present, whether a rule refers to them or not.
 
-    Each of them fulfils a clause of it, and nothing else ever does.
+    Each of them fulfils one clause of this conjunction; nothing fulfils the others.
     """
 
     remote: Remote
@@ -61,7 +61,7 @@ ConjunctionUse = Permit | GroupPresent | MemberSet
 
 @frozen
 class PortNote:
-    """A port is held, and judged by this policy; 0: it is trusted."""
+    """A port is present, with this policy; 0: it is trusted."""
 
     port: PortKey
     policy: int
@@ -81,7 +81,7 @@ _DIRECTIONS = (Direction.EGRESS, Direction.INGRESS)
 
 
 def write(noted: Noted) -> bytes:
-    """The bytes of a note."""
+    """Return the bytes of a note."""
     match noted:
         case Permit(group, direction, stateful, remote):
             way = _DIRECTIONS.index(direction)
@@ -99,7 +99,7 @@ def write(noted: Noted) -> bytes:
 
 
 def read(data: bytes) -> Noted | None:
-    """What a note says; ``None`` when nobody here wrote it."""
+    """Parse a note; return ``None`` for bytes that `write` does not make."""
     if len(data) < _HEAD.size:
         return None
     version, kind = _HEAD.unpack_from(data)
@@ -166,4 +166,4 @@ _READERS: Mapping[int, tuple[Callable[[bytes], Noted | None], int]] = {
     _IS_PORT: (_read_port, _PORT.size),
     _POLICY: (_read_policy, _COUNT.size),
 }
-"""How each kind is read, and how long it is at least."""
+"""Parser of each kind, and its minimum length."""

@@ -1,7 +1,7 @@
 """Zones of connection tracking: one for each network, under its local VLAN.  Pure.
 
 A VLAN that had another network before may have connections of that one left, and equal addresses.
-So a zone is emptied before its first port is filtered.
+So a zone is flushed before its first port is filtered.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from netfw.ovs.ovsdb.values import Port
 
 
 class Zones:
-    """Which ports are in which zone, as far as anybody was told."""
+    """Ports by zone, of the ports that were put."""
 
     def __init__(self) -> None:
         self._zone: dict[PortKey, int] = {}
         self._ports: dict[int, set[PortKey]] = {}
 
-    def first_used(self, put: Mapping[PortKey, int], held: Iterable[PortKey]) -> frozenset[int]:
-        """The zones that *put* is the first to use, while *held* have flows already.
+    def first_used(self, put: Mapping[PortKey, int], present: Iterable[PortKey]) -> frozenset[int]:
+        """Return the zones that *put* is the first to use; *present* have flows already.
 
-        Of ports that an earlier run has left nobody knows their zones, until they are put again:
-        until then nothing is emptied.
+        The zones of ports that an earlier run has left are unknown until they are put again: until
+        then nothing is flushed.
         """
-        before = frozenset(held if put else ())
+        before = frozenset(present if put else ())
         if before - put.keys() - self._zone.keys():
             return frozenset()
         used = {zone for port, zone in put.items() if port in before}
         return frozenset(put.values()) - self._ports.keys() - used
 
     def note(self, put: Mapping[PortKey, int], gone: Iterable[PortKey]) -> None:
-        """These ports are filtered now, and those are not any more."""
+        """Record that the ports of *put* are filtered now, and *gone* are not."""
         for port in (*gone, *put):
             zone = self._zone.pop(port, None)
             if zone is not None:
@@ -46,7 +46,7 @@ class Zones:
 
 
 def zone_of(port: Port) -> int | None:
-    """The zone of a port's connections, once the switch driver has recorded its local VLAN."""
+    """Return the zone of a port, once the switch driver has recorded its local VLAN."""
     with suppress(ValueError):
         return int(port.other_config.get("tag", ""))
     return None

@@ -1,8 +1,8 @@
-"""The flows of the firewall that belong to nobody, to a port, a policy or a number.  Pure.
+"""Flows of the firewall: static ones, and those of ports, policies and conjunctions.  Pure.
 
-Table 71 asks whether the sender is who it says it is, 81 whether anybody may receive a packet; 72
-and 82 ask the rules, 72 those by which a port opens connections and 82 those by which others open
-them to it.  Replies go the other way and are asked there.  73 remembers what was allowed.
+Table 71 checks the sender's addresses, 81 what every port may receive.  72 and 82 apply the rules:
+72 those for connections that a port opens, 82 those for connections that others open to it.
+Replies are checked in the table of the other direction.  73 commits connections that were allowed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ GROUP_BIT = "01:00:00:00:00:00/01:00:00:00:00:00"
 _NOBODY = "0.0.0.0"
 _UNSPECIFIED = "::"
 _QUERY, _REPORT, _DONE, _ROUTER_SOLICITATION, _ROUTER, _REPORT_2 = 130, 131, 132, 133, 134, 143
-_ASKED = (_ROUTER_SOLICITATION, SOLICITATION, _REPORT, _DONE, _REPORT_2)
-"""What every port may send, of neighbour discovery and multicast membership."""
-_TOLD = (_QUERY, _REPORT, _DONE, _ROUTER, SOLICITATION, ADVERTISEMENT, _REPORT_2)
-"""What every port may receive."""
+_SENT_TYPES = (_ROUTER_SOLICITATION, SOLICITATION, _REPORT, _DONE, _REPORT_2)
+"""ICMPv6 types that every port may send: neighbour discovery and multicast membership."""
+_RECEIVED_TYPES = (_QUERY, _REPORT, _DONE, _ROUTER, SOLICITATION, ADVERTISEMENT, _REPORT_2)
+"""ICMPv6 types that every port may receive."""
 _TO_SERVER = (
     of.udp() & of.udp_src(68) & of.udp_dst(67),
     of.udp6() & of.udp_src(546) & of.udp_dst(547),
@@ -61,24 +61,24 @@ _TO_CLIENT = (
     of.udp() & of.udp_src(67) & of.udp_dst(68),
     of.udp6() & of.udp_src(547) & of.udp_dst(546),
 )
-_CUT_OFF = (
+_HIDDEN_PROTOCOL = (
     of.ipv6() & of.ip_proto(0),
     of.udp6() & of.ip_frag("first") & of.udp_src(0) & of.udp_dst(0),
     of.icmpv6() & of.ip_frag("first") & of.icmpv6_type(0),
 )
-"""IPv6 that hides behind extension headers what it is, until somebody puts its pieces together."""
+"""IPv6 whose extension headers hide the upper protocol until it is reassembled."""
 _BOTH = of.ipv4(), of.ipv6()
 _UNTRACKED, _INVALID = of.ct_state("-inv-trk"), of.ct_state("+inv")
-"""Pieces that reassembly gives up on are invalid without having been tracked."""
+"""Fragments that reassembly gives up on are invalid without having been tracked."""
 _NEW, _REPLY = of.ct_state("+new+trk"), of.ct_state("+rpl+trk")
 _ANSWER = of.ct_state("-rel+rpl-inv+trk")
 RECORD = 1
-"""Priority of the flow that says what a policy is; what gets there is dropped anyhow."""
+"""Priority of flows that carry a note only; packets that reach them are dropped anyhow."""
 
 
 @frozen(kw_only=True)
 class PortFlows:
-    """All that the flows of a port are made of."""
+    """All values that the flows of a port are made of."""
 
     key: PortKey
     number: int
@@ -97,26 +97,26 @@ def _icmpv6(kind: int) -> of.Match:
 
 
 def static_flows() -> Iterator[of.Flow]:
-    """What is there for all ports."""
-    yield from _crowds()
-    for forbidden in (*_TO_CLIENT, _icmpv6(_ROUTER), *_CUT_OFF):
+    """Yield the flows that all ports share."""
+    yield from _multicast_tracking()
+    for forbidden in (*_TO_CLIENT, _icmpv6(_ROUTER), *_HIDDEN_PROTOCOL):
         yield _flow(BASE_EGRESS, forbidden, of.goto(DROPPED), priority=90)
-    for allowed in (*map(_icmpv6, _ASKED), *_TO_SERVER):
+    for allowed in (*map(_icmpv6, _SENT_TYPES), *_TO_SERVER):
         onward = of.goto(ACCEPTED_EGRESS)
         yield _flow(RULES_EGRESS, _UNTRACKED & allowed, onward, priority=120)
     claim = _UNTRACKED & _icmpv6(ADVERTISEMENT)
     yield _flow(RULES_EGRESS, claim, of.goto(DROPPED), priority=119)
-    nameless = _UNTRACKED & of.ipv6() & of.ipv6_src(_UNSPECIFIED)
-    yield _flow(RULES_EGRESS, nameless, of.goto(DROPPED), priority=118)
+    unaddressed = _UNTRACKED & of.ipv6() & of.ipv6_src(_UNSPECIFIED)
+    yield _flow(RULES_EGRESS, unaddressed, of.goto(DROPPED), priority=118)
     yield from _tracking()
-    for allowed in (of.arp(), *map(_icmpv6, _TOLD), *_TO_CLIENT):
+    for allowed in (of.arp(), *map(_icmpv6, _RECEIVED_TYPES), *_TO_CLIENT):
         yield _flow(BASE_INGRESS, allowed, of.goto(ACCEPTED_INGRESS), priority=40)
 
 
-def _crowds() -> Iterator[of.Flow]:
-    """What is for many is tracked once, and not once for each of them."""
+def _multicast_tracking() -> Iterator[of.Flow]:
+    """Yield the flows that track a packet for many ports once, not once for each of them."""
     many = of.eth_dst(GROUP_BIT) & _UNTRACKED
-    for kind in (*_TOLD, _ROUTER_SOLICITATION):
+    for kind in (*_RECEIVED_TYPES, _ROUTER_SOLICITATION):
         yield _flow(ACCEPTED, many & _icmpv6(kind), of.goto(LOCAL_OUTPUT), priority=11)
     for family in _BOTH:
         yield _flow(ACCEPTED, many & family, _track(ACCEPTED), priority=10)
@@ -127,11 +127,11 @@ def _track(back: of.Table) -> of.Action:
 
 
 def _tracking() -> Iterator[of.Flow]:
-    """From unknown to known connections, and where replies are asked about.
+    """Yield the flows that track packets, and send replies to the table of the other direction.
 
-    Who was tracked begins anew where its policy is loaded.  The switch looks at a packet that comes
-    back from tracking apart, perhaps after an update, and then the number of a policy that was
-    loaded before could be gone, or another's.
+    A packet that was tracked begins again where its policy is loaded.  The switch handles it apart,
+    perhaps after an update, and then the number of a policy that was loaded before could be gone,
+    or that of another policy.
     """
     for base, table, other, way in (
         (BASE_EGRESS, RULES_EGRESS, RULES_INGRESS, SENDS),
@@ -142,7 +142,7 @@ def _tracking() -> Iterator[of.Flow]:
         yield _flow(table, here & _REPLY, of.goto(other), priority=90)
         for family in _BOTH:
             yield _flow(table, _UNTRACKED & family, _track(base), priority=10)
-    yield from _turns()
+    yield from _role_changes()
     for way, onward in ((SENDS, ACCEPTED_EGRESS), (RECEIVES, ACCEPTED_INGRESS)):
         here = DIRECTION.is_(way)
         for family in _BOTH:
@@ -153,13 +153,13 @@ def _tracking() -> Iterator[of.Flow]:
         yield _flow(ACCEPT_OR_INGRESS, here, of.goto(onward), priority=5)
 
 
-def _turns() -> Iterator[of.Flow]:
-    """What is an answer to what nobody may ask any more is taken for a question from now on.
+def _role_changes() -> Iterator[of.Flow]:
+    """Yield the flows that take a reply for a new connection once its request is forbidden.
 
-    Else two who use the same port at both ends could never change roles.  It begins anew where it
-    was sent; where it was received it ends, as the sender was asked about an answer.  What was
-    known is forgotten first: when the entry has been turned by the packet before, the switch would
-    still call this one an answer, and its own sender the one who asked.
+    Otherwise two ends that use the same port number could never change roles.  The packet begins
+    again at its sender; at the receiver it is dropped, since the sender was checked for a reply.
+    The tracked state is cleared first: when the packet before has turned the entry, the switch
+    would still call this packet a reply.
     """
     turn = of.ct(commit=True, force=True, zone=NETWORK.bits, table=BASE_EGRESS.number)
     end = of.ct(commit=True, force=True, zone=NETWORK.bits), of.goto(DROPPED)
@@ -170,27 +170,27 @@ def _turns() -> Iterator[of.Flow]:
 
 
 def port_flows(port: PortFlows) -> Iterator[of.Flow]:
-    """What lets a port's own packets in, and brings those for it to its policy."""
+    """Yield the flows that check what a port sends, and apply its policy to what it receives."""
     here, there = PORT.is_(port.number), TARGET.is_(port.number)
     note = of.Note(write(PortNote(port.key, port.policy)))
     if not port.policy:
         yield _flow(BASE_EGRESS, here, of.goto(ACCEPTED_EGRESS), priority=95)
         yield _flow(BASE_INGRESS, there, note, of.goto(ACCEPTED_INGRESS), priority=95)
         return
-    judged = of.load(POLICY, port.policy), of.load(DIRECTION, SENDS), of.goto(RULES_EGRESS)
+    to_rules = of.load(POLICY, port.policy), of.load(DIRECTION, SENDS), of.goto(RULES_EGRESS)
     for source in port.sources:
-        yield from _source_flows(here, source, judged)
+        yield from _source_flows(here, source, to_rules)
     for mac in {source.mac for source in port.sources}:
-        yield from _nameless_flows(here, mac, judged)
+        yield from _unaddressed_flows(here, mac, to_rules)
     met = of.load(POLICY, port.policy), of.load(DIRECTION, RECEIVES), of.goto(RULES_INGRESS)
     yield _flow(BASE_INGRESS, there & of.ipv4(), note, *met, priority=10)
     yield _flow(BASE_INGRESS, there & of.ipv6(), *met, priority=10)
 
 
 def _source_flows(
-    here: of.Match, source: AllowedSource, judged: tuple[of.Action, ...]
+    here: of.Match, source: AllowedSource, to_rules: tuple[of.Action, ...]
 ) -> Iterator[of.Flow]:
-    """What it may send as *source*; a prefix of everything is left out."""
+    """Yield what a port may send as *source*; a prefix of length 0 is not matched."""
     mac, prefix = here & of.eth_src(source.mac), source.prefix
     anything = not prefix.prefixlen
     accepted = of.goto(ACCEPTED_EGRESS)
@@ -201,7 +201,7 @@ def _source_flows(
             BASE_EGRESS, claim if anything else claim & of.arp_spa(prefix), accepted, priority=40
         )
         yield _flow(
-            BASE_EGRESS, sent if anything else sent & of.ipv4_src(prefix), *judged, priority=20
+            BASE_EGRESS, sent if anything else sent & of.ipv4_src(prefix), *to_rules, priority=20
         )
     else:
         claim = _UNTRACKED & mac & _icmpv6(ADVERTISEMENT)
@@ -209,25 +209,27 @@ def _source_flows(
         own = claim if anything else claim & of.nd_target(prefix)
         yield _flow(RULES_EGRESS, own, accepted, priority=120)
         yield _flow(
-            BASE_EGRESS, sent if anything else sent & of.ipv6_src(prefix), *judged, priority=20
+            BASE_EGRESS, sent if anything else sent & of.ipv6_src(prefix), *to_rules, priority=20
         )
 
 
-def _nameless_flows(here: of.Match, mac: Mac, judged: tuple[of.Action, ...]) -> Iterator[of.Flow]:
-    """What a device sends that has no address yet."""
+def _unaddressed_flows(
+    here: of.Match, mac: Mac, to_rules: tuple[of.Action, ...]
+) -> Iterator[of.Flow]:
+    """Yield what a device may send that has no address yet."""
     own, accepted = here & of.eth_src(mac), of.goto(ACCEPTED_EGRESS)
     probe = own & of.arp() & of.arp_sha(mac) & of.arp_spa(_NOBODY)
     yield _flow(BASE_EGRESS, probe, accepted, priority=41)
     asks = own & _TO_SERVER[0] & of.ipv4_src(_NOBODY)
     yield _flow(BASE_EGRESS, asks, accepted, priority=41)
     solicits = own & of.icmpv6() & of.ipv6_src(_UNSPECIFIED)
-    yield _flow(BASE_EGRESS, solicits, *judged, priority=30)
+    yield _flow(BASE_EGRESS, solicits, *to_rules, priority=30)
 
 
 def policy_flows(
     number: int, groups: Groups, permits: tuple[tuple[RuleStage, tuple[tuple[int, int], ...]], ...]
 ) -> Iterator[of.Flow]:
-    """What a policy consists of; *permits* are numbers of conjunctions and of their clauses."""
+    """Yield the flows of a policy; *permits* are numbers of conjunctions and of their clauses."""
     here = POLICY.is_(number)
     record = of.Note(write(groups)), of.goto(DROPPED)
     yield _flow(RULES_INGRESS, here, *record, priority=RECORD)
@@ -238,7 +240,7 @@ def policy_flows(
 
 
 def conjunction_flows(number: int, meaning: ConjunctionUse) -> Iterator[of.Flow]:
-    """What becomes of packets for which a conjunction holds, and what it stands for."""
+    """Yield the flow of packets that match a conjunction, with the note of its use."""
     note, here = of.Note(write(meaning)), of.conj_id(number)
     if not isinstance(meaning, Permit):
         yield _flow(RULES_INGRESS, here, note, of.goto(DROPPED), priority=RECORD)

@@ -1,11 +1,11 @@
-"""Which packets a rule is about, and which ones a member sends or receives.  Pure.
+"""Matches of rules, and of the packets that a member sends or receives.  Pure.
 
-Rules of stateful groups are asked about the packet that opened a connection, whichever way the
-packet at hand goes: so its replies and the errors about it are judged by the same rule, and end
-with it.  Rules of stateless groups are asked about the packet itself.
+Rules of stateful groups match the packet that opened a connection, whichever way the packet at hand
+goes: so its replies and the errors about it are subject to the same rule, and end with it.  Rules
+of stateless groups match the packet itself.
 
-A later fragment has no ports.  Every rule with ports or ICMP types also takes the later fragments
-of its protocol: what they belong to is nothing without its first fragment, which is judged in full.
+A later fragment has no ports.  Every rule with ports or ICMP types also matches the later fragments
+of its protocol: they are useless without the first fragment, which is matched in full.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from netfw_drivers.ovs.pipeline.tables import DIRECTION, RULES_EGRESS, RULES_ING
 SENDS, RECEIVES = 0, 1
 """Values of `DIRECTION`."""
 MATCHED_PORTS = frozenset({TCP, UDP, SCTP})
-"""Protocols whose ports the switch knows."""
+"""Protocols whose ports the switch can match."""
 _PORT_BITS = 16
 _PORT_MASK = (1 << _PORT_BITS) - 1
 _VALID = of.ct_state("+trk-inv")
@@ -40,7 +40,7 @@ _DESTINATION = {TCP: of.tcp_dst, UDP: of.udp_dst, SCTP: of.sctp_dst}
 
 
 class RuleStage(enum.Enum):
-    """Where rules are asked: of one direction, and of groups that keep state or do not."""
+    """Where rules are matched: of one direction, and of stateful or stateless groups."""
 
     EGRESS = (Direction.EGRESS, True)
     INGRESS = (Direction.INGRESS, True)
@@ -57,7 +57,7 @@ class RuleStage(enum.Enum):
 
 
 def plane_for(direction: Direction, *, stateful: bool) -> RuleStage:
-    """Where rules of this direction, in groups of this kind, are asked."""
+    """Return where rules of this direction, in groups of this kind, are matched."""
     return _PLANES[direction, stateful]
 
 
@@ -66,7 +66,7 @@ _PLANES = {plane.value: plane for plane in RuleStage}
 
 @frozen(cache_hash=True)
 class ClauseMatch:
-    """A place for clauses: the switch has one flow of each, for all conjunctions that want it."""
+    """A match with clauses: the switch has one flow of each, for all conjunctions that use it."""
 
     plane: RuleStage
     match: of.Match
@@ -78,14 +78,14 @@ class ClauseMatch:
 
 @frozen(cache_hash=True)
 class Address:
-    """What a member is known by."""
+    """The addresses that identify a member."""
 
     prefix: IpNetwork
     mac: Mac | None = None
 
 
 def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
-    """Values and masks that together match *ports* and nothing else; as few as there can be."""
+    """Yield the fewest values and masks that together match *ports* and nothing else."""
     first, last = ports.first, ports.last
     while first <= last:
         size = first & -first
@@ -96,14 +96,14 @@ def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
 
 
 def rule_spots(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
-    """The clauses that *rule* is made of."""
+    """Return the clauses that *rule* is made of."""
     plane = plane_for(rule.direction, stateful=stateful)
     base = _family(plane, rule.ethertype.ip_version) & _far_end(plane, rule.remote_prefix)
     return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
 
 
 def member_spots(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
-    """The packets to and from a member."""
+    """Return the matches of packets to and from a member."""
     base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
     if address.mac is None:
         return (ClauseMatch(plane, base if address.prefix.prefixlen else base & _ANYWHERE),)
@@ -175,7 +175,7 @@ def _family(plane: RuleStage, version: int) -> of.Match:
 
 
 def _far_end(plane: RuleStage, prefix: IpNetwork | None) -> of.Match:
-    """The other end of a connection is in *prefix*."""
+    """Return a match of connections whose far end is in *prefix*."""
     if prefix is None or not prefix.prefixlen:
         return of.ANYTHING
     where = FIELD[_far_field(plane, prefix.version)]

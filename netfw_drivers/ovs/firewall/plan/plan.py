@@ -1,4 +1,4 @@
-"""What an update of the firewall asks of ``br-int``: one bundle, all of it or nothing.  Pure."""
+"""Planner of the firewall: one bundle for each update, all of it or nothing.  Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CROWDED = (
 
 @frozen(kw_only=True)
 class Observed:
-    """What the switch holds, and what its ports are numbered."""
+    """The state on the switch, its flows, and the numbers of its ports."""
 
     bridge: str
     ports: Mapping[str, Port]
@@ -65,26 +65,26 @@ class Observed:
     state: State
     book: FlowPlanner
     drifted: frozenset[FlowOwner] = frozenset()
-    """Whose flows somebody else changed."""
+    """Owners of flows that another process changed."""
     revision: int = 0
     """How often the state was changed before this was observed."""
     absent: bool = False
     """There is no such bridge."""
 
     def zone(self, device: str) -> int | None:
-        """Where connections of *device* are tracked."""
+        """Return the zone in which connections of *device* are tracked."""
         port = self.ports.get(device)
         return zone_of(port) if port is not None else None
 
     def number(self, device: str) -> int | None:
-        """The switch's number for *device*, once it has one."""
+        """Return the switch's number of *device*, once it has one."""
         port = self.ports.get(device)
         return ofport_of(port) if port is not None and port.bridge == self.bridge else None
 
 
 @frozen(kw_only=True)
 class FirewallPlan(Plan):
-    """A plan, and what the driver has to note when it is carried out."""
+    """A plan, and the state to record when it is executed."""
 
     draft: FirewallChanges | None = field(default=None, eq=False, repr=False)
     flows: FlowPlan | None = field(default=None, eq=False, repr=False)
@@ -95,13 +95,13 @@ class FirewallPlan(Plan):
 
     @property
     def dropped(self) -> frozenset[PortKey]:
-        """Ports that nobody waits for any more."""
+        """Ports without flows that do not wait for their device either."""
         gone = self.draft.state.gone() if self.draft is not None else ()
         return frozenset(gone) - self.waiting.keys()
 
 
 class FirewallOutline:
-    """Works out one update, given who is refused."""
+    """Plans one update, given the keys that are refused."""
 
     def __init__(
         self, update: FirewallUpdate, observed: Observed, refused: Mapping[FirewallKey, NetfwError]
@@ -115,7 +115,7 @@ class FirewallOutline:
             fault = refusal(key, value)
             if fault is not None:
                 self.refused.setdefault(key, fault)
-        for key in self._leaving():
+        for key in self._dropped_keys():
             self._drop(key)
         for key in _ordered(key for key in update.put if key not in self.refused):
             self._put(key, update.put[key])
@@ -126,7 +126,7 @@ class FirewallOutline:
         self._groups = self.draft.groups()
 
     def crowding(self) -> dict[FirewallKey, NetfwError]:
-        """Those that were put for whose sake a flow would be too long: as few as may be."""
+        """Return as few keys as possible, of those put, that make a flow too long."""
         found: dict[FirewallKey, NetfwError] = {}
         for part in self.draft.crowded:
             asked = self.draft.concerned(part) & self._update.put.keys() - self.refused.keys()
@@ -136,13 +136,13 @@ class FirewallOutline:
         return found
 
     def flows(self) -> FlowPlan:
-        """What to change on the bridge."""
+        """Return what to change on the bridge."""
         put, drop = self._groups
         kept = [Owner(key) for key in self.draft.state.inherited()]
         space = OURS if self._update.complete else None
         return self._observed.book.plan(put, drop, complete=space, keep=kept)
 
-    def _leaving(self) -> Iterator[FirewallKey]:
+    def _dropped_keys(self) -> Iterator[FirewallKey]:
         kept = self._update.keep | self.refused.keys()
         yield from (key for key in self._update.drop if key not in kept)
         if self._update.complete:
@@ -184,21 +184,24 @@ class FirewallOutline:
 
 
 def plan_firewall(update: FirewallUpdate, observed: Observed) -> Plan:
-    """What turns *observed* into *update*."""
-    unwilling: dict[FirewallKey, NetfwError] = {}
+    """Plan what turns *observed* into *update*.
+
+    Keys that are refused are left out in this one loop, until no more are refused.
+    """
+    refused: dict[FirewallKey, NetfwError] = {}
     while True:
-        found = FirewallOutline(update, observed, unwilling)
+        found = FirewallOutline(update, observed, refused)
         more = found.crowding()
         if not more:
             flows = found.flows()
             more = {
                 part: flows.refused[Owner(part)]
                 for part in parts_of(flows.refused)
-                if isinstance(part, PortKey) and part not in unwilling
+                if isinstance(part, PortKey) and part not in refused
             }
         if not more:
             break
-        unwilling |= more
+        refused |= more
     operations = tuple(_operations(observed.bridge, flows, found.draft))
     return FirewallPlan(
         stages=(Stage(operations),) if operations else (),
@@ -228,7 +231,7 @@ def _operations(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator
 
 
 def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:
-    """Numbers are given in the same order in every run."""
+    """Return *keys* in the order in which numbers are allocated, the same in every run."""
     asked = list(keys)
     ports, groups = _of(asked, PortKey), _of(asked, GroupKey)
     return [

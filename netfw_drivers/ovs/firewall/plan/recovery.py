@@ -1,4 +1,4 @@
-"""What the switch says that the firewall holds.  Pure.
+"""Recovery of the firewall's state from the flows of an earlier run.  Pure.
 
 Everything is read from the flows: numbers and ports from their notes, rules and members from where
 their clauses are.
@@ -55,11 +55,11 @@ class ParsedFlow:
     actions: Bytes
 
     def key_flow(self) -> of.Flow:
-        """A flow with the same key."""
+        """Return a flow with the same key."""
         return of.Flow(table=self.table, priority=self.priority, match=self.match, cookie=COOKIE)
 
     def value(self, where: of.RegisterField) -> int | None:
-        """What the flow wants of a register's bits; ``None``: anything."""
+        """Return the value of a register's bits that the flow matches, or ``None`` for any."""
         found = self.match.get(f"reg{where.number}")
         if found is None or found[1] & where.mask != where.mask:
             return None
@@ -67,7 +67,7 @@ class ParsedFlow:
 
 
 class RecoveredState:
-    """The state that an earlier run has left, and whose its flows are."""
+    """The state that an earlier run has left, and the owners of its flows."""
 
     def __init__(self, flows: Iterable[tuple[Key, Bytes]]) -> None:
         self.state = State()
@@ -81,14 +81,14 @@ class RecoveredState:
         self._parts[STATIC] = list(static_flows())
 
     def groups(self) -> Mapping[Hashable, FlowGroup]:
-        """Where the flows of each are."""
+        """Return the flows of each owner."""
         return {
             Owner(part): FlowGroup(None, partial(list, flows))
             for part, flows in self._parts.items()
         }
 
     def _note_all(self, found: Collection[ParsedFlow]) -> dict[int, PortNote]:
-        """Read the notes; the ports by their numbers."""
+        """Read the notes; return the ports by their numbers."""
         ports: dict[int, PortNote] = {}
         for flow in found:
             data = note_of(flow.actions)
@@ -118,7 +118,7 @@ class RecoveredState:
                     state.note_policy(groups, number)
 
     def _part(self, flow: ParsedFlow, ports: Mapping[int, PortNote]) -> FlowOwner | None:
-        """Whose flow it is; takes over the clauses that it has."""
+        """Return the owner of a flow; record its clauses."""
         number = flow.value(TARGET if flow.table == BASE_INGRESS.number else PORT)
         rules = flow.table in _RULES
         if number is not None and (rules or flow.table in _BASES):

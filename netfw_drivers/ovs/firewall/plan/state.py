@@ -1,4 +1,4 @@
-"""What the firewall in the switch holds: who has which number, and who names whom.  Pure."""
+"""State of the firewall in the switch: numbers, ports, groups, rules and members.  Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 from netfw.drivers.firewall import FirewallKey, Member
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.model.ids import SecurityGroupId
+from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     ConjunctionUse,
     GroupPresent,
@@ -18,29 +19,23 @@ from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     Remote,
 )
 from netfw_drivers.ovs.firewall.plan.flows import PortFlows
+from netfw_drivers.ovs.firewall.plan.id_allocator import IdAllocator, IdAllocatorOverlay
 from netfw_drivers.ovs.firewall.plan.matches import Address, ClauseMatch, RuleStage, plane_for
-from netfw_drivers.ovs.firewall.plan.multimap import (
-    IdAllocator,
-    MultiMap,
-    MultiMapOverlay,
-    NumbersDraft,
-)
 
 ALONE = RuleStage.INGRESS
-"""Where members are kept that nobody refers to."""
-_KNOWN = object()
+"""Where the members of a group are matched that no rule refers to."""
 
 
 @frozen
 class PolicyOwner:
-    """Whose flows: a policy's."""
+    """Owner of the flows of a policy."""
 
     number: int
 
 
 @frozen
 class MeaningOwner:
-    """Whose flows: a conjunction's."""
+    """Owner of the flows of a conjunction."""
 
     number: int
 
@@ -66,7 +61,7 @@ class State:
     members: MultiMap[Remote, Address] = field(factory=MultiMap)
 
     def present(self) -> Iterator[FirewallKey]:
-        """What is held."""
+        """Yield the keys that are present."""
         yield from self.ports
         for meaning in self.meanings.number:
             if isinstance(meaning, GroupPresent):
@@ -75,7 +70,7 @@ class State:
             yield Member(remote, address.prefix, address.mac)
 
     def note_meaning(self, meaning: ConjunctionUse, number: int) -> None:
-        """Take over what a note of an earlier run says."""
+        """Record the note of an earlier run."""
         self.meanings.give(meaning, number)
         if isinstance(meaning, Permit):
             self.permits.add(meaning.group, number)
@@ -83,61 +78,61 @@ class State:
                 self.referrers.add(meaning.remote, number)
 
     def note_policy(self, groups: Groups, number: int) -> None:
-        """Take over what a note of an earlier run says."""
+        """Record the note of an earlier run."""
         self.policies.give(groups, number)
         for group in groups:
             self.group_policies.add(group, number)
 
 
-class StateDraft:
-    """The state as it will be, without touching it."""
+class StateOverlay:
+    """The state as it will be; *base* stays as it is until ``commit``."""
 
     def __init__(self, base: State) -> None:
         self.base = base
-        self.meanings = NumbersDraft(base.meanings)
-        self.policies = NumbersDraft(base.policies)
+        self.meanings = IdAllocatorOverlay(base.meanings)
+        self.policies = IdAllocatorOverlay(base.policies)
         self.policy_ports = MultiMapOverlay(base.policy_ports)
         self.group_policies = MultiMapOverlay(base.group_policies)
         self.permits = MultiMapOverlay(base.permits)
         self.referrers = MultiMapOverlay(base.referrers)
         self.rules = MultiMapOverlay(base.rules)
         self.members = MultiMapOverlay(base.members)
-        self._ports: dict[PortKey, PortFlows | None] = {}
+        self._ports = Overlay(base.ports)
 
     def port(self, key: PortKey) -> PortFlows | None:
-        """What its flows are made of, if it has some and that is known."""
-        return self._ports[key] if key in self._ports else self.base.ports.get(key)
+        """Return what the flows of a port are made of, if it has some and that is known."""
+        return self._ports.get(key)
 
     def set_port(self, key: PortKey, flows: PortFlows | None) -> None:
-        self._ports[key] = flows
+        """Set what the flows of a port are made of; ``None`` removes it."""
+        if flows is None:
+            self._ports.discard(key)
+        else:
+            self._ports[key] = flows
 
     def inherited(self) -> Iterator[PortKey]:
-        """Ports whose flows an earlier run made, and that stay as they are."""
-        for key, flows in self.base.ports.items():
-            if flows is None and key not in self._ports:
-                yield key
+        """Yield the ports whose flows an earlier run made, and that stay as they are."""
+        base = self.base.ports
+        return (key for key, flows in base.items() if flows is None and self.is_inherited(key))
 
     def is_inherited(self, key: PortKey) -> bool:
-        return key not in self._ports and self.base.ports.get(key, _KNOWN) is None
+        return key in self._ports and self._ports[key] is None
 
     def gone(self) -> Iterator[PortKey]:
-        """Ports that have no flows any more."""
-        return (key for key, flows in self._ports.items() if flows is None)
+        """Yield the ports that have no flows any more."""
+        return iter(self._ports.removed)
 
     def ports(self) -> Iterator[PortKey]:
-        yield from (key for key in self.base.ports if key not in self._ports)
-        yield from (key for key, flows in self._ports.items() if flows is not None)
+        return iter(self._ports)
 
     def is_empty(self) -> bool:
-        return not any(next(iter(part), None) is not None for part in self._parts())
-
-    def _parts(self) -> Iterable[Iterable[object]]:
-        return self.ports(), self.meanings, self.policies
+        parts: tuple[Iterable[object], ...] = (self._ports, self.meanings, self.policies)
+        return all(next(iter(part), None) is None for part in parts)
 
     def clauses(
         self, spot: ClauseMatch, address: Address | None
     ) -> tuple[tuple[int, int, int], ...]:
-        """Number, clause and how many there are, for everyone who wants something of *spot*."""
+        """Return number, clause and count of clauses of each conjunction that uses *spot*."""
         found = set()
         for number in self.rules.lefts(spot):
             count = self._count(number)
@@ -151,7 +146,7 @@ class StateDraft:
         return tuple(sorted(found))
 
     def planes(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
-        """Where members of *remote* are looked for, and by which conjunctions."""
+        """Return the conjunctions that match members of *remote*, by rule stage."""
         found: dict[RuleStage, list[int]] = {}
         for number in self.referrers.rights(remote):
             meaning = self.meanings.thing(number)
@@ -162,7 +157,7 @@ class StateDraft:
     def permits_of(
         self, groups: Groups
     ) -> tuple[tuple[RuleStage, tuple[tuple[int, int], ...]], ...]:
-        """The conjunctions of *groups*, with their numbers of clauses, by where they are asked."""
+        """Return the conjunctions of *groups*, with their numbers of clauses, by rule stage."""
         found: dict[RuleStage, list[tuple[int, int]]] = {}
         for group in groups:
             for number in self.permits.rights(group):
@@ -172,16 +167,12 @@ class StateDraft:
         return tuple((plane, tuple(sorted(found[plane]))) for plane in RuleStage if plane in found)
 
     def commit(self) -> None:
-        """Note it."""
+        """Apply the changes to the base."""
         for part in (
             *(self.meanings, self.policies, self.policy_ports, self.group_policies),
-            *(self.permits, self.referrers, self.rules, self.members),
+            *(self.permits, self.referrers, self.rules, self.members, self._ports),
         ):
             part.commit()
-        for key, flows in self._ports.items():
-            self.base.ports.pop(key, None)
-            if flows is not None:
-                self.base.ports[key] = flows
 
     def _count(self, number: int) -> int:
         meaning = self.meanings.thing(number)

@@ -1,8 +1,8 @@
-"""Which flows each bridge is to have, in groups that change together.  Pure.
+"""The desired flows of each bridge, in groups that change together.  Pure.
 
-A group belongs to a key: one changed port costs its own group, one changed tunnel the groups of
-those who use it.  A group is described by what its flows are made of; the flows are made only
-when that differs from before.
+A group belongs to a key: one changed port costs its own group, one changed tunnel the groups that
+use it.  A group is described by the values that its flows are made of; the flows are made only when
+these differ from before.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline import br_int, br_phys, br_tun
 from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges
 from netfw_drivers.ovs.switch.plan.settings import Settings, tunnel_name
-from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
+from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay
 
 SWITCH = "switch"
 BASE = "base"
 ADDED = "added"
 
 Owner = tuple[object, ...]
-"""Whose flows: this driver's, for a key or for the ground, and which part of them."""
+"""Owner of flows: `SWITCH`, then a key or `BASE`, then a part of its flows."""
 Flows = Callable[[], Iterable[of.Flow]]
 
 
@@ -66,7 +65,7 @@ class Groups:
 
 
 class FlowGroupBuilder:
-    """Makes the groups, from what is wanted and the numbers it has here."""
+    """Builds the groups from the desired state, local VLANs and port numbers."""
 
     def __init__(
         self,
@@ -80,11 +79,11 @@ class FlowGroupBuilder:
         self.groups = Groups()
 
     def base(self, layout: ExtensionLayout) -> None:
-        """What is there before any port."""
+        """Set the flows that exist before any port."""
         settings, groups = self._settings, self.groups
         groups.put.update({name: {} for name in settings.made})
-        cable = settings.tunnel_cable
-        inward = self._draft.number(cable.near.name) if settings.has_tunnels else None
+        link = settings.tunnel_link
+        inward = self._draft.number(link.near.name) if settings.has_tunnels else None
         groups.set(
             settings.integration,
             owner_of(BASE),
@@ -99,17 +98,17 @@ class FlowGroupBuilder:
                 (grant, addition),
                 partial(br_int.extension_flows, grant, addition),
             )
-        outward = self._draft.number(cable.far.name) if settings.has_tunnels else None
+        outward = self._draft.number(link.far.name) if settings.has_tunnels else None
         if outward is not None:
             make = partial(br_tun.base_flows, outward, responder=settings.responder)
             groups.set(settings.tunnel, owner_of(BASE), (outward, settings.responder), make)
         for bridge in settings.mappings.values():
-            number = self._draft.number(settings.physical_cable(bridge).far.name)
+            number = self._draft.number(settings.physical_link(bridge).far.name)
             if number is not None:
                 groups.set(bridge, owner_of(BASE), number, partial(br_phys.base_flows, number))
 
     def port(self, key: PortKey, port: PlannedPort | None, layout: ExtensionLayout) -> None:
-        """Its own flows when it lives, and those that extensions add before that."""
+        """Set the flows of a live port, and those that extensions add before it is live."""
         bridge, groups = self._settings.integration, self.groups
         wiring = self._wanted.get(key, Wiring) if port is not None else None
         additions = wiring.contributions if wiring is not None else ()
@@ -130,7 +129,7 @@ class FlowGroupBuilder:
     def members(
         self, membership: MembersOverlay, chunks: Set[Chunk], layout: ExtensionLayout
     ) -> None:
-        """What brings packets to the ports of *chunks*."""
+        """Set the flows that deliver packets to the ports of *chunks*."""
         bridge, groups = self._settings.integration, self.groups
         for chunk in chunks:
             domain, number = chunk
@@ -155,19 +154,19 @@ class FlowGroupBuilder:
         self.groups.set(self._settings.integration, owner, source, make)
 
     def _uplink(self, domain: Domain) -> int | None:
-        """The number of the patch that leads to the network's other hosts."""
+        """Return the number of the patch port that leads to the other hosts of *domain*."""
         for segment in self._segments(domain.network):
             if segment.id == domain.segment:
                 kind, physical = segment.provider.network_type, segment.provider.physical_network
                 if kind.is_tunnel:
-                    return self._draft.number(self._settings.tunnel_cable.near.name)
+                    return self._draft.number(self._settings.tunnel_link.near.name)
                 if physical is not None:
-                    cable = self._settings.physical_cable(self._settings.mappings[physical])
-                    return self._draft.number(cable.near.name)
+                    link = self._settings.physical_link(self._settings.mappings[physical])
+                    return self._draft.number(link.near.name)
         return None
 
     def network(self, key: NetworkKey) -> None:
-        """The flows of a network on every bridge; none where it is not carried."""
+        """Set the flows of a network on every bridge; none where it is not carried."""
         network = self._wanted.network(key.network)
         for segment in self._segments(key.network):
             self._wait_for_bridge(key, segment)
@@ -188,7 +187,7 @@ class FlowGroupBuilder:
                 self.groups.unset(bridge, owner_of(key))
 
     def _wait_for_bridge(self, key: SwitchKey, segment: Segment) -> None:
-        """Say that *key* is cut off from other hosts while nobody makes the physical bridge."""
+        """Record that *key* is cut off from other hosts while the physical bridge is missing."""
         bridge, physical = self._far_bridge(segment), segment.provider.physical_network
         if (
             bridge in self._settings.mappings.values()
@@ -199,7 +198,7 @@ class FlowGroupBuilder:
             )
 
     def _far_bridge(self, segment: Segment) -> str | None:
-        """The bridge that leads to the other hosts of *segment*."""
+        """Return the bridge that leads to the other hosts of *segment*."""
         if segment.provider.network_type.is_tunnel:
             return self._settings.tunnel
         return self._settings.mappings.get(segment.provider.physical_network or "")
@@ -220,7 +219,7 @@ class FlowGroupBuilder:
         self.groups.set(self._settings.tunnel, owner_of(key), (number, tunnel.mesh), make)
 
     def flood(self, key: SwitchKey, network: NetworkId, endpoint: Endpoint) -> None:
-        """Say what a flood or forwarding entry waits for; its flow is the network's."""
+        """Record what a flood or forwarding entry waits for; its flow is the network's."""
         why = self._missing(network, endpoint)
         if why:
             self._draft.waiting[key] = why
@@ -251,12 +250,12 @@ class FlowGroupBuilder:
         self.groups.set(bridge, owner_of(key), source, make)
 
     def _answered(self, key: ForwardingKey, entry: Forwarding) -> tuple[IpAddress, ...]:
-        """The addresses that are answered for with this MAC, and not with another that has them."""
-        mine = (each for each in entry.addresses if self._wanted.is_answered_for(key, each))
-        return tuple(sorted(mine, key=str))
+        """Return the addresses to answer for with this MAC; other entries may have them too."""
+        own = (address for address in entry.addresses if self._wanted.is_answered_for(key, address))
+        return tuple(sorted(own, key=str))
 
     def _parts(self, key: NetworkKey, network: LocalNetwork) -> Iterator[tuple[str, object, Flows]]:
-        """Bridge, source and maker of what each segment needs there."""
+        """Yield bridge, source and maker of the flows of each segment."""
         for segment in network.segments:
             vlan = self._numbers.get(Domain(key.network, segment.id))
             if vlan is None:
@@ -281,8 +280,8 @@ class FlowGroupBuilder:
     def _physical(self, segment: Segment, vlan: int) -> Iterator[tuple[str, object, Flows]]:
         provider = segment.provider
         bridge = self._settings.mappings[provider.physical_network or ""]
-        cable = self._settings.physical_cable(bridge)
-        near, far = self._draft.number(cable.near.name), self._draft.number(cable.far.name)
+        link = self._settings.physical_link(bridge)
+        near, far = self._draft.number(link.near.name), self._draft.number(link.far.name)
         if near is None or far is None:
             return
         inward = partial(br_int.network_flows, vlan, provider, near)

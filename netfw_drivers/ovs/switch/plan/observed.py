@@ -1,4 +1,4 @@
-"""What the machine has, as far as the switch driver is concerned.  Pure."""
+"""The observation of the switch driver, and how rows of the database are read.  Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
 from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"
 ENDPOINT_MARK = "netfw-endpoint"
@@ -34,18 +33,18 @@ ATTACHED_MAC = "attached-mac"
 EXTENSION_MARK = "netfw-extension-"
 """Keys of ``br-int``'s ``external_ids``: extensions with flows that belong to no port."""
 PARKED: Mapping[str, Value] = {"tag": DEAD_VLAN, "vlan_mode": None, "trunks": ()}
-"""What the database says of a port that takes part in nothing."""
+"""Columns of a port that takes part in no network."""
 
 
 @frozen(kw_only=True)
 class Observed:
-    """The database, what was granted, and what the driver was told before."""
+    """The database, the flows, what was granted, and the state that was applied before."""
 
     snapshot: Snapshot
     plugged: Mapping[PortId, tuple[Port, ...]]
-    """Ports of ``br-int`` by the id that their interface claims."""
+    """Ports of ``br-int`` by the id in their ``iface-id``."""
     admission: Callable[[int], int | None]
-    """The cookie of the flow by which the port of this number can send, if there is one."""
+    """Returns the cookie of the flow by which the port of a number can send, if there is one."""
     vlans: Vlans
     layout: ExtensionLayout
     book: SwitchState
@@ -53,29 +52,29 @@ class Observed:
     recovered: bool = False
     """The state includes what an earlier run has left on the machine."""
     links: Mapping[str, Link] = field(factory=dict)
-    """Devices of the host that have the names of cables."""
+    """Devices of the host that have the names of link ends."""
     flows: Mapping[str, FlowPlanner] = field(factory=dict)
     """Flows of the bridges that can be read; another bridge has none, or loses those it has."""
     flush: frozenset[str] = frozenset()
     """Bridges that a complete update rids of all flows of others, whatever their cookie."""
 
     def admitted(self, number: int) -> bool:
-        """Whether the port of this number can send."""
+        """Return whether the port of this number can send."""
         return self.admission(number) is not None
 
     def filtered(self, number: int) -> bool:
-        """Whether the port of this number can, as far as the firewall lets it."""
+        """Return whether the port of this number can send, through the firewall."""
         return bool((self.admission(number) or 0) & FILTERED_PORT)
 
     def guarded(self, number: int) -> bool:
-        """Whether the port of this number can, from addresses of its own."""
+        """Return whether the port of this number can send, from its own addresses only."""
         return bool((self.admission(number) or 0) & GUARDED_PORT)
 
 
 def port_id_of(port: Port) -> PortId | None:
-    """The port that a device was plugged for; an id that is none is somebody's joke.
+    """Return the port id in ``iface-id``, or ``None`` unless it is a canonical UUID.
 
-    Written otherwise than all write it, it is none: two texts must not mean one port.
+    Only the canonical text counts: two texts must not mean one port.
     """
     text = port.interface.external_ids.get(IFACE_ID, "")
     try:
@@ -86,24 +85,24 @@ def port_id_of(port: Port) -> PortId | None:
 
 
 def has_tag(port: Port, vlan: int) -> bool:
-    """Whether the database says that it is an ordinary port of this VLAN."""
+    """Return whether the row of *port* is that of an access port of *vlan*."""
     return port.tag == vlan and port.vlan_mode is None and not port.trunks
 
 
 def is_recorded(port: Port) -> bool:
-    """Whether somebody wired it, or declared it dead."""
+    """Return whether *port* was wired, or declared dead."""
     return NET_UUID in port.other_config
 
 
 def by_rank(ports: Iterable[Port]) -> tuple[Port, ...]:
-    """Devices that claim to be one port: first the one that is wired, or can be."""
+    """Return the devices of one port, first the one that is wired, or can be."""
     return tuple(
         sorted(ports, key=lambda port: (ofport_of(port) is None, not is_recorded(port), port.name))
     )
 
 
 def endpoint_of(port: Port) -> Endpoint | None:
-    """The far end of a tunnel that this driver made."""
+    """Return the far end of a tunnel that this driver made."""
     if TUNNEL_MARK not in port.external_ids:
         return None
     try:

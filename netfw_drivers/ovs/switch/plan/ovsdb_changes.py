@@ -2,12 +2,12 @@
 
 The stages of a plan, each safe to die after; of many rows, a stage becomes several:
 
-0. *links*: the devices of cables are made, or removed; *unplugging*: ends of cables that have to
+0. *links*: the devices of bridge links are made, or removed; *unplugging*: link ends that have to
    be made anew are removed
-1. *prepare*: bridges, cables that are not joined yet, local VLANs, tunnels, records of ports; what
-   is to be dead, or changes its network, is parked here
+1. *prepare*: bridges, links that are not joined yet, local VLANs, tunnels, records of ports; ports
+   that will be dead, or change their network, are parked here
 2. flows, one bundle for each bridge
-3. *raising*: the devices of cables are set up; *admit*: cables are joined, ports get their tags
+3. *raising*: the devices of links are set up; *admit*: links are joined, ports get their tags
 4. *release*: local VLANs that no flow uses any more
 5. tunnels that no flow uses any more are removed, a few at a time
 """
@@ -28,15 +28,15 @@ from netfw_drivers.ovs.common.ofport import ofport_of
 
 OVSDB = "ovsdb"
 LINKS = "links"
-_CABLES, _TUNNELS = 0x7F00, 0x4000
-"""Where the numbers begin that the driver asks the switch for, so that flows can be planned."""
+_LINK_ENDS, _TUNNELS = 0x7F00, 0x4000
+"""First numbers that the driver requests for its ports, so that flows can be planned."""
 CHANGE_AT_ONCE = 250
-"""How many rows change in one step: while the switch takes them in, it forwards nothing."""
+"""Rows to change in one transaction: while the switch handles them, it forwards nothing."""
 
 
 @define
 class OvsdbChanges:
-    """What is to be done to the database, and what is known about the numbers of ports."""
+    """Operations on the database by stage, and the numbers of ports."""
 
     snapshot: Snapshot
     links: list[Operation] = field(factory=list)
@@ -51,37 +51,37 @@ class OvsdbChanges:
     requested: dict[str, int] = field(factory=dict)
     """Numbers of ports that this plan adds."""
     blocked: dict[str, str] = field(factory=dict)
-    """Bridges that no cable leads to, and what to do about it."""
+    """Bridges without a link, and what to do about it."""
     foreign: set[str] = field(factory=set)
-    """Ports of others that have the names of cables."""
+    """Ports of others that have the names of links."""
     _taken: dict[str, set[int]] = field(factory=dict)
 
     def before(self) -> Iterator[Stage]:
-        """The stages before the flows."""
+        """Yield the stages before the flows."""
         yield from _stages(self.links, 1)
         yield from _stages(self.unplugging, CHANGE_AT_ONCE)
         yield from _stages(self.prepare, CHANGE_AT_ONCE)
 
     def after(self) -> Iterator[Stage]:
-        """The stages after the flows."""
+        """Yield the stages after the flows."""
         yield from _stages(self.raising, 1)
         yield from _stages(self.admit, CHANGE_AT_ONCE)
         yield from _stages(self.release, CHANGE_AT_ONCE)
         yield from _stages(self.removals, REMOVE_AT_ONCE)
 
     def number(self, name: str) -> int | None:
-        """The switch's number of a port that is there, or that this plan adds."""
+        """Return the number of a port that exists, or that this plan adds."""
         port = self.snapshot.ports.get(name)
         if name in self.requested:
             return self.requested[name]
         return None if port is None or name in self.foreign else ofport_of(port)
 
-    def request_cable(self, bridge: str, name: str) -> int:
-        """For one that is made anew, the number that it has: its flows stay as they are."""
+    def request_link_end(self, bridge: str, name: str) -> int:
+        """Request a number; an end that is made anew keeps its number, and so its flows."""
         port = self.snapshot.ports.get(name)
         number = ofport_of(port) if port is not None else None
         if number is None:
-            return self._request(bridge, name, _CABLES)
+            return self._request(bridge, name, _LINK_ENDS)
         self.requested[name] = number
         return number
 
@@ -113,5 +113,5 @@ def link(operation: NetworkOperation) -> Operation:
 
 
 def differing(have: Mapping[str, str], want: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The keys of a map column to change."""
+    """Return the keys of a map column to change."""
     return {key: value for key, value in want.items() if have.get(key) != value}

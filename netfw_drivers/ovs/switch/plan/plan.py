@@ -1,4 +1,7 @@
-"""What turns what is there into what is wanted.  Pure: values in, values out."""
+"""Planner of the switch driver: rows and flows that turn the observed into the desired state.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,13 @@ from netfw.plan import Update
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
 from netfw_drivers.ovs.pipeline.tables import SPACE_MASK, SWITCH_SPACE
 from netfw_drivers.ovs.switch.plan.bridges import plan_bridges
-from netfw_drivers.ovs.switch.plan.broadcast_members import MembersOverlay
 from netfw_drivers.ovs.switch.plan.flow_groups import ADDED, FlowGroupBuilder, Groups, owner_of
 from netfw_drivers.ovs.switch.plan.flow_requests import BridgeFlowPlan, FlowRequest
 from netfw_drivers.ovs.switch.plan.observed import EXTENSION_MARK, Observed
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, row
-from netfw_drivers.ovs.switch.plan.ports import Ports
-from netfw_drivers.ovs.switch.plan.recovery import held
+from netfw_drivers.ovs.switch.plan.ports import Ports, recorded_keys
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay, carried_by
+from netfw_drivers.ovs.switch.plan.state import MembersOverlay, SwitchStateOverlay, carried_by
 from netfw_drivers.ovs.switch.plan.tunnels import drop_tunnels, plan_listeners, plan_tunnels
 from netfw_drivers.ovs.switch.plan.validation import refusals
 from netfw_drivers.ovs.switch.plan.vlan_assignment import VlanAssignment
@@ -44,7 +45,7 @@ K = TypeVar("K", bound=SwitchKey)
 
 @frozen
 class PlanOutline:
-    """Rows and flows to change, and what is held afterwards."""
+    """Rows and flows to change, and the state after that."""
 
     draft: OvsdbChanges
     groups: Groups
@@ -54,13 +55,13 @@ class PlanOutline:
     """Owners whose flows stay as they are."""
     live: Mapping[PortKey, PlannedPort]
     concerned: Set[PortKey]
-    """The ports that take part in their networks, of those that were looked at."""
+    """The ports that were planned; `live` are those of them that take part in their networks."""
     remove_unowned: bool
-    """Flows of ours that nobody wants are removed."""
+    """Flows with our cookie that no key wants are removed."""
     unknown_flows: bool
-    """They should be, but nobody could tell them from the flows of what is kept."""
+    """Unwanted flows stay: they cannot be told from the flows of keys that are kept."""
     orphans: frozenset[str]
-    """Extensions that are dropped though nobody knows which flows they had."""
+    """Extensions that are dropped without a record of their flows."""
     flows: Mapping[str, BridgeFlowPlan] = field(factory=dict)
     """By bridge."""
 
@@ -126,7 +127,7 @@ def _orphaned_flows(planned: PlanOutline, observed: Observed) -> CookieSpace | N
 
 
 class _Planner:
-    """Works out one update, given who is refused."""
+    """Plans one update, given the keys that are refused."""
 
     def __init__(
         self,
@@ -136,10 +137,10 @@ class _Planner:
         refused: Mapping[SwitchKey, NetfwError],
     ) -> None:
         self._update, self._observed, self._settings = update, observed, settings
-        self._held = held(observed, settings) if update.complete else frozenset()
+        self._recorded = recorded_keys(observed, settings) if update.complete else frozenset()
         self._keep = update.keep | refused.keys()
         self._put = {key: update.put[key] for key in self._ranked() if key not in refused}
-        self._drop = self._leaving()
+        self._drop = self._dropped_keys()
         self._wanted = SwitchStateOverlay(observed.book, self._put, self._drop)
         self._draft = OvsdbChanges(observed.snapshot)
 
@@ -158,9 +159,9 @@ class _Planner:
         ports.plan(concerned)
         live = {key: port for key, port in ports.wired.items() if port.live}
         groups = self._flows(numbering, ports, concerned, live)
-        blind = self._update.complete and not self._knows_kept()
-        if blind:
-            self._draft.release.clear()  # flows that nobody knows may use those numbers
+        unknown_flows = self._update.complete and not self._knows_kept()
+        if unknown_flows:
+            self._draft.release.clear()  # unknown flows may use those numbers
         return PlanOutline(
             self._draft,
             groups,
@@ -169,8 +170,8 @@ class _Planner:
             frozenset(owner for key in self._keep for owner in _owners(key)),
             live,
             concerned.keys(),
-            self._update.complete and not blind,
-            blind,
+            self._update.complete and not unknown_flows,
+            unknown_flows,
             frozenset(
                 key.owner
                 for key in _of(self._drop, ExtensionKey)
@@ -179,33 +180,33 @@ class _Planner:
         )
 
     def _ranked(self) -> Iterable[SwitchKey]:
-        """What is asked for, with what is there already before what contradicts it."""
+        """Return the keys to put; those on the machine come first and win conflicts."""
         known = self._observed.book.values
-        return sorted(self._update.put, key=lambda key: not (key in known or key in self._held))
+        return sorted(self._update.put, key=lambda key: not (key in known or key in self._recorded))
 
-    def _leaving(self) -> frozenset[SwitchKey]:
-        """The keys that this update removes."""
+    def _dropped_keys(self) -> frozenset[SwitchKey]:
+        """Return the keys that this update removes."""
         drop = {key for key in self._update.drop if key not in self._keep}
         if self._update.complete:
-            everything = self._observed.book.values.keys() | self._held
+            everything = self._observed.book.values.keys() | self._recorded
             drop |= everything - self._put.keys() - self._keep
         return frozenset(drop)
 
     def _knows_kept(self) -> bool:
-        """Whether the flows of what is kept are known; else nobody could tell them from garbage."""
+        """Return whether the flows of kept keys are known and can be told from garbage."""
         unknown = self._keep - self._observed.book.values.keys()
-        return not unknown & self._held
+        return not unknown & self._recorded
 
     def _networks(self) -> VlanAssignment:
         numbering = VlanAssignment(self._observed, self._wanted, self._settings.integration)
-        numbering.take(self._draft, sorted(_of(self._drop, NetworkKey), key=str))
-        numbering.give(self._draft, _of(self._put, NetworkKey))
-        if self._update.complete and not self._keep & self._held:
+        numbering.release(self._draft, sorted(_of(self._drop, NetworkKey), key=str))
+        numbering.assign(self._draft, _of(self._put, NetworkKey))
+        if self._update.complete and not self._keep & self._recorded:
             numbering.tidy(self._draft)  # flows that are kept may use such a number
         return numbering
 
     def _changed_networks(self) -> list[NetworkKey]:
-        """The networks whose ports and entries have to be looked at again."""
+        """Return the networks whose ports and entries have to be planned again."""
         return [
             key
             for key in (*_of(self._put, NetworkKey), *_of(self._drop, NetworkKey))
@@ -247,16 +248,16 @@ class _Planner:
         return {*_of(self._put, Endpoint), *_of(self._drop, Endpoint)}
 
     def _entries(self, kind: type[K]) -> Iterable[K]:
-        """The entries that were asked about, or whose network or tunnel changed."""
+        """Return the entries of the update, and those whose network or tunnel changed."""
         found = set[K]()
         for key in self._changed_networks():
             found |= {*_of(self._wanted.affected(key.network), kind)}
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(endpoint), kind)}
-        return self._asked_first(found, kind)
+        return self._requested_first(found, kind)
 
     def _forwardings(self) -> Iterable[ForwardingKey]:
-        """The entries of peers' ports, and those with which they have an address in common."""
+        """Return the forwarding entries to plan, and those that share an address with them."""
         entries = dict.fromkeys(self._entries(ForwardingKey))
         for key in list(entries):
             rivals = _of(self._wanted.rivals(key), ForwardingKey)
@@ -264,20 +265,20 @@ class _Planner:
         return [key for key in entries if key not in self._keep]
 
     def _flooding_networks(self) -> Iterable[NetworkKey]:
-        """The networks that changed, or that flood into what changed."""
+        """Return the networks that changed, or that flood into a tunnel that changed."""
         found = {NetworkKey(key.network) for key in self._entries(FloodKey)}
         for endpoint in self._endpoints():
             found |= {*_of(self._wanted.affected(carried_by(endpoint.type)), NetworkKey)}
-        return self._asked_first(found, NetworkKey)
+        return self._requested_first(found, NetworkKey)
 
-    def _asked_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
-        """What was asked about and *others*, in an order that is the same in every run."""
+    def _requested_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
+        """Return the keys of the update, then *others*, in the same order in every run."""
         asked = dict.fromkeys([*_of(self._put, kind), *_of(self._drop, kind)])
         rest = sorted(others - asked.keys() - self._keep, key=str)
         return [*(key for key in asked if key not in self._keep), *rest]
 
     def _extensions(self) -> None:
-        """Say on ``br-int`` which extensions have flows that belong to no port."""
+        """Record on ``br-int`` which extensions have flows that belong to no port."""
         bridge = self._observed.snapshot.bridges.get(self._settings.integration)
         if bridge is None:
             return
@@ -300,7 +301,7 @@ class _Planner:
 
 
 def _owners(key: SwitchKey) -> Iterable[object]:
-    """Whose flows are those of *key* alone."""
+    """Yield the owners whose flows belong to *key* alone."""
     yield owner_of(key)
     if isinstance(key, PortKey):
         yield owner_of(key, ADDED)

@@ -1,20 +1,40 @@
-"""Ports of this host: what the database says of them, and what they wait for.  Pure."""
+"""Ports of this host: their rows, what they wait for, and the state an earlier run left.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address
+from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.keys import PortKey
-from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.switch_values import (
+    Admission,
+    Endpoint,
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    LocalNetwork,
+    SwitchKey,
+    SwitchValue,
+    Tunnel,
+    Wiring,
+)
 from netfw.errors import InvalidInput
+from netfw.model.address import IpAddress, Mac
+from netfw.model.ids import NetworkId
 from netfw.model.segment import Segment
+from netfw.ovs.openflow.decode import output_ports, written_eth_src
+from netfw.ovs.openflow.encode import Key, State, cookie_of, decode_match
 from netfw.ovs.ovsdb.operations import SetColumns, Table, Value
 from netfw.ovs.ovsdb.values import IFACE_ID, Port
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import (
     DEAD_VLAN,
+    NET_UUID,
     Domain,
     dead_record,
     no_record,
@@ -22,24 +42,31 @@ from netfw_drivers.ovs.common.local_vlans import (
 )
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
+from netfw_drivers.ovs.pipeline.tables import COOKIE, FLOOD, RESPONDER
 from netfw_drivers.ovs.switch.plan.observed import (
+    ATTACHED_MAC,
+    EXTENSION_MARK,
+    MESH_MARK,
     PARKED,
+    TUNNEL_MARK,
     Observed,
     by_rank,
+    endpoint_of,
     has_tag,
     is_recorded,
     port_id_of,
 )
 from netfw_drivers.ovs.switch.plan.ovsdb_changes import OvsdbChanges, differing, row
+from netfw_drivers.ovs.switch.plan.settings import Settings
 from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 
 Row = tuple[Mapping[str, str | None], int]
-"""What the database says of a port: its record, and its VLAN."""
+"""The record of a port in ``other_config``, and its VLAN."""
 _DEAD: Row = (no_record(), DEAD_VLAN)
 
 
 class Ports:
-    """Plans ports one by one; ``wired`` are those that get flows."""
+    """Plans ports one by one; ``wired`` has those that get flows."""
 
     def __init__(
         self,
@@ -103,12 +130,12 @@ class Ports:
         self._prepare(key, port, port_record(segment, vlan), vlan)
 
     def _is_live(self, port: Port, segment: Segment, vlan: int, number: int) -> bool:
-        """Whether it takes part in this very network now."""
+        """Return whether a port takes part in this very network now."""
         same = not differing(port.other_config, port_record(segment, vlan))
         return same and self._observed.admitted(number)
 
     def _as_it_is(self, wiring: Wiring, number: int) -> Wiring:
-        """On hold it is neither cut off nor let off by filters or guards: others come first."""
+        """Return *wiring* with the filter and guard of a port on hold as the machine has them."""
         if wiring.admission is Admission.LIVE:
             return wiring
         guard = wiring.guard if self._observed.guarded(number) else None
@@ -119,15 +146,15 @@ class Ports:
             self._prepare(key, port, no_record(), DEAD_VLAN)
 
     def _wait(self, key: PortKey, port: Port, why: str, row: Row = _DEAD) -> None:
-        """It stays dead as long as it waits."""
+        """Record what a port waits for; it stays dead until then."""
         self._draft.waiting[key] = why
         self._prepare(key, port, *row)
 
     def _wait_for_number(self, key: PortKey, port: Port, wiring: Wiring, row: Row) -> None:
-        """Without a number it has no flows, and nothing passes; its row can be written already.
+        """Let a port wait for its number; without one it has no flows, and nothing passes.
 
-        Not that of one that is held back: by its record, and the flows of whoever had the number
-        that it gets, it would seem to be live.
+        The row of a live port is written already.  That of a port on hold is not: by its record,
+        and by flows of the port that had its number before, it would seem to be live.
         """
         why = port.interface.error or "the switch has not numbered its device yet"
         self._wait(key, port, why, row if wiring.admission is Admission.LIVE else _DEAD)
@@ -141,8 +168,8 @@ class Ports:
             self._draft.prepare.append(_change(key, port, values, keys))
 
 
-def leftovers(observed: Observed) -> set[PortKey]:
-    """The ports that have a record of being wired, or of being dead."""
+def recorded_ports(observed: Observed) -> set[PortKey]:
+    """Return the ports that have a record of being wired, or of being dead."""
     return {
         PortKey(port_id)
         for port_id, ports in observed.plugged.items()
@@ -151,12 +178,12 @@ def leftovers(observed: Observed) -> set[PortKey]:
 
 
 def _is_open(wiring: Wiring) -> bool:
-    """Whether other MAC addresses than its own are behind it."""
+    """Return whether other MAC addresses than its own are behind a port."""
     return wiring.open or any(source.mac != wiring.mac for source in wiring.guard or ())
 
 
 def _segment(wiring: Wiring, network: LocalNetwork) -> Segment | InvalidInput:
-    """The segment that a port is on."""
+    """Return the segment of a port, or why it has none."""
     if wiring.segment is None and len(network.segments) == 1:
         return network.segments[0]
     for segment in network.segments:
@@ -177,3 +204,126 @@ def _change(
         expect={IFACE_ID: str(port_id_of(port) or "")},
     )
     return row(change, [key])
+
+
+def recorded_keys(observed: Observed, settings: Settings) -> set[SwitchKey]:
+    """Return the keys that the rows of the database record."""
+    found: set[SwitchKey] = set(recorded_ports(observed))
+    found |= {NetworkKey(network) for network in observed.vlans.networks}
+    for port in observed.snapshot.ports.values():
+        endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
+        if endpoint is not None:
+            found.add(endpoint)
+    bridge = observed.snapshot.bridges.get(settings.integration)
+    for name in bridge.external_ids if bridge is not None else ():
+        if name.startswith(EXTENSION_MARK):
+            found.add(ExtensionKey(name.removeprefix(EXTENSION_MARK)))
+    return found
+
+
+def recover_entries(
+    flows: Collection[tuple[Key, State]], observed: Observed
+) -> dict[SwitchKey, SwitchValue]:
+    """Return the population entries, read from the *flows* that forward, flood and answer."""
+    networks = {vlan: domain.network for domain, vlan in observed.vlans.numbers.items()}
+    peers, meshed = _peers(observed)
+    found: dict[SwitchKey, SwitchValue] = {}
+    for key, state in flows:
+        match = decode_match(key[3:])
+        vlan, mac = match.get("vlan"), match.get("eth_dst")
+        network = networks.get(vlan[0] & 0xFFF) if vlan is not None else None
+        if network is None or cookie_of(state) != COOKIE:
+            continue
+        outputs = [peers[number] for number in output_ports(state) if number in peers]
+        if key[0] == FLOOD.number:
+            found |= {FloodKey(network, peer): Flood() for peer in outputs if peer not in meshed}
+        elif mac is not None and outputs:
+            found[ForwardingKey(network, _mac(mac[0]))] = Forwarding(outputs[0])
+    for entry, addresses in _answered(flows, networks).items():
+        known = found.get(entry)
+        if isinstance(known, Forwarding):
+            found[entry] = Forwarding(known.endpoint, frozenset(addresses))
+    return found
+
+
+def _answered(
+    flows: Iterable[tuple[Key, State]], networks: Mapping[int, NetworkId]
+) -> dict[SwitchKey, set[IpAddress]]:
+    """Return the addresses that are answered for, by entry."""
+    found: dict[SwitchKey, set[IpAddress]] = defaultdict(set)
+    for key, state in flows:
+        match, mac = decode_match(key[3:]), written_eth_src(state)
+        vlan, four, six = match.get("vlan"), match.get("arp_tpa"), match.get("nd_target")
+        if key[0] != RESPONDER.number or vlan is None or mac is None:
+            continue
+        network = networks.get(vlan[0] & 0xFFF)
+        if network is not None and four is not None:
+            found[ForwardingKey(network, _mac(mac))].add(IPv4Address(four[0]))
+        elif network is not None and six is not None:
+            found[ForwardingKey(network, _mac(mac))].add(IPv6Address(six[0]))
+    return found
+
+
+def recover_state(
+    flows: Collection[tuple[Key, State]], observed: Observed, settings: Settings
+) -> dict[SwitchKey, SwitchValue]:
+    """Return the state of an earlier run, as far as the machine records it."""
+    found: dict[SwitchKey, SwitchValue] = {}
+    for network in observed.vlans.networks:
+        segments = tuple(observed.vlans.segments[domain] for domain in observed.vlans.of(network))
+        found[NetworkKey(network)] = LocalNetwork(segments=segments, mtu=0)
+    for port in observed.snapshot.ports.values():
+        endpoint = endpoint_of(port) if port.bridge == settings.tunnel else None
+        if endpoint is not None:
+            host, mesh = port.external_ids[TUNNEL_MARK], MESH_MARK in port.external_ids
+            found[endpoint] = Tunnel(host, mesh)
+    for port_id, ports in observed.plugged.items():
+        for port in ports:
+            wiring = _wiring(port, observed)
+            if wiring is not None:
+                found[PortKey(port_id)] = wiring
+    return {**found, **recover_entries(flows, observed)}
+
+
+def _wiring(port: Port, observed: Observed) -> Wiring | None:
+    """Return the wiring of a port that stays as it is: on hold, or dead."""
+    tag, mac = port.other_config.get("tag", ""), port.interface.external_ids.get(ATTACHED_MAC, "")
+    if not tag and is_recorded(port):
+        return _dead(port, mac)
+    for domain, vlan in observed.vlans.numbers.items():
+        if str(vlan) == tag and str(domain.network) == port.other_config.get(NET_UUID):
+            try:
+                return Wiring(
+                    network=domain.network,
+                    mac=mac,
+                    admission=Admission.HOLD,
+                    segment=domain.segment,
+                )
+            except ValueError:
+                return None
+    return None
+
+
+def _dead(port: Port, mac: str) -> Wiring | None:
+    try:
+        network = NetworkId(UUID(port.other_config[NET_UUID]))
+        return Wiring(network=network, mac=mac, admission=Admission.DEAD)
+    except ValueError:
+        return None
+
+
+def _peers(observed: Observed) -> tuple[dict[int, Endpoint], set[Endpoint]]:
+    """Return the far ends by tunnel number, and those that all networks flood to."""
+    peers: dict[int, Endpoint] = {}
+    meshed: set[Endpoint] = set()
+    for port in observed.snapshot.ports.values():
+        endpoint, number = endpoint_of(port), ofport_of(port)
+        if endpoint is not None and number is not None:
+            peers[number] = endpoint
+            if MESH_MARK in port.external_ids:
+                meshed.add(endpoint)
+    return peers, meshed
+
+
+def _mac(number: int) -> Mac:
+    return Mac(":".join(f"{byte:02x}" for byte in number.to_bytes(6)))

@@ -1,4 +1,4 @@
-"""How the switch driver was configured, and the names that follow from it.  Pure."""
+"""Settings of the switch driver, and the names that follow from them.  Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USERSPACE = "netdev"
 
 @frozen
 class LinkEnd:
-    """One end of a cable."""
+    """One end of a bridge link."""
 
     bridge: str
     name: str
@@ -31,14 +31,14 @@ class LinkEnd:
 
 @frozen
 class BridgeLink:
-    """What joins two bridges; the near end is on ``br-int``."""
+    """The pair of ports that joins two bridges; the near end is on ``br-int``."""
 
     near: LinkEnd
     far: LinkEnd
     is_physical: bool = False
-    """It leads to a physical network; only such ones are ever made of veths."""
+    """The link leads to a physical network; only such links can be veths."""
     veth_mtu: int | None = None
-    """It is a pair of veths of this size; None: of patch ports."""
+    """MTU of the veth pair; ``None``: the link is a pair of patch ports."""
 
     @property
     def is_veth(self) -> bool:
@@ -46,13 +46,13 @@ class BridgeLink:
 
     @property
     def ends(self) -> tuple[tuple[LinkEnd, LinkEnd], tuple[LinkEnd, LinkEnd]]:
-        """Each end, with the other."""
+        """Each end with the other."""
         return (self.near, self.far), (self.far, self.near)
 
 
 @frozen(kw_only=True)
 class Settings:
-    """How this driver was configured."""
+    """Settings of the switch driver."""
 
     integration: str = "br-int"
     tunnel: str = "br-tun"
@@ -66,7 +66,7 @@ class Settings:
     csum: bool = False
     vxlan_port: int = VXLAN_PORT
     use_veth: bool = False
-    """Whether cables to physical bridges are veths."""
+    """Links to physical bridges are veths."""
     veth_mtu: int = VETH_MTU
 
     @property
@@ -83,23 +83,23 @@ class Settings:
         """All bridges that the driver puts flows on."""
         return (*self.made, *self.mappings.values())
 
-    def cables(self) -> Iterator[BridgeLink]:
-        """Every cable there is to be."""
+    def bridge_links(self) -> Iterator[BridgeLink]:
+        """Yield all desired links."""
         if self.has_tunnels:
-            yield self.tunnel_cable
-        yield from map(self.physical_cable, self.mappings.values())
+            yield self.tunnel_link
+        yield from map(self.physical_link, self.mappings.values())
 
     @property
     def physical_ends(self) -> tuple[str, ...]:
-        """The names of ends that devices can have."""
-        cables = map(self.physical_cable, self.mappings.values())
-        return tuple(end.name for cable in cables for end in (cable.near, cable.far))
+        """Names of link ends that devices can have."""
+        links = map(self.physical_link, self.mappings.values())
+        return tuple(end.name for link in links for end in (link.near, link.far))
 
     @property
-    def tunnel_cable(self) -> BridgeLink:
+    def tunnel_link(self) -> BridgeLink:
         return BridgeLink(LinkEnd(self.integration, "patch-tun"), LinkEnd(self.tunnel, "patch-int"))
 
-    def physical_cable(self, bridge: str) -> BridgeLink:
+    def physical_link(self, bridge: str) -> BridgeLink:
         return BridgeLink(
             LinkEnd(self.integration, _end_name("int-", bridge)),
             LinkEnd(bridge, _end_name("phy-", bridge)),
@@ -108,13 +108,13 @@ class Settings:
         )
 
     def listeners(self) -> dict[NetworkType, Endpoint]:
-        """The tunnels that lead to this host itself, by type; see docs/decisions/0012."""
+        """Return the tunnels that lead to this host itself, by type; see docs/decisions/0012."""
         if self.datapath_type != USERSPACE or self.local_ip is None:
             return {}
         return {kind: Endpoint(kind, self.local_ip) for kind in self.tunnel_types}
 
     def tunnel_options(self, endpoint: Endpoint) -> dict[str, str]:
-        """What the database says of a tunnel to *endpoint*."""
+        """Return the ``options`` of a tunnel to *endpoint*."""
         options = {
             "remote_ip": str(endpoint.address),
             "in_key": "flow",
@@ -131,7 +131,7 @@ class Settings:
 
 
 def tunnel_name(endpoint: Endpoint) -> str:
-    """The port's name: by the peer's address in hex, or by a hash where that is too long."""
+    """Return a port name of the peer's address in hex, or of a hash where that is too long."""
     address = endpoint.address
     if isinstance(address, IPv4Address):
         return f"{endpoint.type}-{int(address):08x}"
@@ -144,7 +144,7 @@ def listener_name(kind: NetworkType) -> str:
 
 
 def _end_name(prefix: str, bridge: str) -> str:
-    """A name that fits a device; what is too long is cut and hashed, as all agents do it."""
+    """Return a device name; one that is too long is cut and hashed, as Neutron's agents do."""
     name = prefix + bridge
     if len(name) <= DEVICE_NAME_LENGTH:
         return name

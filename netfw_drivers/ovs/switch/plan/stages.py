@@ -1,4 +1,4 @@
-"""A plan of the switch driver: rows and flows as stages.  Pure."""
+"""Plans of the switch driver: rows and flows as stages.  Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netfw_drivers.ovs.switch.plan.settings import Settings
 
 @frozen(kw_only=True)
 class SwitchPlan(Plan):
-    """A plan, and what the driver has to note when it is carried out."""
+    """A plan, and the state to record when it is executed."""
 
     outline: PlanOutline = field(eq=False, repr=False)
     replanned: frozenset[str] = field(default=frozenset(), eq=False, repr=False)

@@ -1,9 +1,8 @@
-"""What the switch driver was told to hold, and who depends on whom.  Pure."""
+"""The state of the switch driver: applied values, reverse dependencies, live ports.  Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from typing import TypeVar
 
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -21,67 +20,76 @@ from netfw.drivers.switch_values import (
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId
 from netfw.model.segment import NetworkType
+from netfw.plan.overlay import MultiMap, MultiMapOverlay, Overlay
+from netfw_drivers.ovs.common.local_vlans import Domain
+from netfw_drivers.ovs.pipeline.br_int import Chunk, PlannedPort, Receiver
 
 T = TypeVar("T")
 
 
 class SwitchState:
-    """Values by key, found by what they depend on without looking at all of them."""
+    """Values by key, found by what they depend on without a scan of all of them."""
 
     def __init__(self, values: Mapping[SwitchKey, SwitchValue] | None = None) -> None:
-        self.values: dict[SwitchKey, SwitchValue] = {}
-        self._users: dict[object, set[SwitchKey]] = defaultdict(set)
+        self.values: MutableMapping[SwitchKey, SwitchValue] = {}
+        self._users: MultiMap[object, SwitchKey] = MultiMap()
         self.commit(values or {}, ())
 
     def commit(self, put: Mapping[SwitchKey, SwitchValue], drop: Iterable[SwitchKey]) -> None:
-        """Note that *put* is held now, and *drop* is not."""
-        for key in (*drop, *put):
-            before = self.values.pop(key, None)
-            if before is not None:
-                for used in _uses(key, before):
-                    self._users[used].discard(key)
+        """Record that *put* is on the machine now, and *drop* is not."""
+        for key in drop:
+            self._set_users(key, None)
+            self.values.pop(key, None)
         for key, value in put.items():
+            self._set_users(key, value)
             self.values[key] = value
-            for used in _uses(key, value):
-                self._users[used].add(key)
 
     def users(self, used: object) -> Set[SwitchKey]:
-        """The keys that depend on *used*: a network, an endpoint, a type of tunnel, an address."""
-        return self._users.get(used, frozenset())
+        """Return the keys that depend on *used*.
+
+        That is a network, an endpoint, or what `mesh_of`, `carried_by` or `address_on` returns.
+        """
+        return self._users.rights(used)
+
+    def _set_users(self, key: SwitchKey, value: SwitchValue | None) -> None:
+        former = self.values.get(key)
+        if former == value:
+            return
+        before = set() if former is None else {*_uses(key, former)}
+        after = set() if value is None else {*_uses(key, value)}
+        for used in before - after:
+            self._users.remove(used, key)
+        for used in after - before:
+            self._users.add(used, key)
 
 
-class SwitchStateOverlay:
-    """A book as it will be after an update, without touching it."""
+class SwitchStateOverlay(SwitchState):
+    """The state as it will be after an update; *base* stays as it is."""
 
     def __init__(
-        self, book: SwitchState, put: Mapping[SwitchKey, SwitchValue], drop: Set[SwitchKey]
+        self, base: SwitchState, put: Mapping[SwitchKey, SwitchValue], drop: Set[SwitchKey]
     ) -> None:
-        self._book, self._fresh = book, SwitchState(put)
-        self._touched = put.keys() | drop
+        self._base = base
+        self.values = Overlay(base.values)
+        self._users = MultiMapOverlay(base._users)
+        self.commit(put, drop)
 
     def get(self, key: SwitchKey, kind: type[T]) -> T | None:
-        """The value of *key*, if it is held and a *kind*."""
-        value = self._fresh.values.get(key)
-        if value is None and key not in self._touched:
-            value = self._book.values.get(key)
+        """Return the value of *key*, if it has one and that is a *kind*."""
+        value = self.values.get(key)
         return value if isinstance(value, kind) else None
 
     def before(self, key: SwitchKey) -> SwitchValue | None:
-        """What was held before this update."""
-        return self._book.values.get(key)
-
-    def users(self, used: object) -> Iterator[SwitchKey]:
-        """The keys that will depend on *used*."""
-        yield from self._fresh.users(used)
-        yield from (key for key in self._book.users(used) if key not in self._touched)
+        """Return the value of *key* before this update."""
+        return self._base.values.get(key)
 
     def affected(self, used: object) -> set[SwitchKey]:
-        """The keys that depend on *used* before or after this update."""
-        return {*self._fresh.users(used), *self._book.users(used)}
+        """Return the keys that depend on *used* before or after this update."""
+        return {*self.users(used), *self._base.users(used)}
 
     def rivals(self, key: ForwardingKey) -> set[SwitchKey]:
-        """The entries that have an address in common with *key*, before or after this update."""
-        values = self._book.values.get(key), self._fresh.values.get(key)
+        """Return the entries that share an address with *key*, before or after this update."""
+        values = self._base.values.get(key), self.values.get(key)
         entries = [value for value in values if isinstance(value, Forwarding)]
         addresses = {address for entry in entries for address in entry.addresses}
         return {
@@ -91,7 +99,7 @@ class SwitchStateOverlay:
         }
 
     def is_answered_for(self, key: ForwardingKey, address: IpAddress) -> bool:
-        """Whether *address* is said to be at *key*: of several that have it, the lowest MAC."""
+        """Return whether *address* is answered for with *key*; of several, the lowest MAC is."""
         users = self.users(address_on(key.network, address))
         rivals = [other.mac for other in users if isinstance(other, ForwardingKey)]
         return key.mac == min(rivals, key=str, default=None)
@@ -103,29 +111,102 @@ class SwitchStateOverlay:
         yield from (key for key in self.affected(network) if isinstance(key, PortKey))
 
     def floods(self, network: NetworkId) -> Iterator[Endpoint]:
-        """Where broadcast of *network* goes, by population."""
+        """Yield the endpoints that population floods broadcast of *network* to."""
         users = self.users(network)
         yield from (key.endpoint for key in users if isinstance(key, FloodKey))
 
     def mesh(self, kind: NetworkType) -> Iterator[Endpoint]:
-        """Where broadcast of every network of this *kind* goes."""
+        """Yield the endpoints that broadcast of every network of this *kind* goes to."""
         for key in self.users(mesh_of(kind)):
             if isinstance(key, Endpoint):
                 yield key
 
 
+class Members:
+    """Live ports, found by domain and by chunk of a domain's broadcast flows."""
+
+    def __init__(self, ports: Mapping[PortKey, PlannedPort] | None = None) -> None:
+        self.ports: MutableMapping[PortKey, PlannedPort] = {}
+        self._by_chunk: MultiMap[Chunk, PortKey] = MultiMap()
+        self._chunks: MultiMap[Domain, Chunk] = MultiMap()
+        self._open: MultiMap[Domain, PortKey] = MultiMap()
+        self.commit(ports or {}, ())
+
+    def commit(self, live: Mapping[PortKey, PlannedPort], dead: Iterable[PortKey]) -> None:
+        """Record that *live* take part in their networks now, and *dead* do not."""
+        for key in (*dead, *live):
+            self._remove(key)
+        for key, port in live.items():
+            self.ports[key] = port
+            self._by_chunk.add(port.chunk, key)
+            self._chunks.add(port.domain, port.chunk)
+            if port.open:
+                self._open.add(port.domain, key)
+
+    def all_chunks(self) -> set[Chunk]:
+        return {chunk for _, chunk in self._chunks}
+
+    def chunks(self, domain: Domain) -> tuple[int, ...]:
+        """Return the chunks of *domain* that have ports."""
+        return tuple(sorted(number for _, number in self._chunks.rights(domain)))
+
+    def receivers(self, chunk: Chunk) -> tuple[Receiver, ...]:
+        """Return the ports of *chunk*, by number."""
+        return self._receivers(self._by_chunk.rights(chunk))
+
+    def open_ports(self, domain: Domain) -> tuple[Receiver, ...]:
+        """Return the ports of *domain* with other MAC addresses behind them, by number."""
+        return self._receivers(self._open.rights(domain))
+
+    def _receivers(self, keys: Set[PortKey]) -> tuple[Receiver, ...]:
+        return tuple(sorted(self.ports[key].receiver for key in keys))
+
+    def _remove(self, key: PortKey) -> None:
+        port = self.ports.pop(key, None)
+        if port is None:
+            return
+        self._by_chunk.remove(port.chunk, key)
+        self._open.remove(port.domain, key)
+        if not self._by_chunk.has(port.chunk):
+            self._chunks.remove(port.domain, port.chunk)
+
+
+class MembersOverlay(Members):
+    """Live ports as they will be after an update of *concerned*; *base* stays as it is."""
+
+    def __init__(
+        self, base: Members, live: Mapping[PortKey, PlannedPort], concerned: Set[PortKey]
+    ) -> None:
+        self._base, self._concerned = base, concerned
+        self.ports = Overlay(base.ports)
+        self._by_chunk = MultiMapOverlay(base._by_chunk)
+        self._chunks = MultiMapOverlay(base._chunks)
+        self._open = MultiMapOverlay(base._open)
+        self.commit(live, concerned)
+
+    def touched(self) -> set[Chunk]:
+        """Return the chunks that this update may change."""
+        sides = (self._base.ports, self.ports)
+        ports = (side.get(key) for side in sides for key in self._concerned)
+        return {port.chunk for port in ports if port is not None}
+
+    def everything(self) -> set[Chunk]:
+        """Return all chunks before and after this update."""
+        return self._base.all_chunks() | self.all_chunks()
+
+
 def mesh_of(kind: NetworkType) -> object:
-    """What to ask for the tunnels that every network of a type floods into."""
+    """Return the `users` key of the tunnels that every network of a type floods into."""
     return "mesh", kind
 
 
 def carried_by(kind: NetworkType) -> object:
-    """What to ask for the networks that are carried by a type of tunnel."""
+    """Return the `users` key of the networks that a type of tunnel carries."""
     return "carried by", kind
 
 
 def address_on(network: NetworkId, address: IpAddress) -> object:
-    """What to ask for the entries of a network that have an address."""
+    """Return the `users` key of the entries of a network that have an address."""
     return network, address
 
 

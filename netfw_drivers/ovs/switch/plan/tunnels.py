@@ -23,10 +23,10 @@ _OURS = {LISTENER_MARK: "true"}
 
 
 def plan_listeners(draft: OvsdbChanges, settings: Settings) -> None:
-    """Have the switch listen for every type of tunnel, also while there is none.
+    """Plan a listener for every type of tunnel, also while there is no tunnel.
 
-    See docs/decisions/0012: a listener is a tunnel that leads to this host itself, which nothing
-    uses.  Where somebody else has its name, tunnels work as well as without it.
+    See docs/decisions/0012: a listener is a tunnel that leads to this host itself, and carries
+    nothing.  Where another port has its name, tunnels work as well as without it.
     """
     wanted = settings.listeners()
     for kind in NetworkType:
@@ -47,11 +47,11 @@ def plan_listeners(draft: OvsdbChanges, settings: Settings) -> None:
             if endpoint is None:
                 draft.removals.append(row(RemovePort(name=name, expect=_OURS)))
             else:
-                _mend_options(draft, port, settings.tunnel_options(endpoint), _OURS)
+                _repair_options(draft, port, settings.tunnel_options(endpoint), _OURS)
 
 
 def plan_tunnels(draft: OvsdbChanges, settings: Settings, put: Mapping[Endpoint, Tunnel]) -> None:
-    """Make the tunnels of *put*; a name that somebody else has is a conflict."""
+    """Plan the tunnels of *put*; a name that another port has is a conflict."""
     for endpoint, tunnel in put.items():
         name = tunnel_name(endpoint)
         port = draft.snapshot.ports.get(name)
@@ -62,11 +62,11 @@ def plan_tunnels(draft: OvsdbChanges, settings: Settings, put: Mapping[Endpoint,
                 f"{name} on {port.bridge} is not the tunnel to {endpoint}: remove or rename it"
             )
         else:
-            _mend(draft, settings, endpoint, tunnel, port)
+            _repair(draft, settings, endpoint, tunnel, port)
 
 
 def drop_tunnels(draft: OvsdbChanges, drop: Iterable[Endpoint]) -> None:
-    """Remove those tunnels of *drop* that this driver made."""
+    """Plan the removal of those tunnels of *drop* that this driver made."""
     for endpoint in drop:
         name = tunnel_name(endpoint)
         port = draft.snapshot.ports.get(name)
@@ -88,11 +88,11 @@ def _add(draft: OvsdbChanges, settings: Settings, endpoint: Endpoint, tunnel: Tu
     draft.prepare.append(row(port, [endpoint]))
 
 
-def _mend(
+def _repair(
     draft: OvsdbChanges, settings: Settings, endpoint: Endpoint, tunnel: Tunnel, port: Port
 ) -> None:
     expect = {TUNNEL_MARK: port.external_ids[TUNNEL_MARK]}
-    _mend_options(draft, port, settings.tunnel_options(endpoint), expect, [endpoint])
+    _repair_options(draft, port, settings.tunnel_options(endpoint), expect, [endpoint])
     marks = differing(port.external_ids, _marks(endpoint, tunnel))
     if marks:
         change = SetColumns(
@@ -101,7 +101,7 @@ def _mend(
         draft.prepare.append(row(change, [endpoint]))
 
 
-def _mend_options(
+def _repair_options(
     draft: OvsdbChanges,
     port: Port,
     want: Mapping[str, str],

@@ -1,4 +1,4 @@
-"""What the switch driver cannot hold, found out without the machine.  Pure."""
+"""Validation of switch values, without the machine.  Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FITS: Mapping[type, type] = {
 def refusals(
     put: Mapping[SwitchKey, SwitchValue], settings: Settings, layout: ExtensionLayout
 ) -> dict[SwitchKey, NetfwError]:
-    """Who cannot have what they want, whatever the machine has."""
+    """Return the keys that cannot be had, whatever the machine has."""
     found: dict[SwitchKey, NetfwError] = {}
     for key, value in put.items():
         problem = _problem(key, value, settings, layout)

@@ -1,4 +1,4 @@
-"""Which network has which local VLAN.  Pure."""
+"""Assignment of local VLANs to networks.  Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from netfw_drivers.ovs.switch.plan.state import SwitchStateOverlay
 
 
 class VlanAssignment:
-    """Local VLANs as they will be; a number is used again only after it was given back."""
+    """Local VLANs as they will be; a number is used again only after its release."""
 
     def __init__(self, observed: Observed, wanted: SwitchStateOverlay, bridge: str) -> None:
         self.numbers: dict[Domain, int] = dict(observed.vlans.numbers)
@@ -30,8 +30,8 @@ class VlanAssignment:
         self._observed, self._wanted, self._bridge = observed, wanted, bridge
         self._taken = observed.vlans.taken
 
-    def give(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
-        """Give numbers to the segments of *keys* that have none, and take those of others."""
+    def assign(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
+        """Assign numbers to the segments of *keys*, and release those of their former segments."""
         for key in sorted(keys, key=self._is_blank):
             network = self._wanted.network(key.network)
             if network is None:
@@ -45,13 +45,13 @@ class VlanAssignment:
             domains = {Domain(key.network, segment.id) for segment in network.segments}
             self._release(draft, key, self._observed.vlans.of(key.network).keys() - domains)
 
-    def take(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
-        """Take back every number of *keys*."""
+    def release(self, draft: OvsdbChanges, keys: Iterable[NetworkKey]) -> None:
+        """Release every number of *keys*."""
         for key in keys:
             self._release(draft, key, self._observed.vlans.of(key.network).keys())
 
     def tidy(self, draft: OvsdbChanges) -> None:
-        """Remove what is no record, though it is where records are."""
+        """Remove values that have the name of a record and are none."""
         for name, value in self._observed.vlans.garbage.items():
             draft.release.append(self._change((), name, value, None))
 
@@ -85,14 +85,14 @@ class VlanAssignment:
         return row(change, owners)
 
     def _is_blank(self, key: NetworkKey) -> bool:
-        """Whether any number will do: none is recorded, and no port of it has one."""
+        """Return whether any number will do: no record and no port has one."""
         network = self._wanted.network(key.network)
         segments = () if network is None else network.segments
         recorded = all(Domain(key.network, segment.id) in self.numbers for segment in segments)
         return not recorded and next(self._hints(key.network), None) is None
 
     def _hints(self, network: NetworkId) -> Iterator[int]:
-        """The VLAN that ports of this network have already, by whoever wired them."""
+        """Yield the VLANs that ports of this network have already."""
         for key in sorted(self._wanted.ports(network), key=str):
             for port in self._observed.plugged.get(key.port, ()):
                 tag = port.other_config.get("tag", "")

@@ -9,7 +9,7 @@ import pytest
 from netfw.errors import OperationRefused
 from netfw.plan import Stage, Update
 from netfw.testing.conformance.dhcp.factories import a_subnet, make_network, wanted
-from netfw_drivers.dnsmasq.plan.reload import MANY
+from netfw_drivers.dnsmasq.plan.reload import BULK
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
@@ -17,7 +17,7 @@ from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 @pytest.mark.spec("DHCP-80")
 def test_very_many_ports_more_are_served_without_being_read_one_by_one(host: DnsmasqHost) -> None:
     net = make_network(a_subnet(cidr="10.1.0.0/16", gateway=None))
-    first, *more = (net.tenant(10 + number) for number in range(MANY + 2))
+    first, *more = (net.tenant(10 + number) for number in range(BULK + 2))
     assert host.put(net, first).ok
     pid = host.pid(net)
     assert host.put(*more).ok
@@ -36,7 +36,7 @@ def test_who_is_served_stays_so_when_very_many_more_cannot_be_written(
     host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = make_network(a_subnet(cidr="10.1.0.0/16", gateway=None))
-    first, *more = (net.tenant(10 + number) for number in range(MANY + 2))
+    first, *more = (net.tenant(10 + number) for number in range(BULK + 2))
     assert host.put(net, first).ok
     refuse_in(monkeypatch, host.files(net).host)
     outcome = host.driver.converge(Update(put=wanted(*more)))
@@ -54,7 +54,7 @@ def refuse_in(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     change = DnsmasqExecutor._change_files
 
     def change_few(self: DnsmasqExecutor, stage: Stage) -> None:
-        if len(stage.operations) > MANY:
+        if len(stage.operations) > BULK:
             raise OperationRefused(dict.fromkeys(stage.operations, f"{directory}: no room"))
         change(self, stage)
 

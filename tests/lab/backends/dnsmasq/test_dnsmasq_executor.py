@@ -53,9 +53,9 @@ def test_the_limit_is_raised_once_or_the_operator_is_told_how(
     step = RunServer(NetworkPaths(settings.confs, network), Program(argv=(str(command),)))
     stage = Stage([Operation("dnsmasq", step.text, frozenset(), step)])
     if may:
-        workshop.carry_out(stage)
+        workshop.execute(stage)
         assert supervisor.pid(process_key(network)) is not None
         supervisor.stop(process_key(network))
     else:
         with pytest.raises(OperationRefused, match=r"inotify.*sysctl -w fs\.inotify"):
-            workshop.carry_out(stage)
+            workshop.execute(stage)

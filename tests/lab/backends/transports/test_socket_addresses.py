@@ -140,7 +140,7 @@ def test_a_place_where_nobody_can_listen_is_said(transport):
 
 def test_processes_share_an_address_that_one_of_them_took(here, transport, start):
     parent = transport(listen=f"unix:{here}/s")
-    shared = parent.share()
+    shared = parent.share_address()
     workers = [start(shared.options["listen"], shared.descriptors) for _ in range(2)]
     pids = {str(each.process.pid).encode() for each in workers}
     clients = [transport(connect=f"unix:{here}/s") for _ in range(12)]
@@ -163,11 +163,11 @@ def test_the_next_server_is_tried_when_one_fails(here, transport, start):
     client.subscribe("news", lambda message: heard.append(message.method))
     pids = {str(first.process.pid).encode(): first, str(second.process.pid).encode(): second}
     used = client.call(request(), 5).body
-    assert eventually(lambda: heard == ["listening"])
+    assert eventually(lambda: heard == ["subscribed"])
     pids.pop(used).end(signal.SIGKILL)
     (left,) = pids
     assert eventually(lambda: _asks(client) == left)
-    assert eventually(lambda: heard == ["listening", "listening"])
+    assert eventually(lambda: heard == ["subscribed", "subscribed"])
 
 
 def test_pauses_between_attempts_grow_and_a_request_cuts_a_long_one_short(here, transport):
@@ -200,4 +200,4 @@ def test_what_was_published_before_a_client_came_is_not_kept(here, transport):
     client.subscribe("news", lambda message: heard.append(message.method))
     assert eventually(lambda: heard)
     time.sleep(0.1)
-    assert heard == ["listening"]
+    assert heard == ["subscribed"]

@@ -165,7 +165,7 @@ def test_nothing_is_taken_before_it_is_known_who_speaks(here, transport, raw, ca
     for header in (
         {"kind": "call", "number": 1, "topic": "server", "method": "spy", "version": "",
          "request_id": ""},
-        {"kind": "listen", "topics": ["news"]},
+        {"kind": "subscribe", "topics": ["news"]},
         {"kind": "proof", "host": "*", "nonce": "", "proof": ""},
         {"kind": "proof", "host": "*", "nonce": 7, "proof": ""},
         {"kind": "proof"},

@@ -76,8 +76,8 @@ def test_what_is_no_message_ends_the_connection_and_nothing_else(here, raw, frie
         length(3) + b"\0\5a",
         encode({"kind": "call"}),
         encode({"kind": "welcome"}),
-        encode({"kind": "listen", "topics": "all"}),
-        encode({"kind": "listen", "topics": [str(n) for n in range(1001)]}),
+        encode({"kind": "subscribe", "topics": "all"}),
+        encode({"kind": "subscribe", "topics": [str(n) for n in range(1001)]}),
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         *(length(20) + chance.randbytes(20) for _ in range(10)),
     ]
@@ -141,7 +141,7 @@ def test_who_does_not_read_his_answers_is_dropped(here, raw, friend, caplog):
         client.socket.sendall(200 * big)
     assert resident() - before < 30_000_000
     friend.call(request(), 5)
-    reasons = ("nothing was read there for 0.5 s", "it does not read its answers")
+    reasons = ("the peer read nothing for 0.5 s", "it does not read its answers")
     assert eventually(lambda: any(each in caplog.text for each in reasons))
 
 
@@ -149,8 +149,8 @@ def test_who_does_not_read_his_hints_has_one_per_topic(here, raw, transport):
     server = transport(listen=f"unix:{here}/s", transfer_timeout=60.0)
     server.serve("server", Callers())
     client = joined(raw, here)
-    client.say(kind="listen", topics=["a", "b"])
-    assert client.hear().kind == "listening"
+    client.say(kind="subscribe", topics=["a", "b"])
+    assert client.hear().kind == "subscribed"
     for n in range(2000):
         for topic in ("a", "b"):
             server.publish(Message(topic=topic, method=f"m{n}", body=b"x" * 1000))
@@ -182,8 +182,8 @@ def test_one_client_cannot_take_all_the_room(here, raw, transport):
     assert eventually(lambda: len(begun) == 2)
     other = joined(raw, here)
     other.socket.sendall(encode_message("call", request("quick"), number=1))
-    other.say(kind="listen", topics=["news"])
-    assert other.hear().kind == "listening"  # so its request is in the queue
+    other.say(kind="subscribe", topics=["news"])
+    assert other.hear().kind == "subscribed"  # so its request is in the queue
     assert len(begun) == 2
     gate.set()
     assert other.hear().number == 1

@@ -46,7 +46,7 @@ def told() -> Told:
 
 
 @pytest.fixture
-def stirring(told: Told) -> Iterator[MultiNetnsMonitor]:
+def monitor(told: Told) -> Iterator[MultiNetnsMonitor]:
     made = MultiNetnsMonitor(told.put, debounce=0.05)
     yield made
     made.close()
@@ -66,16 +66,14 @@ def silence(told: Told) -> bool:
             return True
 
 
-def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(
-    stirring: MultiNetnsMonitor, told: Told
-):
+def test_change_in_a_watched_namespace_is_reported(monitor: MultiNetnsMonitor, told: Told):
     netns.create("blue")
     for name in ("green", "red"):
         netns.create(name)
         sysctl.converge(NOTHING_BY_ITSELF, name)
         change(name, AddLink("br0", "bridge"), SetUp("br0"))
-    stirring.watch("blue")
-    stirring.watch("green")
+    monitor.watch("blue")
+    monitor.watch("green")
     for operation in (
         AddAddress(ADDRESS),
         AddAddress(ADDRESS6),
@@ -91,7 +89,7 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(
         change("red", operation)
         change("green", operation)
         assert told.get(timeout=10) == {"green"}
-    stirring.unwatch("green")
+    monitor.unwatch("green")
     assert silence(told)
     change("green", AddLink("br0", "bridge"))
     change("blue", AddLink("br0", "bridge"))
@@ -100,17 +98,17 @@ def test_whatever_changes_in_a_namespace_that_is_heeded_is_told(
 
 def test_many_changes_are_told_together(told: Told):
     names = {f"n{number}" for number in range(5)}
-    stirring = MultiNetnsMonitor(told.put, debounce=1.0)
+    monitor = MultiNetnsMonitor(told.put, debounce=1.0)
     for name in names:
         netns.create(name)
-        stirring.watch(name)
+        monitor.watch(name)
     for name in names:
         change(name, AddLink("br0", "bridge"), SetUp("br0"), AddAddress(ADDRESS))
     heard = told.get(timeout=10)
     while heard < names:
         heard |= told.get(timeout=10)
     assert heard == names
-    stirring.close()
+    monitor.close()
 
 
 @pytest.mark.parametrize(
@@ -122,11 +120,11 @@ def test_many_changes_are_told_together(told: Told):
     ],
 )
 def test_a_name_that_refers_to_something_else_is_told(
-    stirring: MultiNetnsMonitor, told: Told, how: str
+    monitor: MultiNetnsMonitor, told: Told, how: str
 ):
     netns.create("blue")
     with netns.worker("blue"):  # somebody is in there, so that the kernel says nothing by itself
-        stirring.watch("blue")
+        monitor.watch("blue")
         subprocess.run(how, shell=True, check=True)
         assert told.get(timeout=10) == {"blue"}
 
@@ -139,10 +137,10 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
         assert remade.wait(60)
         told.put(names)
 
-    stirring = MultiNetnsMonitor(tell, debounce=0.0)
+    monitor = MultiNetnsMonitor(tell, debounce=0.0)
     for name in ("blue", "green"):
         netns.create(name)
-        stirring.watch(name)
+        monitor.watch(name)
     old = netns.identity("blue")
     change("green", AddLink("br0", "bridge"))
     assert begun.wait(10)
@@ -156,24 +154,24 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
     remade.set()
     while "blue" not in told.get(timeout=10):
         pass
-    stirring.close()
+    monitor.close()
 
 
-def test_a_namespace_that_was_made_anew_is_heeded_again(stirring: MultiNetnsMonitor, told: Told):
+def test_a_namespace_that_was_made_anew_is_watched_again(monitor: MultiNetnsMonitor, told: Told):
     netns.create("blue")
-    stirring.watch("blue")
+    monitor.watch("blue")
     netns.delete("blue")
     netns.create("blue")
-    stirring.watch("blue")
+    monitor.watch("blue")
     assert silence(told)
     change("blue", AddLink("br0", "bridge"))
     assert told.get(timeout=10) == {"blue"}
 
 
-def test_no_namespace_is_kept_alive(stirring: MultiNetnsMonitor):
+def test_no_namespace_is_kept_alive(monitor: MultiNetnsMonitor):
     netns.create("blue")
     subprocess.run("ip link add far type veth peer name near netns blue", shell=True, check=True)
-    stirring.watch("blue")
+    monitor.watch("blue")
     netns.delete("blue")
     waiting = threading.Event()
     for _ in range(100):
@@ -192,10 +190,10 @@ def test_where_announcements_were_lost_all_are_named(told: Told):
         assert flooded.wait(60)
         told.put(names)
 
-    stirring = MultiNetnsMonitor(tell, debounce=0.0, buffer_size=1 << 12)
+    monitor = MultiNetnsMonitor(tell, debounce=0.0, buffer_size=1 << 12)
     for name in ("blue", "green"):
         netns.create(name)
-        stirring.watch(name)
+        monitor.watch(name)
     change("blue", AddLink("br0", "bridge"), SetUp("br0"))
     assert begun.wait(10)
     some = addresses("br0", [f"10.0.0.{number}/24" for number in range(1, 250)])
@@ -203,7 +201,7 @@ def test_where_announcements_were_lost_all_are_named(told: Told):
     flooded.set()
     while told.get(timeout=10) != {"blue", "green"}:
         pass
-    stirring.close()
+    monitor.close()
 
 
 def test_it_leaves_no_thread_and_no_descriptor_and_closes_twice():
@@ -212,9 +210,9 @@ def test_it_leaves_no_thread_and_no_descriptor_and_closes_twice():
 
     before = state()
     for _ in range(10):
-        stirring = MultiNetnsMonitor(lambda _names: None)
+        monitor = MultiNetnsMonitor(lambda _names: None)
         with pytest.raises(NotFound):
-            stirring.watch("nowhere")
-        stirring.close()
-        stirring.close()
+            monitor.watch("nowhere")
+        monitor.close()
+        monitor.close()
     assert state() == before

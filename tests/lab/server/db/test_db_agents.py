@@ -19,12 +19,12 @@ def test_an_agent_is_as_silent_as_the_clock_of_the_database_says(database: Datab
     one, two, never = uid(1), uid(2), uid(3)
     began = time.monotonic()
     for agent in (one, one, two):
-        database.transaction(lambda tx, agent=agent: tx.heartbeats.heard(agent))
+        database.transaction(lambda tx, agent=agent: tx.heartbeats.record(agent))
     time.sleep(0.05)
     found = database.read(lambda view: view.heartbeats.silent_for([one, never]))
     assert found.keys() == {one}
     assert 0.04 <= found[one] <= time.monotonic() - began + 1
-    database.transaction(lambda tx: tx.heartbeats.forget(two))
+    database.transaction(lambda tx: tx.heartbeats.delete(two))
     assert database.read(lambda view: view.heartbeats.silent_for()).keys() == {one}
     assert database.read(lambda view: view.journal.cursor()).seq == 0
 

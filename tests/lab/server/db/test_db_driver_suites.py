@@ -20,10 +20,9 @@ from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.subnet import Subnet
 from netfw.server.db import Database, Limits, Transaction
-from netfw.server.db.allocation.addresses import Addresses
-from netfw.server.db.allocation.segments import SegmentIdStore
-from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, trouble
-from netfw.server.db.schema.tables import FREE, OFFERS, POOLS
+from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
+from netfw.server.db.engine.errors import FAILURES, ErrorKind, RetryTransaction, classify_error
+from netfw.server.db.schema.tables import FREE_RANGES, OFFERS, POOLS
 from netfw.testing.conformance.server.ipam import IpamDriverConformance
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 
@@ -37,7 +36,7 @@ class Books:
         self.patient, self.impatient = patient, impatient
         self.thread = threading.local()
         with self.opened() as tx:
-            for table in (FREE, OFFERS, POOLS):
+            for table in (FREE_RANGES, OFFERS, POOLS):
                 tx.connection.execute(delete(table))
 
     @contextmanager
@@ -58,7 +57,7 @@ class Books:
         except RetryTransaction as exc:
             raise Conflict(str(exc)) from exc
         except FAILURES as exc:
-            if trouble(exc) not in (ErrorKind.AGAIN, ErrorKind.AWAY):
+            if classify_error(exc) not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
                 raise
             raise Conflict(str(exc)) from exc
         finally:
@@ -67,7 +66,7 @@ class Books:
     def gaps(self, prefix: str) -> Iterator[tuple[str, int]]:
         """What is not free in the pools whose names begin with *prefix*."""
         with self.patient.reading.connect() as connection:
-            rows = select(FREE.c.pool, FREE.c.first, FREE.c.last)
+            rows = select(FREE_RANGES.c.pool, FREE_RANGES.c.first, FREE_RANGES.c.last)
             free = [(p, int(a, 16), int(b, 16)) for p, a, b in connection.execute(rows)]
             pools = select(POOLS.c.pool, POOLS.c.lowest, POOLS.c.highest)
             for pool, lowest, highest in connection.execute(pools).all():

@@ -14,7 +14,7 @@ from netfw.model import AllocationPool, NetworkType
 from netfw.server.db import Database, Transaction
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.intervals import Interval
-from netfw.server.db.schema.tables import FREE
+from netfw.server.db.schema.tables import FREE_RANGES
 from tests.lab.server.db.samples import network, store, subnet
 
 
@@ -44,7 +44,7 @@ def wander(tx: Transaction, seed: int) -> None:
             offers = [Interval(first, chance.randrange(first, 24))]
             offered = set(range(offers[0].first, offers[0].last + 1))
             ranges.define("x", Interval(0, 24), offers)
-        rows = tx.connection.execute(select(FREE).order_by(FREE.c.first)).all()
+        rows = tx.connection.execute(select(FREE_RANGES).order_by(FREE_RANGES.c.first)).all()
         spans = [(int(row.first, 16), int(row.last, 16), bool(row.offered)) for row in rows]
         for one, next in pairwise(spans):
             assert one[1] < next[0]
@@ -85,7 +85,7 @@ def test_an_address_is_handed_out_taken_by_name_and_given_back(database: Databas
         assert addresses.acquire_any(block) == ip_address("2001:db8::3")
         addresses.drop(block.id)
         addresses.drop(block.id)
-        assert tx.connection.execute(select(func.count()).select_from(FREE)).scalar() == 0
+        assert tx.connection.execute(select(func.count()).select_from(FREE_RANGES)).scalar() == 0
 
     database.transaction(work)
 

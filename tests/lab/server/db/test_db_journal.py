@@ -93,16 +93,16 @@ def test_a_cursor_that_cannot_be_served_is_refused(database: Database) -> None:
 
     keep = Retention(commits=3, age=0)
     late = time.time() + 10
-    young = database.transaction(lambda tx: tx.journal.forget(Retention(commits=3, age=3600)))
+    young = database.transaction(lambda tx: tx.journal.prune(Retention(commits=3, age=3600)))
     assert young == 0
-    gone = database.transaction(lambda tx: Journal(tx.connection, lambda: late).forget(keep))
+    gone = database.transaction(lambda tx: Journal(tx.connection, lambda: late).prune(keep))
     assert gone > 0
-    assert database.transaction(lambda tx: Journal(tx.connection, lambda: late).forget(keep)) == 0
+    assert database.transaction(lambda tx: Journal(tx.connection, lambda: late).prune(keep)) == 0
     with pytest.raises(CursorLost, match="all that is remembered"):
         since(database, begin, SERVED)
     recent = evolve(now, seq=now.seq - 3)
     assert [each.id.int for each in since(database, recent, f"seen:network:{uid(7)}")] == [7]
-    database.transaction(lambda tx: tx.journal.begin_epoch())
+    database.transaction(lambda tx: tx.journal.start_epoch())
     with pytest.raises(CursorLost, match="restored"):
         since(database, now, SERVED)
 

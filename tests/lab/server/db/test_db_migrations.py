@@ -1,12 +1,14 @@
-"""Tables come and go by migrations, and are those that the code works with."""
+"""Migrations: the tables of the code, upgrades with data, and downgrades."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import Integer, MetaData, Table
 
 from netfw.drivers.query import Query
 from netfw.errors import BackendBroken, InvalidInput
@@ -31,7 +33,7 @@ def test_tables_come_with_an_upgrade_are_as_declared_and_go_with_a_downgrade(
         assert migration.current(database) is None
 
 
-def test_several_who_begin_at_once_wait_for_the_first(
+def test_concurrent_upgrades_wait_for_the_first(
     place: Place, open_database: Callable[..., Database]
 ) -> None:
     databases = [open_database(place.url) for _ in range(4)]
@@ -40,7 +42,7 @@ def test_several_who_begin_at_once_wait_for_the_first(
     assert migration.differences(databases[0]) == ()
 
 
-def test_what_works_on_other_tables_is_refused_with_what_to_do(
+def test_missing_tables_are_refused_with_the_command_to_run(
     place: Place, open_database: Callable[..., Database]
 ) -> None:
     database = open_database(place.url)
@@ -52,9 +54,7 @@ def test_what_works_on_other_tables_is_refused_with_what_to_do(
         migration.upgrade(database, "7777")
 
 
-def test_a_column_that_somebody_took_away_is_found(
-    place: Place, open_database: Callable[..., Database]
-) -> None:
+def test_missing_column_is_reported(place: Place, open_database: Callable[..., Database]) -> None:
     database = open_database(place.url)
     migration.upgrade(database)
     with database.writing.begin() as connection:
@@ -62,7 +62,7 @@ def test_a_column_that_somebody_took_away_is_found(
     assert migration.differences(database) == ("add column: routers ha",)
 
 
-def test_what_becomes_a_column_is_taken_from_what_is_stored(
+def test_new_column_is_filled_from_stored_resources(
     place: Place, open_database: Callable[..., Database]
 ) -> None:
     database = open_database(place.url)
@@ -81,3 +81,82 @@ def test_what_becomes_a_column_is_taken_from_what_is_stored(
         return [row.ref.id.int for row in rows]
 
     assert (found(True), found(False)) == ([1, 3], [2])
+
+
+@pytest.mark.spec("ML2-11")
+def test_renamed_tables_and_columns_keep_their_rows_both_ways(
+    place: Place, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(place.url)
+    migration.upgrade(database, "0006")
+    group, agent = str(UUID(int=1)), str(UUID(int=2))
+    old = {
+        "security_groups": {"id": group, "project_id": "p", "name": "n"},
+        "interests": {"reader": "l2@h", "topic": "t", "uses": 2, "since": 3, "ended": None},
+        "default_groups": {"project_id": "p", "security_group_id": group},
+        "documents": {
+            "resource": "tap",
+            "id": group,
+            "parent_id": None,
+            "revision": 1,
+            "body": "{}",
+        },
+        "reports": {
+            "resource_id": group,
+            "service": "l2",
+            "host": "h",
+            "kind": "port",
+            "revision": 4,
+            "status": "ACTIVE",
+            "reason": "",
+        },
+        "heartbeats": {"agent_id": agent, "at": 5, "started": 6, "said": "d", "counts": "{}"},
+        "outbox_lanes": {
+            "driver": "d",
+            "lane": "l",
+            "owner": "",
+            "until": 0,
+            "attempts": 7,
+            "again": 8,
+            "error": "",
+        },
+    }
+    names = {
+        "interests": "subscriptions",
+        "default_groups": "default_security_groups",
+        "documents": "vendor_resources",
+        "reports": "status_reports",
+    }
+    columns = {"said": "state_digest", "again": "retry_at"}
+    new = {
+        names.get(table, table): {columns.get(name, name): value for name, value in row.items()}
+        for table, row in old.items()
+    }
+    _insert(database, old)
+    migration.upgrade(database)
+    assert migration.differences(database) == ()
+    assert _read(database, new) == new
+    migration.downgrade(database, "0006")
+    assert _read(database, old) == old
+
+
+def _insert(database: Database, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    with database.writing.begin() as connection:
+        for name, row in tables.items():
+            table = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
+            required = {
+                column.name: 0 if isinstance(column.type, Integer) else ""
+                for column in table.columns
+                if not column.nullable
+            }
+            connection.execute(table.insert().values({**required, **row}))
+
+
+def _read(database: Database, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    rows = {}
+    with database.writing.begin() as connection:
+        for name, expected in tables.items():
+            table = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
+            (row,) = connection.execute(table.select()).mappings()
+            rows[name] = {column: row[column] for column in expected}
+    return rows

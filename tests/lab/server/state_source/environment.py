@@ -85,7 +85,7 @@ class DatabaseWorld:
             keys = [item if isinstance(item, Assignment) else ref(item) for item in self_items(tx)]
             self._change(tx, (), keys)
             self._change(tx, items, ())
-            tx.journal.begin_epoch()
+            tx.journal.start_epoch()
 
         def self_items(tx: Transaction) -> list[Item]:
             return [*_resources(tx), *_assignments(tx)]
@@ -179,7 +179,7 @@ def _assignments(tx: Transaction) -> frozenset[Assignment]:
 
 
 def _forget(tx: Transaction) -> None:
-    while tx.journal.forget(Retention(commits=0, age=-10.0)):
+    while tx.journal.prune(Retention(commits=0, age=-10.0)):
         pass
 
 

@@ -16,7 +16,7 @@ from netfw.errors import CursorLost
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.server.db import Database
-from netfw.server.db.journal.journal import Head, Journal, Retention
+from netfw.server.db.journal.journal import Journal, JournalHead, Retention
 from netfw.server.db.journal.topics import readers
 from netfw.server.state_source import CommitWatch, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
@@ -131,7 +131,7 @@ def test_whoever_is_told_something_else_than_before_is_hinted(database: Database
                 assert names & readers(interest), interest
 
 
-def _head(database: Database) -> Head:
+def _head(database: Database) -> JournalHead:
     return database.read(lambda view: view.journal.head())
 
 
@@ -145,7 +145,7 @@ def test_a_restored_database_concerns_everybody(database: Database, watch: Commi
         noticed.set()
 
     watch.listen(hear)
-    database.transaction(lambda tx: tx.journal.begin_epoch())
+    database.transaction(lambda tx: tx.journal.start_epoch())
     assert noticed.wait(DEADLINE)
     assert told == [None]
 
@@ -260,13 +260,13 @@ def test_a_process_that_forgets_less_takes_nothing_back(database: Database) -> N
     class Late(Journal):
         """It looked before others forgot."""
 
-        def head(self) -> Head:
+        def head(self) -> JournalHead:
             return evolve(super().head(), seq=6, oldest=0)
 
     database.transaction(lambda tx: tx.resources.insert(network()))
     for number in range(5, 14):
         put(database, number, "h1")
     every = Retention(commits=1, age=-10.0)
-    database.transaction(lambda tx: tx.journal.forget(every))
-    assert database.transaction(lambda tx: Late(tx.connection).forget(every)) == 0
+    database.transaction(lambda tx: tx.journal.prune(every))
+    assert database.transaction(lambda tx: Late(tx.connection).prune(every)) == 0
     assert _head(database).oldest == 9

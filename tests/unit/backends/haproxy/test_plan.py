@@ -16,11 +16,11 @@ from netfw.model.ids import NetworkId
 from netfw.plan import Plan, Update
 from netfw_drivers.haproxy.plan import (
     Found,
-    NamespaceFacts,
     Observed,
+    ObservedNamespace,
     Running,
+    make_spec,
     plan_proxies,
-    wish_for,
 )
 from netfw_drivers.haproxy.settings import Settings
 
@@ -31,15 +31,15 @@ PROXY = MetadataProxy(netns="one", addresses=(METADATA,))
 ELSEWHERE = MetadataProxy(netns="two", addresses=(METADATA,))
 
 START = f"start the proxy of {ONE} in one at 169.254.169.254:80"
-END = f"end the proxy of {ONE}, which runs on another configuration"
+END = f"end the proxy of {ONE}, which runs with another configuration"
 REMOVE = f"end the proxy of {ONE} and remove its files"
-WRITE = f"write the configuration of {ONE}, which somebody changed, again"
+WRITE = f"write the configuration of {ONE} again: it was changed"
 
 
 def running(key: MetadataKey, proxy: MetadataProxy, *sockets: int) -> Found:
-    wish = wish_for(key, proxy, SETTINGS)
-    where = Running(digest=wish.program.digest(), namespace=proxy.netns, sockets=frozenset(sockets))
-    return Found(where, wish.text)
+    spec = make_spec(key, proxy, SETTINGS)
+    where = Running(digest=spec.program.digest(), namespace=proxy.netns, sockets=frozenset(sockets))
+    return Found(where, spec.text)
 
 
 def listener(inode: int, address=METADATA, port: int = 80) -> Listener:
@@ -47,11 +47,11 @@ def listener(inode: int, address=METADATA, port: int = 80) -> Listener:
 
 
 def machine(found: dict[MetadataKey, Found] | None = None, **listeners: Listener) -> Observed:
-    grounds = {
-        name: NamespaceFacts(name, frozenset({listeners[name]} if name in listeners else ()))
+    namespaces = {
+        name: ObservedNamespace(name, frozenset({listeners[name]} if name in listeners else ()))
         for name in ("one", "two")
     }
-    return Observed(settings=SETTINGS, found=found or {}, grounds=grounds)
+    return Observed(settings=SETTINGS, found=found or {}, namespaces=namespaces)
 
 
 def texts(plan: Plan) -> list[str]:
@@ -87,7 +87,7 @@ def test_other_settings_are_a_new_process_too():
 
 def test_a_namespace_that_was_made_anew_needs_a_new_process():
     observed = machine({ONE: running(ONE, PROXY, 5)})
-    anew = evolve(observed, grounds={"one": NamespaceFacts("another one of that name")})
+    anew = evolve(observed, namespaces={"one": ObservedNamespace("another one of that name")})
     assert texts(plan_proxies(Update(put={ONE: PROXY}), anew)) == [END, START]
 
 

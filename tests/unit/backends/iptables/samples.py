@@ -84,14 +84,14 @@ class Kernel:
     private: bool = False
 
     def observe(self, *, fresh: bool = False) -> Observed:
-        picture = RulesetIndex()
-        picture.learn_all(self.mirror.chains)
+        index = RulesetIndex()
+        index.update_all(self.mirror.chains)
         return Observed(
-            picture=picture,
+            index=index,
             chains=self.mirror.chains,
             sets=self.sets,
             frames=self.frames,
-            ground=BridgePorts(self.bridges, lambda device: device, OWNER, self.private),
+            bridge_ports=BridgePorts(self.bridges, lambda device: device, OWNER, self.private),
             tables=lambda update: plan_chains(update, self.mirror, OWNER, {}),
             fresh=fresh,
         )

@@ -9,7 +9,7 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.linux.conntrack.entry import Connection, Flow
 from netfw.plan import Update
-from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, read_clause
+from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, parse_rule
 from tests.unit.backends.iptables.samples import (
     FRIENDS,
     GROUP,
@@ -44,10 +44,10 @@ def a_connection(
 def is_denied(connection: Connection, *state: dict) -> bool:
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put={key: value for part in state for key, value in part.items()}))
-    court = ConnectionEvaluator(
-        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    evaluator = ConnectionEvaluator(
+        index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    return court.denied([port_id(1)])(connection)
+    return evaluator.denied([port_id(1)])(connection)
 
 
 ONE = a_port(1, GROUP)
@@ -130,10 +130,10 @@ def test_a_trusted_port_has_nothing_cut() -> None:
 
 
 def test_a_line_is_read_as_ours_or_as_iptables_prints_it() -> None:
-    ours = read_clause("-p 136 -m multiport --dports 1:2 -j ACCEPT")
-    assert ours == read_clause("-p udplite -m multiport --dports 1:2 -j ACCEPT")
-    assert read_clause("-m conntrack --ctstate RELATED -j ACCEPT").never
-    assert read_clause("-m comment --comment stateless").never
+    ours = parse_rule("-p 136 -m multiport --dports 1:2 -j ACCEPT")
+    assert ours == parse_rule("-p udplite -m multiport --dports 1:2 -j ACCEPT")
+    assert parse_rule("-m conntrack --ctstate RELATED -j ACCEPT").never
+    assert parse_rule("-m comment --comment stateless").never
 
 
 @pytest.mark.parametrize("allowed", [1, 2])
@@ -146,16 +146,16 @@ def test_an_address_that_two_may_have_is_cut_when_neither_allows_it(allowed: int
         state[key] = evolve(state[key], sources=frozenset({pair}), groups=groups)
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put=state))
-    court = ConnectionEvaluator(
-        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    evaluator = ConnectionEvaluator(
+        index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
     shared = a_connection("192.0.2.1", "10.0.0.77")
-    assert not court.denied([port_id(1), port_id(2)])(shared)
+    assert not evaluator.denied([port_id(1), port_id(2)])(shared)
     kernel.converge(Update(drop=frozenset({GroupKey(GROUP)})))
-    court = ConnectionEvaluator(
-        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    evaluator = ConnectionEvaluator(
+        index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    assert court.denied([port_id(1), port_id(2)])(shared)
+    assert evaluator.denied([port_id(1), port_id(2)])(shared)
 
 
 @pytest.mark.parametrize("exact", [1, 2])
@@ -168,9 +168,9 @@ def test_an_address_is_whose_prefix_is_the_longest(exact: int) -> None:
     state[key] = evolve(state[key], sources=state[key].sources | {pair})
     kernel = Kernel({"tap1": "br1", "tap2": "br1"})
     kernel.converge(Update(put=state))
-    court = ConnectionEvaluator(
-        picture=kernel.observe().picture, chains=kernel.mirror.chains, sets=kernel.sets
+    evaluator = ConnectionEvaluator(
+        index=kernel.observe().index, chains=kernel.mirror.chains, sets=kernel.sets
     )
-    denied = court.denied([port_id(1), port_id(2)])
+    denied = evaluator.denied([port_id(1), port_id(2)])
     assert denied(a_connection("192.0.2.1", f"10.0.0.{exact}")) is (exact == 1)
     assert denied(a_connection("192.0.2.1", "10.0.0.77")) is (wide == 1)

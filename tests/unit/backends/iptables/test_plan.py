@@ -169,9 +169,9 @@ def test_a_group_that_nobody_put_allows_nothing_until_somebody_does() -> None:
     kernel = a_kernel()
     kernel.converge(Update(put=a_port(1, GROUP)))
     assert kernel.lines(f"e{short(GROUP)}") == ()
-    assert kernel.observe().picture.groups == {GROUP: False}
+    assert kernel.observe().index.groups == {GROUP: False}
     kernel.converge(Update(put=REMOTE))
-    assert kernel.observe().picture.groups == {GROUP: True}
+    assert kernel.observe().index.groups == {GROUP: True}
     kernel.converge(Update(drop=frozenset({GroupKey(GROUP)})))
     assert kernel.lines(f"e{short(GROUP)}") == ()
     kernel.converge(Update(put=a_port(1)))
@@ -198,7 +198,7 @@ def test_who_cannot_be_had_is_refused_and_the_others_are_not() -> None:
     plan = kernel.converge(Update(put=put))
     assert isinstance(plan.refused[PortKey(port_id(2))], InvalidInput)
     assert isinstance(plan.refused[odd], NotSupported)
-    assert set(kernel.observe().picture.ports) == {port_id(1)}
+    assert set(kernel.observe().index.ports) == {port_id(1)}
 
 
 def test_a_device_on_no_bridge_is_waited_for() -> None:
@@ -227,7 +227,7 @@ def test_families_do_not_mix() -> None:
     kernel = a_kernel()
     v6 = a_group(a_rule(IN, V6, remote_group_id=FRIENDS))
     kernel.converge(Update(put=whole(v6, a_member("fd00::/64"), a_member("10.0.0.0/24"))))
-    assert {name[:2]: held.elements for name, held in kernel.sets.items()} == {
+    assert {name[:2]: present.elements for name, present in kernel.sets.items()} == {
         "G4": {"10.0.0.0/24"},
         "G6": {"fd00::/64"},
     }

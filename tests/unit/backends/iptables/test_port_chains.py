@@ -11,7 +11,7 @@ from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.names import OWNER, short
 from netfw_drivers.iptables.plan.port_chains import (
-    Place,
+    PortLocation,
     frames_chain,
     port_chains,
     read_note,
@@ -21,7 +21,7 @@ from tests.unit.backends.iptables.samples import GROUP, NETWORK, Kernel, a_group
 
 ID = port_id(1)
 PORT = a_port(1, GROUP)[PortKey(ID)]
-PLACE = Place("tap1", "br1")
+PLACE = PortLocation("tap1", "br1")
 NOTE = f'-m comment --comment "port {ID} is tap1 on br1 in network {NETWORK}"'
 
 
@@ -80,7 +80,7 @@ def test_a_trusted_port_passes_everything() -> None:
 def test_the_note_of_a_port_is_read_back() -> None:
     note = read_note(f"{NOTE} -j DROP")
     assert note is not None
-    assert (note.port, note.place, note.network, note.trusted) == (ID, PLACE, NETWORK, False)
+    assert (note.port, note.location, note.network, note.trusted) == (ID, PLACE, NETWORK, False)
     for joke in ("-j DROP", f"{NOTE} -j RETURN", NOTE.replace(str(ID), "x") + " -j DROP"):
         assert read_note(joke) is None
 

@@ -251,7 +251,7 @@ def test_within_one_process_nothing_needs_to_listen():
         transport.subscribe("news", received.put)
         message = Message(topic="server", method="echo", body=b"x")
         assert transport.call(message, 5) == message
-        assert received.get(timeout=60).method == "listening"
+        assert received.get(timeout=60).method == "subscribed"
         stop()
     finally:
         transport.close()

@@ -184,7 +184,7 @@ def test_an_agent_that_watches_begins_its_file_anew(path: Path) -> None:
     assert written(path, "h1")["resources"] == []
 
 
-def test_cautions_stand_in_the_file_as_faults_do(
+def test_warnings_are_written_to_the_status_file(
     path: Path, source: FileSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text(TEXT + "hosts: {h1: {}}\n")
@@ -200,7 +200,7 @@ def test_cautions_stand_in_the_file_as_faults_do(
             "problem": "h2 is not among the hosts",
         }
     ]
-    assert "is in force, and may not be what is meant" in caplog.text
+    assert "is in force, with warnings" in caplog.text
     assert "fault" not in caplog.text
 
 

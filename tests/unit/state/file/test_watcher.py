@@ -145,28 +145,28 @@ def test_a_good_file_is_in_force_again(
     with caplog.at_level(logging.INFO):
         assert names(source) == {"n", "p", "s"}
     assert problems(path) == []
-    assert f"{path} is good again" in caplog.text
+    assert f"{path}: recovered" in caplog.text
 
 
 def test_a_file_is_read_only_after_it_stayed_the_same_for_a_while(path: Path) -> None:
     fake = FakeTime()
     watched = TopologyWatcher(str(path), settle=1.0, clock=fake.clock, sleep=lambda _: None)
-    assert watched.settled().topology.faults == ()
+    assert watched.load_stable().topology.faults == ()
     half = "networks: [{name: n}]\n"  # good YAML, and without it every port would go
     with path.open("w") as file:
         for part in (half, "ports:\n", "- {name: p, network: n, host: h1}\n"):
             file.write(part)
             file.flush()
             fake.now += 0.9
-            assert watched.look() is None
-            assert watched.unsettled
+            assert watched.poll() is None
+            assert watched.changing
     fake.now += 0.9
-    assert watched.look() is None
+    assert watched.poll() is None
     fake.now += 0.2
-    reading = watched.look()
+    reading = watched.poll()
     assert reading is not None
     assert len(reading.topology.items) == 2
-    assert not watched.unsettled
+    assert not watched.changing
 
 
 def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
@@ -175,7 +175,9 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
             file.write("# more\n")
 
     watched = TopologyWatcher(str(path), settle=1.0, sleep=write_on)
-    assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
+    assert [fault.problem for fault in watched.load_stable().topology.faults] == [
+        "is being written"
+    ]
 
 
 def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) -> None:
@@ -183,7 +185,9 @@ def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) 
     watched = TopologyWatcher(
         str(tmp_path), settle=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
     )
-    assert [fault.problem for fault in watched.settled().topology.faults] == ["is being written"]
+    assert [fault.problem for fault in watched.load_stable().topology.faults] == [
+        "is being written"
+    ]
 
 
 def test_a_file_that_changed_between_look_and_read_is_not_taken(path: Path) -> None:
@@ -341,10 +345,10 @@ def test_a_source_needs_a_path() -> None:
 
 def test_looking_costs_next_to_nothing(path: Path) -> None:
     watched = TopologyWatcher(str(path), settle=0, sleep=lambda _: None)
-    watched.settled()
+    watched.load_stable()
     began = time.process_time()
     for _ in range(1000):
-        assert watched.look() is None
+        assert watched.poll() is None
     # at two looks a second: well under a tenth of a percent of a core
     assert time.process_time() - began < 0.5
 

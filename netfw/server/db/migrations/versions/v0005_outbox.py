@@ -1,4 +1,4 @@
-"""What drivers are to be told, and the MAC addresses of hosts."""
+"""The outbox, and the MAC addresses of hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """New tables only."""
+    """Create the tables."""
     op.create_table(
         "host_macs",
         sa.Column("host", text(), nullable=False),
@@ -62,6 +62,6 @@ def _outbox() -> None:
 
 
 def downgrade() -> None:
-    """What was not delivered is forgotten."""
+    """Drop the tables with undelivered entries."""
     for name in ("outbox_lanes", "outbox", "host_macs"):
         op.drop_table(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.support.dhcp_options import find_option
-from netfw_drivers.dnsmasq.config.hostnames import check_name
+from netfw_drivers.dnsmasq.config.dhcp_hosts import validate_hostname
 from netfw_drivers.dnsmasq.config.option_values import render_client_id, render_value
 from tests import ROOT
 
@@ -87,7 +87,7 @@ def test_whatever_is_not_refused_is_taken(tmp_path: Path, seed: int) -> None:
                 lines.append(f"dhcp-option=tag:x,option{version}:{code},{value}")
     for _ in range(1500):
         text = arbitrary(chance)
-        for check, word in ((check_name, text), (render_client_id, f"id:{text}")):
+        for check, word in ((validate_hostname, text), (render_client_id, f"id:{text}")):
             try:
                 check(text)
             except ValueError:

@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from netfw.conf import identity as options
 from netfw.errors import BackendUnavailable, ConfigError, Unauthorized
-from netfw.server.api.identity.factory import configured
+from netfw.server.api.identity.factory import make_methods
 from netfw.server.api.identity.keystone import BoundedCache
 from tests import ROOT
 
@@ -66,7 +66,7 @@ def made_identity(tmp_path, url, **values):
     for group, opts in options.list_opts():
         conf.register_opts(opts, group=group)
     conf(["--config-file", str(file)])
-    return configured(conf, lambda requester: "admin" in requester.roles)
+    return make_methods(conf, lambda requester: "admin" in requester.roles)
 
 
 @pytest.fixture

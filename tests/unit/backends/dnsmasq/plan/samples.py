@@ -45,14 +45,14 @@ def found_network(
 ) -> Observed:
     """A network that is served, with *ports*, as the driver was told before."""
     settings = TERMS.settings
-    recipe = TERMS.recipe(net.id, net.value)
+    recipe = TERMS.service_spec(net.id, net.value)
     text = recipe.text
     shelf = NetworkFiles(
-        there=True,
+        exists=True,
         opts=text.opts,
         interface=text.interface,
         server=net.value.server.id,
-        leases=True,
+        has_lease_file=True,
         reload=reload,
     )
     for port in ports:
@@ -61,15 +61,15 @@ def found_network(
         rendered = render_port(tomb.port, tomb.value, net.value, settings)
         shelf.add_tombstone(tomb.port, read_host(rendered.host))
     found = FoundNetwork(
-        shelf=shelf,
-        told=net.value,
-        ports={port.port: port.value for port in ports},
-        station=_station(net),
+        files=shelf,
+        desired=net.value,
+        desired_ports={port.port: port.value for port in ports},
+        netns=_station(net),
         process=recipe.program.digest() if runs else None,
         leases=leases,
     )
     homes = {tenant.port: net.id for tenant in (*ports, *tombs)}
-    return Observed(networks={net.id: found}, homes=homes)
+    return Observed(networks={net.id: found}, port_networks=homes)
 
 
 def planned(observed: Observed, *things: Net | Tenant, drop: Iterable[Net | Tenant] = ()) -> Plan:
@@ -97,7 +97,7 @@ def a_lease(tenant: Tenant) -> str:
 
 
 def _station(net: Net) -> ObservedNetns:
-    wanted = TERMS.station(net.id, net.value)
+    wanted = TERMS.service_netns(net.id, net.value)
     device = wanted.device
     link = Link(
         name=device, index=2, kind="tun", mtu=wanted.mtu, mac=wanted.mac, up=True, state="unknown"

@@ -88,7 +88,7 @@ def test_a_changed_network_hands_nobody_what_another_has() -> None:
     observed = found_network(net, keeper)
     (found,) = observed.networks.values()
     waited = {keeper.port: keeper.value, late.port: late.value}
-    observed = evolve(observed, networks={net.id: evolve(found, ports=waited)})
+    observed = evolve(observed, networks={net.id: evolve(found, desired_ports=waited)})
     plan = planned(observed, net.but(dns_domain="a.org"))
     assert [o.payload.port for o in plan if isinstance(o.payload, PutPort)] == [keeper.port]
 

@@ -24,7 +24,7 @@ from netfw_drivers.dnsmasq.config.host_lease_files import (
 )
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed, Reload
 from netfw_drivers.dnsmasq.plan.plan import plan_dhcp
-from netfw_drivers.dnsmasq.plan.reload import MANY
+from netfw_drivers.dnsmasq.plan.reload import BULK
 from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,
     ForgetLeases,
@@ -32,7 +32,7 @@ from netfw_drivers.dnsmasq.plan.steps import (
     PutNetwork,
     PutPort,
     ReleaseLease,
-    RemoveTomb,
+    RemoveTombstone,
     RunServer,
     SeedLeases,
     SignalServer,
@@ -96,7 +96,7 @@ def test_a_port_without_its_network_waits() -> None:
 def test_a_network_that_comes_brings_the_ports_that_waited() -> None:
     net = make_network()
     port = net.tenant()
-    observed = Observed(networks={net.id: FoundNetwork(ports={port.port: port.value})})
+    observed = Observed(networks={net.id: FoundNetwork(desired_ports={port.port: port.value})})
     assert PutPort in stages(planned(observed, net))
 
 
@@ -140,7 +140,7 @@ def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew(
     former, heir = net.tenant(20), net.tenant(20)
     (files, process) = planned(found_network(net, tombs=[former]), heir).stages
     kinds = [type(operation.payload) for operation in files.operations]
-    assert kinds == [MarkReload, PutPort, RemoveTomb]
+    assert kinds == [MarkReload, PutPort, RemoveTombstone]
     assert isinstance(process.operations[0].payload, SignalServer)
     together = planned(found_network(net, former), heir, drop=[former])
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
@@ -153,7 +153,7 @@ def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> Non
     for tomb, told in ((former, SignalServer), (special, RunServer)):
         for heir in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
             steps = stages(planned(found_network(net, tombs=[tomb]), heir))
-            assert steps == [MarkReload, PutPort, RemoveTomb, told]
+            assert steps == [MarkReload, PutPort, RemoveTombstone, told]
     heir = net.tenant(30, mac=former.mac)
     together = planned(found_network(net, former), heir, drop=[former])
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
@@ -177,9 +177,9 @@ def test_dnsmasq_is_started_again_where_a_signal_would_kill_it() -> None:
     assert stages(plan) == [MarkReload, PutPort, RunServer]
     mark, _, run = (operation.payload for operation in plan)
     assert isinstance(mark, MarkReload)
-    assert mark.how is Reload.RESTART
+    assert mark.method is Reload.RESTART
     assert isinstance(run, RunServer)
-    assert run.again
+    assert run.restart
     gone = found_network(net, port, tombs=[special])
     assert stages(planned(gone, moved))[-1] is RunServer
 
@@ -198,7 +198,7 @@ def test_another_command_line_needs_another_process_and_no_signal() -> None:
     assert RunServer in steps
     assert SignalServer not in steps
     assert steps[0] is MarkReload, "who is killed now is succeeded by who starts it again"
-    assert RemoveTomb in steps, "who starts anew remembers nobody"
+    assert RemoveTombstone in steps, "who starts anew remembers nobody"
 
 
 def test_another_address_of_the_server_needs_another_process() -> None:
@@ -262,7 +262,7 @@ def test_what_a_complete_update_does_not_name_goes() -> None:
             **found_network(net, kept, gone, leases=leases).networks,
             **found_network(other).networks,
         },
-        homes={kept.port: net.id, gone.port: net.id},
+        port_networks={kept.port: net.id, gone.port: net.id},
     )
     update: Update[Any, Any] = Update(complete=True, keep=frozenset({net.key, kept.key}))
     plan = plan_dhcp(update, observed, TERMS)
@@ -309,7 +309,7 @@ def test_a_port_moves_from_network_to_network() -> None:
     moved = evolve(other.tenant(), port=port.port)
     observed = Observed(
         networks={**found_network(net, port).networks, **found_network(other).networks},
-        homes={port.port: net.id},
+        port_networks={port.port: net.id},
     )
     steps = {o.backend: type(o.payload) for o in planned(observed, moved)}
     assert steps == {f"files/{net.id}": DropPort, f"files/{other.id}": PutPort}
@@ -318,7 +318,7 @@ def test_a_port_moves_from_network_to_network() -> None:
 def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
     """dnsmasq answers nobody while it reads file by file, and its queue of them is bounded."""
     net = make_network(a_subnet(cidr="10.0.0.0/16", gateway=None))
-    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, MANY + 1))
+    few, many = ([net.tenant(10 + at) for at in range(count)] for count in (20, BULK + 1))
     assert set(stages(planned(found_network(net), *few))) == {PutPort}
     found = stages(planned(found_network(net), *many))
     assert found[:3] == [MarkReload, StopServer, PutPort]
@@ -326,7 +326,7 @@ def test_very_many_changes_are_read_at_a_start_and_not_before() -> None:
     dropped = planned(found_network(net, *many), drop=many)
     assert stages(dropped)[-1] is RunServer
     drops = [o.payload for o in dropped if isinstance(o.payload, DropPort)]
-    assert {drop.tomb for drop in drops} == {None}
+    assert {drop.tombstone for drop in drops} == {None}
 
 
 def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_change() -> None:
@@ -340,7 +340,7 @@ def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_c
 def test_who_is_in_a_file_is_read_back() -> None:
     net = make_network()
     port = net.tenant(20, options=NTP)
-    (shelf,) = [found.shelf for found in found_network(net, port).networks.values()]
+    (shelf,) = [found.files for found in found_network(net, port).networks.values()]
     entry = shelf.entry(port.port)
     assert entry == HostEntry(frozenset({str(port.mac)}), frozenset({port.ip}), tagged=True)
     assert read_host(render_tombstone(entry)) == entry

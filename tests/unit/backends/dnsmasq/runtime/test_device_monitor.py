@@ -25,19 +25,19 @@ def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
         told.clear()
         return keys
 
-    devices.hear(KeysChanged("", [FIRST, STRANGE, "no port"]))
+    devices.handle_event(KeysChanged("", [FIRST, STRANGE, "no port"]))
     assert asked() == {NetworkKey(ONE)}
-    devices.hear(KeysChanged("", [STRANGE]))
+    devices.handle_event(KeysChanged("", [STRANGE]))
     assert not told
-    devices.hear(FeedLost("the switch is away"))
+    devices.handle_event(FeedLost("the switch is away"))
     assert told.pop() == FeedLost("the switch is away")
-    with devices.at_work({ONE}) as done:
-        devices.hear(KeysChanged("", [FIRST, SECOND]))
+    with devices.in_progress({ONE}) as done:
+        devices.handle_event(KeysChanged("", [FIRST, SECOND]))
         assert asked() == {NetworkKey(TWO)}, "the other one is being looked at"
         done.add(ONE)
     assert asked() == {NetworkKey(ONE)}
-    with devices.at_work({ONE}):
-        devices.hear(KeysChanged("", [FIRST]))
+    with devices.in_progress({ONE}):
+        devices.handle_event(KeysChanged("", [FIRST]))
     assert not told, "it is tried again when it is time"
-    devices.hear(KeysChanged("", [FIRST]))
+    devices.handle_event(KeysChanged("", [FIRST]))
     assert asked() == {NetworkKey(ONE)}

@@ -24,11 +24,10 @@ from netfw.ovs.ovsdb.values import Bridge, Interface, Port, Snapshot, Switch
 from netfw.plan import Operation
 from netfw_drivers.ovs.common.local_vlans import Vlans
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.observed import Observed, port_id_of
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 SPACE = UUID(int=0xABC)
 SETTINGS = Settings(

@@ -231,7 +231,7 @@ def test_options_say_what_cables_are_made_of():
     found = settings_from(
         options(use_veth_interconnection=True, veth_mtu=2000, bridge_mappings=mappings)
     )
-    assert {cable.veth_mtu for cable in found.cables()} == {2000}
+    assert {cable.veth_mtu for cable in found.bridge_links()} == {2000}
     assert found.physical_ends == (
         *ENDS,
         "int-br-provider",

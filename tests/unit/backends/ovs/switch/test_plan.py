@@ -16,11 +16,10 @@ from netfw.plan import Update
 from netfw_drivers.ovs.common.local_vlans import VlansExhausted
 from netfw_drivers.ovs.pipeline.br_int import admission_key
 from netfw_drivers.ovs.pipeline.tables import COOKIE, GUARDED_PORT
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members
 from netfw_drivers.ovs.switch.plan.plan import PlanOutline, outline
-from netfw_drivers.ovs.switch.plan.recovery import recover_state
+from netfw_drivers.ovs.switch.plan.ports import recover_state
 from netfw_drivers.ovs.switch.plan.settings import Settings
-from netfw_drivers.ovs.switch.plan.state import SwitchState
+from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 from tests.unit.backends.ovs.switch.samples import (
     SETTINGS,
     Database,

@@ -32,7 +32,7 @@ def test_tunnels_are_named_by_type_and_peer():
 def test_cables_of_bridges_with_long_names_are_told_apart():
     names = [f"br-physical-network-{n}" for n in (1, 2)]
     settings = Settings(mappings={str(n): name for n, name in enumerate(names)})
-    ends = {end.name for cable in settings.cables() for end in (cable.near, cable.far)}
+    ends = {end.name for cable in settings.bridge_links() for end in (cable.near, cable.far)}
     assert len(ends) == 4
     assert all(len(name) <= 15 for name in ends)
 

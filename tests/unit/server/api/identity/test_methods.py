@@ -1,4 +1,4 @@
-"""Who asks, as each method finds out from a request."""
+"""Authentication methods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from netfw.cli.commands.main import main
 from netfw.conf import identity as options
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, InvalidInput, Unauthorized
-from netfw.server.api.identity.factory import Methods, configured, refuse_unserved
+from netfw.server.api.identity.factory import Methods, make_methods, validate_listeners
 from netfw.server.api.identity.headers import ClaimedIdentity, Unauthenticated
 from netfw.server.api.identity.noauth import ADMIN_ROLES, MEMBER_ROLES, NoAuth
-from netfw.server.api.identity.proxy import TrustedProxy, networks
+from netfw.server.api.identity.proxy import TrustedProxy, parse_networks
 from netfw.server.api.identity.tokens import (
     KnownToken,
     Tokens,
@@ -55,7 +55,7 @@ def test_noauth_makes_root_and_named_users_and_groups_administrators():
     assert "admin_users" in wants(noauth(unix(STRANGER)))
 
 
-def test_an_administrator_of_noauth_acts_for_whom_he_says():
+def test_noauth_administrator_acts_for_the_identity_in_headers():
     noauth = NoAuth(admin_uids=frozenset({0}))
     said = unix(ROOT, X_Project_Id="red", X_User_Id="alice", X_Roles="Member, reader,")
     assert noauth(said) == ClaimedIdentity(
@@ -65,7 +65,7 @@ def test_an_administrator_of_noauth_acts_for_whom_he_says():
 
 
 @pytest.mark.spec("API-10")
-def test_other_users_are_members_of_a_project_of_their_own_where_that_is_wanted():
+def test_noauth_other_users_are_members_of_their_own_project_if_configured():
     noauth = NoAuth(admin_uids=frozenset({0}), others_are_members=True)
     own = "uid-54321"
     assert noauth(unix(STRANGER)) == ClaimedIdentity(project_id=own, user=own, roles=MEMBER_ROLES)
@@ -90,16 +90,16 @@ def test_other_users_are_members_of_a_project_of_their_own_where_that_is_wanted(
         ({"on_loopback": True}, tcp("127.0.0.1", Host=None), False),
         ({"on_loopback": True}, tcp("127.0.0.1", Origin="http://127.0.0.1:8080"), False),
         ({"on_loopback": True}, tcp("127.0.0.1", X_Forwarded_For="192.0.2.1"), False),
-        ({"everybody": True}, tcp("192.0.2.1", Host="192.0.2.9:9696"), True),
-        ({"everybody": True}, tcp("192.0.2.1", Host="evil.example"), False),
+        ({"allow_remote_admin": True}, tcp("192.0.2.1", Host="192.0.2.9:9696"), True),
+        ({"allow_remote_admin": True}, tcp("192.0.2.1", Host="evil.example"), False),
         (
-            {"everybody": True, "hosts": frozenset({"net.lan"})},
+            {"allow_remote_admin": True, "hosts": frozenset({"net.lan"})},
             tcp("192.0.2.1", Host="net.lan"),
             True,
         ),
     ],
 )
-def test_noauth_serves_tcp_only_where_it_was_asked_to_and_never_a_web_page(asked, environ, served):
+def test_noauth_serves_tcp_only_if_configured_and_never_a_web_page(asked, environ, served):
     answer = NoAuth(admin_uids=frozenset({0}), **asked)(environ)
     assert isinstance(answer, ClaimedIdentity) is served
 
@@ -120,7 +120,7 @@ def test_noauth_serves_tcp_only_where_it_was_asked_to_and_never_a_web_page(asked
         {"X_User_Id": "\u2028".encode().decode("latin-1")},
     ],
 )
-def test_hostile_headers_are_refused_by_name_and_without_repeating_them(headers):
+def test_malformed_headers_are_refused_by_name_and_not_quoted(headers):
     with pytest.raises(InvalidInput) as refusal:
         NoAuth(admin_uids=frozenset({0}))(unix(ROOT, **headers))
     (name, fault), *_ = refusal.value.problems.items()
@@ -130,9 +130,9 @@ def test_hostile_headers_are_refused_by_name_and_without_repeating_them(headers)
 
 
 @pytest.mark.spec("API-16", "API-10")
-def test_headers_of_a_trusted_proxy_are_believed_and_of_nobody_else():
+def test_identity_headers_are_accepted_from_trusted_proxies_only():
     proxy = TrustedProxy(
-        networks=networks(["192.0.2.7", "2001:db8::/32"]), uids=frozenset({STRANGER[1]})
+        networks=parse_networks(["192.0.2.7", "2001:db8::/32"]), uids=frozenset({STRANGER[1]})
     )
     said = {"X_Project_Id": "red", "X_User_Id": "alice", "X_Roles": "member"}
     alice = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
@@ -153,22 +153,22 @@ def token_file(tmp_path):
 
 
 @pytest.mark.spec("API-10")
-def test_a_token_of_the_file_says_who_asks_and_until_when(token_file):
+def test_token_of_the_file_authenticates_until_it_expires(token_file):
     alice, bob = new_token(), new_token()
-    claim = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
+    alice_identity = ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
     operator = ClaimedIdentity(project_id="", user="bob", roles=frozenset({"admin", "member"}))
     until = datetime(2027, 1, 31, tzinfo=UTC)
     lines = [
-        "# who has what",
-        render_token(KnownToken(hash=hash_token(alice), claim=claim)),
+        "# tokens",
+        render_token(KnownToken(hash=hash_token(alice), identity=alice_identity)),
         "",
-        render_token(KnownToken(hash=hash_token(bob), claim=operator, until=until)) + "  # bob",
+        render_token(KnownToken(hash=hash_token(bob), identity=operator, until=until)) + "  # bob",
     ]
     token_file.write_text("\n".join(lines))
     now = [datetime(2026, 12, 31, tzinfo=UTC)]
     tokens = Tokens(str(token_file), lambda: now[0])
     assert alice not in token_file.read_text()
-    assert tokens(tcp("192.0.2.1", X_Auth_Token=alice)) == claim
+    assert tokens(tcp("192.0.2.1", X_Auth_Token=alice)) == alice_identity
     assert tokens(tcp("192.0.2.1", X_Auth_Token=bob)) == operator
     assert "known here" in wants(tokens(tcp("192.0.2.1", X_Auth_Token=alice + "x")))
     assert "known here" in wants(tokens(tcp("192.0.2.1", X_Auth_Token=hash_token(alice))))
@@ -177,7 +177,7 @@ def test_a_token_of_the_file_says_who_asks_and_until_when(token_file):
     assert "expired" in wants(tokens(tcp("192.0.2.1", X_Auth_Token=bob)))
 
 
-def test_tokens_are_read_again_and_a_faulty_file_changes_nothing(token_file):
+def test_token_file_is_reloaded_and_a_faulty_one_changes_nothing(token_file):
     alice, bob = new_token(), new_token()
     token_file.write_text(f"{hash_token(alice)} alice red member\n")
     tokens = Tokens(str(token_file))
@@ -210,16 +210,16 @@ def test_a_faulty_line_is_named_by_its_number_and_not_repeated(token_file, text,
     assert "secret" not in str(refusal.value)
 
 
-def test_a_file_of_tokens_that_everybody_may_read_is_refused(token_file):
+def test_token_file_readable_by_all_users_is_refused(token_file):
     token_file.chmod(0o644)
-    with pytest.raises(ConfigError, match="everybody may read it; chmod o-rwx"):
+    with pytest.raises(ConfigError, match="every user may read it; chmod o-rwx"):
         Tokens(str(token_file))
 
 
 def test_a_name_that_no_line_can_hold_is_refused():
-    claim = ClaimedIdentity(project_id="red", user="alice b", roles=frozenset({"member"}))
+    alice_identity = ClaimedIdentity(project_id="red", user="alice b", roles=frozenset({"member"}))
     with pytest.raises(ConfigError, match="spaces"):
-        render_token(KnownToken(hash=hash_token("a"), claim=claim))
+        render_token(KnownToken(hash=hash_token("a"), identity=alice_identity))
 
 
 def conf(**values):
@@ -240,7 +240,9 @@ def is_admin(requester):
 def test_methods_are_tried_in_order_and_a_refusal_says_what_each_wants(token_file):
     alice = new_token()
     token_file.write_text(f"{hash_token(alice)} alice red member\n")
-    identity = configured(conf(methods=["noauth", "tokens"], token_file=str(token_file)), is_admin)
+    identity = make_methods(
+        conf(methods=["noauth", "tokens"], token_file=str(token_file)), is_admin
+    )
     me = identity({**unix((1, os.geteuid(), 1)), "netfw.request_id": "req-1"})
     assert (me.admin, me.project_id, me.request_id) == (True, "default", "req-1")
     assert identity(tcp("192.0.2.1", X_Auth_Token=alice)) == RequestContext(
@@ -251,7 +253,7 @@ def test_methods_are_tried_in_order_and_a_refusal_says_what_each_wants(token_fil
     assert "unix socket, or a token in X-Auth-Token that is known here" in str(refusal.value)
 
 
-def test_who_is_no_administrator_needs_a_project():
+def test_identity_without_project_is_refused_unless_administrator():
     identity = Methods([lambda _: ClaimedIdentity(user="a", roles=frozenset({"member"}))], is_admin)
     with pytest.raises(Unauthorized, match="no project"):
         identity({})
@@ -259,20 +261,20 @@ def test_who_is_no_administrator_needs_a_project():
 
 @pytest.mark.spec("API-10")
 def test_tcp_with_noauth_alone_is_refused_at_start_unless_asked_for():
-    refuse_unserved(conf(), [])
-    refuse_unserved(conf(noauth_on_loopback=True), ["127.0.0.1:9696"])
-    refuse_unserved(conf(methods=["tokens"]), ["0.0.0.0:9696"])
+    validate_listeners(conf(), [])
+    validate_listeners(conf(noauth_on_loopback=True), ["127.0.0.1:9696"])
+    validate_listeners(conf(methods=["tokens"]), ["0.0.0.0:9696"])
     with pytest.raises(ConfigError, match="makes every user of this machine an administrator"):
-        refuse_unserved(conf(), ["127.0.0.1:9696"])
+        validate_listeners(conf(), ["127.0.0.1:9696"])
 
 
-def test_an_address_that_others_reach_and_that_serves_none_of_them_is_warned_of(caplog):
+def test_address_that_refuses_all_remote_clients_is_logged(caplog):
     here = ["127.0.0.1:9696", "[::1]:9696"]
-    refuse_unserved(conf(noauth_on_loopback=True), here)
-    refuse_unserved(conf(noauth_everybody_is_admin=True), ["0.0.0.0:9696"])
+    validate_listeners(conf(noauth_on_loopback=True), here)
+    validate_listeners(conf(noauth_allow_remote_admin=True), ["0.0.0.0:9696"])
     assert not caplog.records
-    refuse_unserved(conf(noauth_on_loopback=True), [*here, "0.0.0.0:9696", "[::]:9696"])
-    assert caplog.messages[0].startswith("0.0.0.0:9696, [::]:9696 can be reached from elsewhere")
+    validate_listeners(conf(noauth_on_loopback=True), [*here, "0.0.0.0:9696", "[::]:9696"])
+    assert caplog.messages[0].startswith("0.0.0.0:9696, [::]:9696 can be reached from other hosts")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ def test_an_address_that_others_reach_and_that_serves_none_of_them_is_warned_of(
 )
 def test_options_that_cannot_work_are_refused_at_start(values):
     with pytest.raises(ConfigError):
-        configured(conf(**values), is_admin)
+        make_methods(conf(**values), is_admin)
 
 
 def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
@@ -298,7 +300,7 @@ def test_the_command_makes_a_token_that_the_file_knows(token_file, capsys):
     assert main([*asked, "--file", str(token_file)]) == 0
     said = capsys.readouterr()
     assert said.err == ""
-    claim = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=said.out.strip()))
-    assert claim == ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
+    identity = Tokens(str(token_file))(tcp("192.0.2.1", X_Auth_Token=said.out.strip()))
+    assert identity == ClaimedIdentity(project_id="red", user="alice", roles=frozenset({"member"}))
     assert main(["token", "alice smith"]) == 2
     assert "spaces" in capsys.readouterr().err

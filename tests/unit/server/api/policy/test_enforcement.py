@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.server.api.policy.enforcement import RulesPolicy
-from netfw.server.api.policy.rules import sample
+from netfw.server.api.policy.rules import render_sample
 from netfw.server.api.resources import RESOURCES
 from netfw.server.api.schema.resource_schema import ApiResource, Verb
 
@@ -234,21 +234,21 @@ def test_the_operators_file_replaces_rules_and_is_read_again_when_it_changes(tmp
 
 
 @pytest.mark.parametrize("text", ["owner: 'rule:member'\n", "create_network: 'role:a or b'\n"])
-def test_a_faulty_change_is_complained_of_in_one_line_though_nobody_asks(tmp_path, caplog, text):
+def test_faulty_change_is_logged_in_one_line_without_a_request(tmp_path, caplog, text):
     path, policy = overridden(tmp_path, "{}\n")
     path.write_text(text)
     deadline = time.monotonic() + 10
     while not caplog.records:
         assert time.monotonic() < deadline, "it was not noticed"
-        policy.look()
+        policy.reload_if_changed()
         time.sleep(0.1)
     [line] = caplog.records
     assert line.getMessage().startswith(f"{path}: policy rule ")
-    assert line.getMessage().endswith("what it said before stays in force")
+    assert line.getMessage().endswith("its former contents stay in force")
     assert line.exc_info is None
 
 
-def test_who_is_an_administrator_is_a_rule_too(tmp_path):
+def test_administrator_is_decided_by_a_rule(tmp_path):
     _, policy = overridden(tmp_path, "context_is_admin: 'role:cloud_admin'\n")
     cloud = RequestContext(project_id="", roles=frozenset({"Cloud_Admin"}))
     assert (policy.is_admin(cloud), policy.is_admin(ADMIN)) == (True, False)
@@ -257,7 +257,7 @@ def test_who_is_an_administrator_is_a_rule_too(tmp_path):
 def test_a_file_that_others_may_write_is_refused(tmp_path):
     path, _ = overridden(tmp_path, "")
     path.chmod(0o666)
-    with pytest.raises(ConfigError, match="everybody may write it; chmod o-w"):
+    with pytest.raises(ConfigError, match="every user may write it; chmod o-w"):
         RulesPolicy(RESOURCES, Looked(), path=str(path))
 
 
@@ -269,7 +269,7 @@ def test_a_file_need_not_exist_only_where_it_is_optional(tmp_path):
 
 
 def test_the_sample_has_every_rule_and_says_what_is_the_case(tmp_path, policy):
-    lines = [line.removeprefix("#") for line in sample(policy.declared).splitlines()]
+    lines = [line.removeprefix("#") for line in render_sample(policy.declared).splitlines()]
     text = "\n".join(line for line in lines if line.startswith('"'))
     _, same = overridden(tmp_path, text)
     assert text.count("\n") + 1 == len(policy.declared)

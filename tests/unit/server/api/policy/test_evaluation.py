@@ -11,7 +11,7 @@ from oslo_policy import policy as oslo
 from netfw.drivers.query import RequestContext
 from netfw.errors import ConfigError
 from netfw.server.api.policy.evaluation import Decisions, parse
-from netfw.server.api.policy.rules import STANDARD, compiled, declared_rules, read_file
+from netfw.server.api.policy.rules import STANDARD, compile_rules, declared_rules, parse_policy_file
 from netfw.server.api.resources import RESOURCES
 
 DECLARED = declared_rules(RESOURCES)
@@ -119,10 +119,10 @@ def test_a_field_is_compared_with_a_value_or_a_regular_expression():
         ("role:admin or nonsense", "is not a rule"),
         ("role:admin and", "is not a rule"),
         ("(role:admin", "is not a rule"),
-        ("project:%(project_id)s", "nobody has 'project', did you mean 'project_id'?"),
+        ("project:%(project_id)s", "requesters have no 'project', did you mean 'project_id'?"),
         ("roles:admin", "did you mean 'role'?"),
         ("field:port", "write such as field:port:device_owner"),
-        ("http://example.org/check", "checks that ask others are not supported"),
+        ("http://example.org/check", "checks that call other services are not supported"),
     ],
 )
 def test_a_rule_that_means_nothing_is_refused_instead_of_refusing_everybody(text, words):
@@ -146,13 +146,13 @@ def test_a_rule_that_means_nothing_is_refused_instead_of_refusing_everybody(text
 @pytest.mark.spec("API-09")
 def test_a_faulty_file_of_rules_is_refused_in_words(text, words):
     with pytest.raises(ConfigError) as refusal:
-        compiled(DECLARED, read_file("policy.yaml", DECLARED, text))
+        compile_rules(DECLARED, parse_policy_file("policy.yaml", DECLARED, text))
     assert words in str(refusal.value)
 
 
 def test_an_operator_may_name_rules_of_his_own_that_his_rules_use():
     text = "ops: 'role:ops'\ncreate_network: '(rule:ops)'\n"
-    rules = compiled(DECLARED, read_file("policy.yaml", DECLARED, text))
+    rules = compile_rules(DECLARED, parse_policy_file("policy.yaml", DECLARED, text))
     ops = RequestContext(project_id="red", roles=frozenset({"ops"}))
     assert rules.decisions(ops)["create_network"] is True
 

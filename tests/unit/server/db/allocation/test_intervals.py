@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.server.db.allocation.intervals import Free, Interval, divided, joined, without
+from netfw.server.db.allocation.intervals import Free, Interval, divide, join_adjacent, subtract
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda p: Interval(p[0], p[0] + p[1])),
@@ -21,7 +21,7 @@ def numbers(spans: list[Interval]) -> set[int]:
 
 @given(SPANS)
 def test_joined_spans_are_the_same_numbers_and_do_not_touch(spans: list[Interval]) -> None:
-    result = list(joined(spans))
+    result = list(join_adjacent(spans))
     assert numbers(result) == numbers(spans)
     assert all(one.last + 1 < two.first for one, two in pairwise(result))
 
@@ -30,7 +30,7 @@ def test_joined_spans_are_the_same_numbers_and_do_not_touch(spans: list[Interval
 def test_what_is_divided_by_offers_is_offered_exactly_there(
     spans: list[Interval], offers: list[Interval]
 ) -> None:
-    result = divided(spans, offers)
+    result = divide(spans, offers)
     assert numbers([each.span for each in result]) == numbers(spans)
     assert sum(len(each.span) for each in result) == len(numbers(spans))
     offered = numbers([each.span for each in result if each.offered])
@@ -43,6 +43,6 @@ def test_taking_a_number_leaves_all_others(
 ) -> None:
     free = Free(Interval(first, first + more), offered)
     number = data.draw(st.integers(first, first + more))
-    left = without(free, number)
+    left = subtract(free, number)
     assert numbers([each.span for each in left]) == numbers([free.span]) - {number}
     assert all(each.offered == offered for each in left)

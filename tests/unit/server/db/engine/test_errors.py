@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Program
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from netfw.errors import BackendBroken, BackendUnavailable
-from netfw.server.db.engine.errors import ErrorKind, translated, trouble
+from netfw.server.db.engine.errors import ErrorKind, classify_error, translate_error
 
 
 def sqlite(code: int, text: str) -> sqlite3.OperationalError:
@@ -25,14 +25,14 @@ def wrapped(original: Exception, kind: type[DBAPIError] = OperationalError) -> D
 
 
 ERRORS = {
-    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), ErrorKind.AGAIN),
+    "SQLite busy": (wrapped(sqlite(sqlite3.SQLITE_BUSY, "locked")), ErrorKind.RETRY),
     "SQLite busy, old snapshot": (
         wrapped(sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT, "x")),
-        ErrorKind.AGAIN,
+        ErrorKind.RETRY,
     ),
-    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.AGAIN),
-    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.AWAY),
-    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.AWAY),
+    "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.RETRY),
+    "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.UNAVAILABLE),
+    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.UNAVAILABLE),
     "SQLite unique": (
         wrapped(sqlite3.IntegrityError("UNIQUE constraint failed: a.b"), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -41,12 +41,15 @@ ERRORS = {
         wrapped(sqlite3.IntegrityError("FOREIGN KEY constraint failed"), IntegrityError),
         ErrorKind.REFERENCE,
     ),
-    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), ErrorKind.AGAIN),
-    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.AGAIN),
-    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.AGAIN),
-    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.AWAY),
-    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.AWAY),
-    "PostgreSQL refuses to connect": (wrapped(psycopg.OperationalError("refused")), ErrorKind.AWAY),
+    "PostgreSQL deadlock": (wrapped(psycopg.errors.DeadlockDetected()), ErrorKind.RETRY),
+    "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.RETRY),
+    "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.RETRY),
+    "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.UNAVAILABLE),
+    "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.UNAVAILABLE),
+    "PostgreSQL refuses to connect": (
+        wrapped(psycopg.OperationalError("refused")),
+        ErrorKind.UNAVAILABLE,
+    ),
     "PostgreSQL unique": (
         wrapped(psycopg.errors.UniqueViolation(), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -59,10 +62,13 @@ ERRORS = {
         wrapped(psycopg.errors.SyntaxError(), ProgrammingError),
         ErrorKind.BROKEN,
     ),
-    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), ErrorKind.AGAIN),
-    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), ErrorKind.AGAIN),
-    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), ErrorKind.AWAY),
-    "MariaDB refuses to connect": (wrapped(pymysql.OperationalError(2003, "x")), ErrorKind.AWAY),
+    "MariaDB deadlock": (wrapped(pymysql.OperationalError(1213, "x")), ErrorKind.RETRY),
+    "MariaDB lock timeout": (wrapped(pymysql.OperationalError(1205, "x")), ErrorKind.RETRY),
+    "MariaDB lost": (wrapped(pymysql.OperationalError(2013, "x")), ErrorKind.UNAVAILABLE),
+    "MariaDB refuses to connect": (
+        wrapped(pymysql.OperationalError(2003, "x")),
+        ErrorKind.UNAVAILABLE,
+    ),
     "MariaDB unique": (
         wrapped(pymysql.IntegrityError(1062, "x"), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -75,24 +81,24 @@ ERRORS = {
         wrapped(pymysql.ProgrammingError(1064, "x"), ProgrammingError),
         ErrorKind.BROKEN,
     ),
-    "no connection is free": (PoolTimeout(), ErrorKind.AWAY),
+    "no connection is free": (PoolTimeout(), ErrorKind.UNAVAILABLE),
 }
 
 
 @pytest.mark.parametrize(("error", "meaning"), ERRORS.values(), ids=ERRORS.keys())
 def test_an_error_is_known_by_its_code(error: DBAPIError, meaning: ErrorKind) -> None:
-    assert trouble(error) is meaning
+    assert classify_error(error) is meaning
 
 
 def test_what_a_caller_gets_says_what_to_do_and_no_values() -> None:
     away, _ = ERRORS["MariaDB lost"]
-    assert isinstance(translated(away), BackendUnavailable)
-    assert "secret" not in str(translated(away))
+    assert isinstance(translate_error(away), BackendUnavailable)
+    assert "secret" not in str(translate_error(away))
     broken, _ = ERRORS["PostgreSQL syntax"]
-    assert isinstance(translated(broken), BackendBroken)
+    assert isinstance(translate_error(broken), BackendBroken)
     for original in (
         sqlite3.OperationalError("no such table: ports"),
         psycopg.errors.UndefinedTable(),
         pymysql.ProgrammingError(1146, "Table 'x.ports' doesn't exist"),
     ):
-        assert "netfw-db upgrade" in str(translated(wrapped(original)))
+        assert "netfw-db upgrade" in str(translate_error(wrapped(original)))

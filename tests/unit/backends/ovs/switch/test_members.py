@@ -10,11 +10,11 @@ from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain
 from netfw_drivers.ovs.pipeline.br_int import PlannedPort
-from netfw_drivers.ovs.switch.plan.broadcast_members import Members, MembersOverlay
+from netfw_drivers.ovs.switch.plan.state import Members, MembersOverlay
 
 DOMAINS = [Domain(NetworkId(UUID(int=n)), SegmentId(UUID(int=n))) for n in (1, 2)]
 keys = st.integers(1, 8).map(lambda n: PortKey(PortId(UUID(int=n))))
-members = st.builds(
+ports = st.builds(
     PlannedPort,
     domain=st.sampled_from(DOMAINS),
     number=st.integers(1, 200),
@@ -23,14 +23,14 @@ members = st.builds(
     open=st.booleans(),
     filtered=st.booleans(),
 )
-states = st.dictionaries(keys, members)
+states = st.dictionaries(keys, ports)
 
 
-def picture(held: Members) -> dict[object, object]:
+def indexed(members: Members) -> dict[object, object]:
     """All chunks with their ports, and the open ports, as they are."""
-    same = MembersOverlay(held, {}, frozenset())
-    chunks = {chunk: same.receivers(chunk) for chunk in same.everything()}
-    return {**chunks, **{domain: same.open_ports(domain) for domain in held.domains()}}
+    chunks = {chunk: members.receivers(chunk) for chunk in members.all_chunks()}
+    domains = {domain: members.open_ports(domain) for domain, _ in chunks}
+    return {**chunks, **domains}
 
 
 @given(states, states, st.sets(keys))
@@ -38,15 +38,15 @@ def test_a_view_shows_what_will_be_without_touching_what_is(before, change, dead
     held = Members(before)
     live = {key: member for key, member in change.items() if key not in dead}
     concerned = frozenset({*change, *dead})
-    now = picture(held)
+    now = indexed(held)
     view = MembersOverlay(held, live, concerned)
     after = Members({**{k: m for k, m in before.items() if k not in concerned}, **live})
     for chunk in view.everything():
-        assert view.receivers(chunk) == MembersOverlay(after, {}, frozenset()).receivers(chunk)
+        assert view.receivers(chunk) == after.receivers(chunk)
     for domain in DOMAINS:
-        assert view.chunks(domain) == MembersOverlay(after, {}, frozenset()).chunks(domain)
-        assert view.open_ports(domain) == MembersOverlay(after, {}, frozenset()).open_ports(domain)
-    assert picture(held) == now
+        assert view.chunks(domain) == after.chunks(domain)
+        assert view.open_ports(domain) == after.open_ports(domain)
+    assert indexed(held) == now
 
 
 @given(states, states, st.sets(keys))
@@ -56,7 +56,7 @@ def test_only_touched_chunks_differ(before, change, dead):
     view = MembersOverlay(held, live, frozenset({*change, *dead}))
     untouched = view.everything() - view.touched()
     for chunk in untouched:
-        assert view.receivers(chunk) == MembersOverlay(held, {}, frozenset()).receivers(chunk)
+        assert view.receivers(chunk) == held.receivers(chunk)
 
 
 @given(states, states)
@@ -64,5 +64,6 @@ def test_committing_is_the_same_as_having_been_so_from_the_start(before, change)
     held = Members(before)
     dead = before.keys() - change.keys()
     held.commit(change, dead)
-    assert picture(held) == picture(Members(change))
+    assert indexed(held) == indexed(Members(change))
     assert held.ports == change
+    assert held.all_chunks() == {port.chunk for port in change.values()}

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from netfw.http.request_head import read_headers
+from netfw.http.request_parser import read_headers
 
 
 def read(text):

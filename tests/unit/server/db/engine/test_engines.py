@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netfw.errors import ConfigError
-from netfw.server.db.engine.url import database_url, default_url
+from netfw.server.db.engine.engines import database_url, default_url
 
 
 @pytest.mark.parametrize(

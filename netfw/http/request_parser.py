@@ -1,11 +1,15 @@
-"""The head of a request: its first line and its headers, understood in one way or not at all."""
+"""Request parser: request line, headers and chunked bodies, strict and within bounds.
+
+What could be read in two ways is refused.  cheroot's own reader of chunks takes a whole chunk, and
+the line before it, into memory before any limit applies.
+"""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
@@ -32,21 +36,32 @@ _ONCE = frozenset(
         b"X-User-Id",
     }
 )
-"""What must not be given twice."""
+"""Headers that a request has at most once."""
+
+LONGEST_LINE: Final = 256
+"""Limit in bytes of the line that says how long a chunk is."""
+
+MOST_CHUNKS: Final = 16 * 1024
+"""Limit of chunks of one body: each costs time, however little there is in it."""
+
+_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
+_HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]{0,300}")
+_SLASH = re.compile(rb"(?i)%2f")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(;[^\r\n]*)?\r\n")
 
 
 class Lines(Protocol):
-    """What headers are read from."""
+    """The stream that headers are read from."""
 
     def readline(self) -> bytes: ...
 
 
-def read_headers(lines: Lines, found: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
-    """Read headers up to the empty line into *found*; names with underscores are left out.
+def read_headers(lines: Lines) -> dict[bytes, bytes]:
+    """Read headers up to the empty line; omit those whose names have underscores.
 
     :raises ValueError: a line is wrong; the text says how, without repeating it.
     """
-    found = {} if found is None else found
+    headers: dict[bytes, bytes] = {}
     while (line := lines.readline()) != b"\r\n":
         if not line.endswith(b"\r\n"):
             raise ValueError("A header does not end as HTTP wants it.")
@@ -59,26 +74,21 @@ def read_headers(lines: Lines, found: dict[bytes, bytes] | None = None) -> dict[
         if b"_" in name:
             continue
         name = name.title()
-        if name in found:
+        if name in headers:
             if name in _ONCE:
                 raise ValueError(f"{name.decode()} is given twice.")
-            value = found[name] + b", " + value
-        found[name] = value
-    if not _LENGTH.fullmatch(found.get(b"Content-Length", b"0")):
+            value = headers[name] + b", " + value
+        headers[name] = value
+    if not _LENGTH.fullmatch(headers.get(b"Content-Length", b"0")):
         raise ValueError("Content-Length is not a number of bytes.")
-    if b"Content-Length" in found and b"Transfer-Encoding" in found:
+    if b"Content-Length" in headers and b"Transfer-Encoding" in headers:
         raise ValueError("Content-Length and Transfer-Encoding contradict each other.")
-    return found
-
-
-_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
-_HOST = re.compile(rb"[A-Za-z0-9._~:%\[\]-]{0,300}")
-_SLASH = re.compile(rb"(?i)%2f")
+    return headers
 
 
 @frozen(kw_only=True)
 class Head:
-    """What a request says before its body."""
+    """The request line and the headers of a request."""
 
     method: bytes
     target: bytes
@@ -92,35 +102,36 @@ class Head:
     """Bytes of the body; 0 when it comes in chunks."""
     chunked: bool
     expects: bool
-    """The client sends the body when it is told to go on."""
-    stays: bool
-    """The client may have further requests on the same connection."""
+    """The client sends the body after a response 100 Continue."""
+    keep_alive: bool
+    """The client may send further requests on the same connection."""
 
 
 def parse_head(data: bytes, longest: int) -> Head:
-    """The head that *data* is.
+    """Parse the head of a request.
 
-    :raises Refusal: it is none, or has more than *longest* bytes, or asks for what is not served.
+    :raises HttpError: *data* is none, or has more than *longest* bytes, or requests what is not
+        served.
     """
     line, newline, rest = data.partition(b"\n")
     if len(data) > longest:
         raise _too_long(longest, in_line=not newline)
-    found = _LINE.fullmatch(line + newline)
-    if found is None:
+    matched = _LINE.fullmatch(line + newline)
+    if matched is None:
         raise malformed("the request line is not like 'GET /path HTTP/1.1'")
-    method, target = found[1], found[2]
-    version = int(found[3]), int(found[4])
+    method, target = matched[1], matched[2]
+    version = int(matched[3]), int(matched[4])
     if version not in ((1, 0), (1, 1)):
         raise HttpError(
             505, "HTTPVersionNotSupported", "only HTTP/1.1 and HTTP/1.0 are spoken here"
         )
-    path, query = _parted(method, target)
+    path, query = _split_target(method, target)
     try:
         headers = read_headers(io.BytesIO(rest))
     except ValueError as exc:
         raise malformed(str(exc)) from exc
     _check_host(headers, version)
-    chunked = _chunked(headers, version)
+    chunked = _is_chunked(headers, version)
     return Head(
         method=method,
         target=target,
@@ -130,8 +141,8 @@ def parse_head(data: bytes, longest: int) -> Head:
         headers=headers,
         length=int(headers.get(b"Content-Length", b"0")),
         chunked=chunked,
-        expects=_expects(headers, version),
-        stays=_stays(headers, version),
+        expects=_expects_continue(headers, version),
+        keep_alive=_keeps_alive(headers, version),
     )
 
 
@@ -142,8 +153,8 @@ def _too_long(longest: int, *, in_line: bool) -> HttpError:
     return HttpError(413, "HTTPRequestEntityTooLarge", text)
 
 
-def _parted(method: bytes, target: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target."""
+def _split_target(method: bytes, target: bytes) -> tuple[bytes, bytes]:
+    """Return the path, unquoted but for slashes, and the query of a request target."""
     path, _, query = target.partition(b"?")
     whole = method == b"OPTIONS" and target == b"*"
     if not whole and (not path.startswith(b"/") or path.startswith(b"//") or b"#" in target):
@@ -161,7 +172,7 @@ def _check_host(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> Non
         raise malformed("Host is no name or address of a host")
 
 
-def _chunked(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
+def _is_chunked(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
     coding = headers.get(b"Transfer-Encoding")
     if coding is None:
         return False
@@ -172,13 +183,52 @@ def _chunked(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
     return True
 
 
-def _expects(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
+def _expects_continue(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
     expected = headers.get(b"Expect", b"").lower()
     if expected not in (b"", b"100-continue"):
         raise HttpError(417, "HTTPExpectationFailed", "of Expect, only 100-continue is served")
     return bool(expected) and version == (1, 1)
 
 
-def _stays(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
-    said = {word.strip() for word in headers.get(b"Connection", b"").lower().split(b",")}
-    return b"close" not in said and (version == (1, 1) or b"keep-alive" in said)
+def _keeps_alive(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bool:
+    options = {word.strip() for word in headers.get(b"Connection", b"").lower().split(b",")}
+    return b"close" not in options and (version == (1, 1) or b"keep-alive" in options)
+
+
+class ByteStream(Protocol):
+    """The stream that chunks are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
+def read_chunks(stream: ByteStream, limit: int) -> bytes:
+    """Read a chunked body; of one that is longer than *limit*, its first *limit* + 1 bytes.
+
+    What follows it is not read.
+
+    :raises ValueError: it is not in chunks, or ends early; the text says which, without repeating
+        anything of it.
+    """
+    body = bytearray()
+    count = 0
+    while size := _read_chunk_size(stream):
+        count += 1
+        if count > MOST_CHUNKS:
+            raise ValueError(f"The body has more than {MOST_CHUNKS} chunks.")
+        wanted = min(size, limit + 1 - len(body))
+        chunk = stream.read(wanted)
+        body += chunk
+        if len(body) > limit:
+            break
+        if len(chunk) < wanted or stream.read(2) != b"\r\n":
+            raise ValueError("A chunk is not as long as it says.")
+    return bytes(body)
+
+
+def _read_chunk_size(stream: ByteStream) -> int:
+    matched = _CHUNK_SIZE.fullmatch(stream.readline(LONGEST_LINE))
+    if matched is None:
+        raise ValueError("A chunk does not say how long it is.")
+    return int(matched[1], 16)

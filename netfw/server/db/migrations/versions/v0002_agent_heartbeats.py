@@ -1,4 +1,4 @@
-"""What agents say of themselves with each heartbeat."""
+"""Digest and counts of the state report in heartbeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "heartbeats"
 
 
 def upgrade() -> None:
-    """Heartbeats are of the last minutes only: the table is made anew."""
+    """Create the table anew: heartbeats are of the last minutes only."""
     op.drop_table(NAME)
     op.create_table(
         NAME,
@@ -31,7 +31,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The times alone."""
+    """Create the table with times only."""
     op.drop_table(NAME)
     op.create_table(
         NAME,

@@ -1,4 +1,4 @@
-"""Networks can be looked for by what their ports get of port security."""
+"""Column for filters of networks by ``port_security_enabled``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "port_security_enabled"
 
 
 def upgrade() -> None:
-    """A new column, with what the documents say."""
+    """Add the column, and fill it from the documents."""
     flag = sa.Boolean(create_constraint=False)
     op.add_column("networks", sa.Column(NAME, flag, nullable=True))
     networks = sa.table(
@@ -33,5 +33,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The documents have it still."""
+    """Drop the column; the documents still have the value."""
     op.drop_column("networks", NAME)

@@ -1,4 +1,4 @@
-"""Mechanism drivers that have no backend: one that says what happens, and one that is a name."""
+"""LoggerMechanismDriver: logs what the framework calls it with."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ LOG = logging.getLogger(__name__)
 
 
 class LoggerMechanismDriver(MechanismDriver):
-    """Logs what a driver is told: a sample, and a look at the order of things.
+    """A sample that logs each call, to show the order of calls.
 
-    What is checked may be rolled back, so it is for debugging; what is delivered has happened.
+    A validated change may be rolled back: it is logged at DEBUG.  A delivered change is committed:
+    it is logged at INFO.
     """
 
     VERSION: ClassVar[int] = 1
@@ -31,7 +32,7 @@ class LoggerMechanismDriver(MechanismDriver):
         return DriverInfo("logger")
 
     def validate(self, change: Change) -> None:
-        LOG.debug("about to be committed: %s", told(change))
+        LOG.debug("about to be committed: %s", render_change(change))
 
     def bind(self, request: BindingRequest) -> Binding:
         LOG.debug(
@@ -41,32 +42,13 @@ class LoggerMechanismDriver(MechanismDriver):
         return Refused("logger binds no ports, it only logs")
 
     def deliver(self, change: Change) -> None:
-        LOG.info("committed: %s", told(change))
+        LOG.info("committed: %s", render_change(change))
 
 
-class L2PopulationMechanismDriver(MechanismDriver):
-    """A name that configurations have, and nothing to do.
+def render_change(change: Change) -> str:
+    """Render *change* in one line: the resource, names of the changed fields, its revision.
 
-    Forwarding entries are a view of what each agent reads, if it has ``l2_population = true``.
-    """
-
-    VERSION: ClassVar[int] = 1
-
-    @classmethod
-    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls()
-
-    def describe(self) -> DriverInfo:
-        return DriverInfo("l2population")
-
-    def bind(self, request: BindingRequest) -> Binding:
-        return Refused("l2population binds no ports, it leaves that to others")
-
-
-def told(change: Change) -> str:
-    """*change* in a line: what it is about, its revision, and the names of what is different.
-
-    Values stay out of it: names and descriptions are other people's texts.
+    Values are left out: names and descriptions are text of users.
     """
     before, after = change.before, change.after
     if after is None:

@@ -1,4 +1,4 @@
-"""The mechanism drivers without a backend: what the logger says, and what neither binds."""
+"""Mechanism drivers without a backend: what the logger logs, and that neither binds."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from attrs import evolve
 
 from netfw.drivers.mechanism import Refused
 from netfw.testing.conformance.server import mechanism_samples as samples
-from netfw_drivers.null.mechanism import (
-    L2PopulationMechanismDriver,
-    LoggerMechanismDriver,
-    told,
-)
+from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
+from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver, render_change
 
 RENAMED = evolve(samples.NETWORK, name="green", mtu=1400, revision=2)
 
 
-def test_a_change_is_told_in_a_line_without_anybodys_text() -> None:
-    about = f"network {samples.NETWORK.id}"
+def test_change_is_rendered_in_one_line_without_text_of_users() -> None:
+    network = samples.NETWORK
+    about = f"network {network.id}"
     lines = {
-        told(samples.change(None, samples.NETWORK)): "is new, revision 1",
-        told(samples.change(samples.NETWORK, RENAMED)): "has another name, mtu, revision 2",
-        told(samples.change(samples.NETWORK, samples.NETWORK)): "is as it was, revision 1",
-        told(samples.change(RENAMED, None)): "is gone, revision 2",
-        told(evolve(samples.change(RENAMED, None), request_id="req-1")): (
+        render_change(samples.change(None, network)): "is new, revision 1",
+        render_change(samples.change(network, RENAMED)): "has another name, mtu, revision 2",
+        render_change(samples.change(network, network)): "is as it was, revision 1",
+        render_change(samples.change(RENAMED, None)): "is gone, revision 2",
+        render_change(evolve(samples.change(RENAMED, None), request_id="req-1")): (
             "is gone, revision 2 (request req-1)"
         ),
     }
@@ -33,7 +31,7 @@ def test_a_change_is_told_in_a_line_without_anybodys_text() -> None:
         assert line == f"{about} {expected}"
 
 
-def test_what_may_be_rolled_back_is_for_debugging_and_what_happened_is_information(
+def test_validation_is_logged_at_debug_and_delivery_at_info(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     driver, change = LoggerMechanismDriver(), samples.change(None, samples.PORT)
@@ -47,7 +45,7 @@ def test_what_may_be_rolled_back_is_for_debugging_and_what_happened_is_informati
 
 
 @pytest.mark.parametrize("kind", [LoggerMechanismDriver, L2PopulationMechanismDriver])
-def test_they_leave_binding_to_others_and_say_so(
+def test_binding_is_refused_with_a_reason(
     kind: type[LoggerMechanismDriver] | type[L2PopulationMechanismDriver],
 ) -> None:
     answer = kind().bind(samples.request(samples.PORT, samples.AGENT, segments=samples.SEGMENTS))

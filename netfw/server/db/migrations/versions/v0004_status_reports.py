@@ -1,4 +1,4 @@
-"""What hosts report of resources."""
+"""Status reports of hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "reports"
 
 
 def upgrade() -> None:
-    """One row for each service of each host that has a resource in its care."""
+    """Create a table with one row per resource, service and host."""
     op.create_table(
         NAME,
         sa.Column("resource_id", word(), nullable=False),
@@ -32,5 +32,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Nobody reported anything."""
+    """Drop the table."""
     op.drop_table(NAME)

@@ -1,4 +1,4 @@
-"""Resources of vendors, which the model does not know."""
+"""Resources of vendors, which the model does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "documents"
 
 
 def upgrade() -> None:
-    """One table for all of them."""
+    """Create one table for all of them."""
     op.create_table(
         NAME,
         sa.Column("resource", text(64), nullable=False),
@@ -34,5 +34,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """What they held is lost."""
+    """Drop the table with its rows."""
     op.drop_table(NAME)

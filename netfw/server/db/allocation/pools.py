@@ -1,0 +1,148 @@
+"""Pools: IP addresses of subnets, ids of segments and MAC addresses of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from netfw.drivers.type_driver import Pool, Range
+from netfw.model.address import IpAddress, IpNetwork, Mac
+from netfw.model.ids import SubnetId
+from netfw.model.segment import NetworkType
+from netfw.model.subnet import Subnet
+from netfw.server.db.allocation.free_ranges import Ranges
+from netfw.server.db.allocation.intervals import Interval
+from netfw.server.db.engine.errors import RetryTransaction
+from netfw.server.db.schema.tables import HOST_MACS
+
+ALL_ADDRESSES: Final = Interval(0, 2**128 - 1)
+
+
+class Addresses:
+    """An ``AddressStore`` over free ranges, in the transaction of the caller."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+
+    def define(self, subnet: Subnet) -> bool:
+        """Define the pools of *subnet*; allocated addresses stay allocated.
+
+        To be called when a subnet is created and when its pools change.  Return whether they did.
+        """
+        block = subnet.cidr
+        whole = Interval(int(block.network_address), int(block.broadcast_address))
+        pools = (Interval(int(pool.start), int(pool.end)) for pool in subnet.allocation_pools)
+        return self._ranges.define(_pool(subnet.id), whole, pools)
+
+    def drop(self, subnet: SubnetId) -> None:
+        """Delete the pools of *subnet*."""
+        self._ranges.drop(_pool(subnet))
+
+    def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
+        """Allocate *address*, inside or outside the pools.
+
+        Return false if it is allocated already or outside of the CIDR.  A subnet without
+        definition accepts any address.
+        """
+        pool = _pool(subnet)
+        if self._ranges.acquire(pool, int(address)):
+            return True
+        if self._ranges.known(pool):
+            return False
+        self._ranges.define(pool, ALL_ADDRESSES, ())
+        return self._ranges.acquire(pool, int(address))
+
+    def acquire_any(self, subnet: Subnet) -> IpAddress | None:
+        """Allocate the lowest free address of the pools that no other transaction has locked."""
+        taken = self.take_some(subnet, 1)
+        return taken[0] if taken else None
+
+    def take_some(self, subnet: Subnet, count: int) -> tuple[IpAddress, ...]:
+        """Allocate *count* addresses of the pools; fewer if no more are free."""
+        pool = _pool(subnet.id)
+        numbers = self._ranges.acquire_any(pool, count)
+        if not numbers and self.define(subnet):
+            numbers = self._ranges.acquire_any(pool, count)
+        return tuple(_address(subnet.cidr, number) for number in numbers)
+
+    def release(self, subnet: SubnetId, address: IpAddress) -> None:
+        """Release *address*.  Idempotent."""
+        self._ranges.release(_pool(subnet), int(address))
+
+
+def _pool(subnet: SubnetId) -> str:
+    return f"subnet/{subnet}"
+
+
+def _address(block: IpNetwork, number: int) -> IpAddress:
+    return type(block.network_address)(number)
+
+
+ALL_SEGMENT_IDS: Final = Interval(0, 2**32 - 1)
+
+
+class SegmentIdStore:
+    """An ``AllocationStore`` over free ranges, in the transaction of the caller."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+
+    def define(self, type: NetworkType, ranges: Iterable[Range]) -> None:
+        """Let the pools of *type* offer *ranges* only.  Allocated ids stay allocated."""
+        offers: dict[str, list[Interval]] = {
+            name: [] for name in self._ranges.pools(f"segment/{type}/")
+        }
+        for each in ranges:
+            offers.setdefault(_name(each.pool), []).append(Interval(each.first, each.last))
+        for name in sorted(offers):  # all processes lock pools in one order
+            self._ranges.define(name, ALL_SEGMENT_IDS, offers[name])
+
+    def acquire(self, pool: Pool, number: int) -> bool:
+        """Allocate *number*, inside or outside the ranges; return false if it is allocated."""
+        name = _name(pool)
+        if self._ranges.acquire(name, number):
+            return True
+        if self._ranges.known(name):
+            return False
+        self._ranges.define(name, ALL_SEGMENT_IDS, ())
+        return self._ranges.acquire(name, number)
+
+    def acquire_any(self, pool: Pool) -> int | None:
+        """Allocate a free id of the pool's ranges; return ``None`` if none is free."""
+        taken = self._ranges.acquire_any(_name(pool))
+        return taken[0] if taken else None
+
+    def release(self, pool: Pool, number: int) -> None:
+        """Release *number*.  Idempotent."""
+        self._ranges.release(_name(pool), number)
+
+
+def _name(pool: Pool) -> str:
+    return f"segment/{pool.type}/{pool.physical_network or ''}"
+
+
+class HostMacs:
+    """The MAC address of each host for routed traffic; no two hosts have the same."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, host: str) -> Mac | None:
+        """Return the MAC address of *host*, or ``None``."""
+        rows = select(HOST_MACS.c.mac).where(HOST_MACS.c.host == host)
+        found = self._connection.execute(rows).scalar()
+        return None if found is None else Mac(found)
+
+    def assign(self, host: str, mac: Mac) -> None:
+        """Assign *mac* to *host*.
+
+        If another host has it, or the host got one meanwhile, the transaction is retried from its
+        start: choose a random one.
+        """
+        try:
+            self._connection.execute(insert(HOST_MACS).values(host=host, mac=str(mac)))
+        except IntegrityError as exc:
+            raise RetryTransaction(f"{mac} is taken, or {host} has a MAC address by now") from exc

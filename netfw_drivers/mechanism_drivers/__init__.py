@@ -1,0 +1,1 @@
+"""Mechanism drivers without a backend: a logger, and the name l2population."""
