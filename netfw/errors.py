@@ -5,7 +5,7 @@ NetfwError
 │   └── DriverError          the plug-in itself is at fault; fix the installation
 │       ├── DriverNotFound   no entry point of that name
 │       └── DriverInvalid    the entry point is not the kind of driver it claims to be
-├── RequestError             the caller asked for what cannot be; never retry
+├── RequestError             the caller requested something impossible; never retry
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
 │   ├── NotFound             what the request names does not exist
 │   │   └── TagNotFound      it has no such tag
@@ -16,17 +16,17 @@ NetfwError
 │   │   ├── IpAddressAlreadyAllocated  that address is taken
 │   │   ├── MacAddressInUse  that MAC address is taken
 │   │   └── Outdated         it was meant for another revision of the resource
-│   ├── Unauthorized         nobody knows who asks
+│   ├── Unauthorized         the requester is not authenticated
 │   ├── Forbidden            the requester may not do that
 │   └── NotSupported         this driver does not have that capability
-├── BackendError             the machine under us refused; the cause is in __cause__
-│   ├── BackendUnavailable   nobody answered; retry with back-off
+├── BackendError             the machine refused; the cause is in __cause__
+│   ├── BackendUnavailable   no answer; retry with back-off
 │   │   └── BackendLocked    another instance holds the lock; retry
 │   ├── OperationRefused     operations of a plan were refused; observe again first
-│   └── BackendBroken        it will fail the same way until somebody repairs the machine
+│   └── BackendBroken        it fails the same way until an operator repairs the machine
 ├── DriverCrashed            a driver raised what no contract allows; contained to its keys
-├── AgentMustEnd             something happened after which the operator wants the agent to end
-└── CursorLost               the source forgot that cursor; read a snapshot instead
+├── AgentMustEnd             an event after which the configuration ends the agent
+└── CursorLost               the source lost that cursor; read a snapshot instead
 
 ``retryable`` is read by the agent loop alone, and only the REST layer maps classes to status codes.
 Foreign exceptions are translated in the toolboxes (``netfw.linux``, ``netfw.ovs``), nowhere else.
@@ -39,7 +39,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 _SHORT = 120
-"""Characters of an operation that a reader takes in at a glance."""
+"""Characters of an operation that come before its reason in a message."""
 
 
 class NetfwError(Exception):
@@ -72,11 +72,11 @@ class DriverInvalid(DriverError):
 
 
 class RequestError(NetfwError):
-    """The request is wrong; sending it again will not help."""
+    """The request is wrong; a retry does not help."""
 
 
 class InvalidInput(RequestError):
-    """One or more values are wrong; ``faults`` maps each path to what is wrong there."""
+    """One or more values are wrong; ``problems`` maps each path to its error."""
 
     def __init__(self, faults: Mapping[str, str]) -> None:
         self.problems = dict(faults)
@@ -84,7 +84,7 @@ class InvalidInput(RequestError):
 
 
 class NotFound(RequestError):
-    """What the request names does not exist."""
+    """The named object does not exist."""
 
 
 class TagNotFound(NotFound):
@@ -96,11 +96,11 @@ class Conflict(RequestError):
 
 
 class Exhausted(Conflict):
-    """There is nothing left of what is needed: a quota is used up, or a pool of numbers is."""
+    """A quota, or a pool of numbers, is used up."""
 
 
 class OverQuota(Exhausted):
-    """The project may not have more of that."""
+    """The project has used up its quota."""
 
 
 class IpAddressGenerationFailure(Exhausted):
@@ -116,11 +116,11 @@ class MacAddressInUse(Conflict):
 
 
 class Outdated(Conflict):
-    """The request was meant for another revision of the resource than it has now."""
+    """The request names another revision than the present one of the resource."""
 
 
 class Unauthorized(RequestError):
-    """Nobody knows who asks; the message tells how to say it, *challenge* tells clients."""
+    """The requester is not authenticated; the message and *challenge* name the method to use."""
 
     def __init__(self, message: str, challenge: str = "Token") -> None:
         self.challenge = challenge
@@ -128,7 +128,7 @@ class Unauthorized(RequestError):
 
 
 class Forbidden(RequestError):
-    """The requester sees it, and may not do that with it."""
+    """The requester may see the resource, but not do that with it."""
 
 
 class NotSupported(RequestError):
@@ -140,19 +140,19 @@ class BackendError(NetfwError):
 
 
 class BackendUnavailable(BackendError):
-    """Nobody answered; it may well answer later."""
+    """The backend did not answer; it may answer later."""
 
     retryable = True
 
 
 class BackendLocked(BackendUnavailable):
-    """Somebody else is at work on it, and two would undo each other's work; nothing was done."""
+    """Another instance holds the lock; nothing was done."""
 
 
 class OperationRefused(BackendError):
-    """The backend refused some operations; of their stage nothing was done.
+    """The backend refused some operations; their stage had no effect.
 
-    ``reasons`` maps each refused operation, as far as the backend tells them apart, to its reason.
+    ``reasons`` maps each refused operation, as far as the backend names it, to its reason.
     """
 
     retryable = True
@@ -163,12 +163,12 @@ class OperationRefused(BackendError):
 
 
 def _refused(operation: str, why: str) -> str:
-    """Both in one line, and what a reader looks for not behind a long command."""
+    """Return both in one line, the reason first if the operation is long."""
     return f"{operation}: {why}" if len(operation) <= _SHORT else f"{why} (refused: {operation})"
 
 
 class BackendBroken(BackendError):
-    """The machine lacks something, or is in a state that only a person can mend."""
+    """The machine lacks something, or is in a state that only an operator can repair."""
 
 
 class DriverCrashed(NetfwError):
@@ -178,16 +178,16 @@ class DriverCrashed(NetfwError):
 
 
 class AgentMustEnd(NetfwError):
-    """Something happened after which the operator wants the agent to end; the message says what."""
+    """An event after which the configuration ends the agent; the message names it."""
 
 
 class CursorLost(NetfwError):
-    """The source cannot tell what changed since that cursor; take a snapshot."""
+    """The source has no history since that cursor; take a snapshot."""
 
     retryable = True
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion like ``, did you mean 'vxlan'?``, or nothing when none is near."""
+    """Return a suggestion like ``, did you mean 'vxlan'?``, or empty text if no name is near."""
     close = get_close_matches(name, list(known), n=1)
     return f", did you mean {close[0]!r}?" if close else ""

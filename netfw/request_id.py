@@ -1,5 +1,5 @@
-"""The id of the request that this thread works on: it follows an API call from process to process,
-and into the log lines of each."""
+"""Request id of the current thread: passed with an API request from process to process, and into
+the log lines of each."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
 
 
 def current() -> str:
-    """The id; empty outside any request."""
+    """Return the request id; empty outside any request."""
     return _CURRENT.get()
 
 
 def new() -> str:
-    """An id for a request that brought none."""
+    """Return an id for a request without one."""
     return f"req-{uuid4()}"
 
 
-def sanitize(claim: str) -> str:
-    """*claim* where it is a plain word that can stand in a log line; else an id of our own."""
-    return claim if _PLAIN.fullmatch(claim) else new()
+def sanitize(request_id: str) -> str:
+    """Return *request_id* if it is a plain word that is safe in a log line, else a new id."""
+    return request_id if _PLAIN.fullmatch(request_id) else new()
 
 
 @contextmanager
 def bind(request_id: str) -> Iterator[None]:
-    """Work on that request."""
+    """Set the request id of this thread within the block."""
     token = _CURRENT.set(request_id)
     try:
         yield
@@ -41,6 +41,6 @@ def bind(request_id: str) -> Iterator[None]:
 
 
 def log_filter(record: logging.LogRecord) -> bool:
-    """A filter for log handlers: gives each record the ``request_id`` of its thread."""
+    """Add the ``request_id`` of its thread to a log record; a filter for log handlers."""
     record.request_id = current()
     return True

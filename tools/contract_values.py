@@ -13,6 +13,7 @@ from pathlib import Path
 from attrs import frozen
 
 VALUES, MODEL = Path("netfw/drivers"), Path("netfw/model")
+DRAFT = "Draft: may change without notice."
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -29,8 +30,13 @@ class Declared:
     def is_enum(self) -> bool:
         """Whether it says which values there are."""
         return isinstance(self.node, ast.ClassDef) and any(
-            "Enum" in ast.unparse(each) for each in self.node.bases
+            re.search("Enum|Capability", ast.unparse(each)) for each in self.node.bases
         )
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether nothing implements it yet."""
+        return isinstance(self.node, ast.ClassDef) and any(map(_is_draft_mark, self.node.body))
 
     @property
     def is_driver(self) -> bool:
@@ -106,13 +112,18 @@ def values(signatures: Iterable[tuple[str, str]], own: frozenset[str]) -> list[s
     return ["## Values", *lines] if lines else []
 
 
+def _is_draft_mark(node: ast.stmt) -> bool:
+    return isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "DRAFT"
+
+
 def _is_alias(node: ast.Assign) -> bool:
     name = ast.unparse(node.targets[0])
     return bool(re.fullmatch(r"[A-Z][a-z]\w*", name)) and not isinstance(node.value, ast.Call)
 
 
 def _shown(each: Declared) -> list[str]:
-    lines = ["", f"### {each.name}", "", f"Of `{each.module}`. {each.doc}".rstrip()]
+    draft = f"*{DRAFT}* " if each.is_draft else ""
+    lines = ["", f"### {each.name}", "", f"Of `{each.module}`. {draft}{each.doc}".rstrip()]
     if isinstance(each.node, ast.Assign):
         return [*lines, "", "```python", ast.unparse(each.node), "```"]
     rows = list(_members(each.node))
@@ -123,6 +134,8 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
     for each, after in zip(node.body, [*node.body[1:], None], strict=True):
         doc = " ".join(_text(after).split())
         tail = f": {doc}" if doc else ""
+        if _is_draft_mark(each):
+            continue
         if isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
             yield f"* `{_field(each)}`{tail}"
         elif isinstance(each, ast.Assign):

@@ -63,6 +63,7 @@ def contract_page(kind: type[Driver]) -> str:
         "",
         f"Module `{kind.__module__}`, entry-point group `{kind.GROUP}`, version {kind.VERSION}.",
         "",
+        *([f"*{contract_values.DRAFT}*", ""] if kind.DRAFT else []),
         markdown(kind.__doc__),
     ]
     for name, member in methods(kind):
@@ -130,7 +131,8 @@ def page_name(kind: type[Driver]) -> str:
 
 
 def summary(kind: type[Driver]) -> str:
-    return markdown(kind.__doc__).partition("\n")[0]
+    draft = f"*{contract_values.DRAFT}* " if kind.DRAFT else ""
+    return draft + markdown(kind.__doc__).partition("\n")[0]
 
 
 def sample(namespaces: Iterable[str]) -> str:

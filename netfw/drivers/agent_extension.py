@@ -1,4 +1,4 @@
-"""AgentExtension: adds something of its own to a switch or a router."""
+"""AgentExtension: base of the extensions of switches and routers."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ C = TypeVar("C")
 
 
 class AgentExtension(Driver, Generic[K, V, C]):
-    """Adds to what a switch or router driver holds, without knowing that driver or the agent.
+    """Extends the state of a switch or router driver, independent of the driver and the agent.
 
-    ``K`` is the key of what is extended, ``V`` what the extension is shown of it, ``C`` what it
-    adds.  What it adds goes into the same plan, transaction and clean-up as what it is added to;
-    so an extension has nothing to remove, nothing to repair, and no code for a restarted switch.
-    Called by one thread at a time, outside any transaction.  Promises:
+    ``K`` is the key of the extended object, ``V`` its view for the extension, ``C`` the
+    contribution.  A contribution is part of the same plan, transaction and clean-up as the object
+    that it extends; so an extension has nothing to remove or repair, and no code for a restarted
+    switch.  Called by one thread at a time, outside any transaction.  Promises:
 
-    1. ``claim`` is constant: the same before and after any other call.
-    2. ``contribute`` and ``base`` are pure: equal arguments give equal additions, nothing is
-       touched, and the order of calls does not matter.
-    3. An addition stays within its grant.
-    4. ``KeysChanged`` to the sink asks to be called again for those keys; without it the
-       extension is called when what it is shown has changed, and only then.
-    5. What ``contribute`` raises concerns that key alone: it is degraded and tried again with
-       growing pauses, its former addition stays, all other keys and extensions go on.
+    1. ``grant_request`` is constant: the same before and after any other call.
+    2. ``contribute`` and ``contribute_base`` are pure: equal arguments give equal contributions,
+       nothing is touched, and the order of calls does not matter.
+    3. A contribution stays within its grant.
+    4. After ``KeysChanged`` to the sink, the extension is called again for those keys; otherwise it
+       is called when the view of a key has changed, and only then.
+    5. An exception of ``contribute`` concerns that key alone: the key is degraded and retried with
+       growing back-off, its former contribution stays, all other keys and extensions go on.
     """
 
     @abstractmethod
     def grant_request(self) -> GrantRequest:
-        """What it needs.  Asked once, before the first resource is known.  Raises nothing."""
+        """Return the needs of the extension.  Called once, before all resources.  Never raises."""
 
     @abstractmethod
     def contribute(self, key: K, value: V, grant: Grant) -> C | None:
-        """What to add to *key*; ``None``: nothing.
+        """Return the contribution to *key*, or ``None``.
 
-        :raises NetfwError: it cannot be, and why; see promise 5.
+        :raises NetfwError: it is impossible, with the reason; see promise 5.
         """
 
     def contribute_base(self, grant: Grant) -> C | None:
-        """What to add whatever resources there are, such as the default of a table.
+        """Return the contribution that depends on no resource, such as the default of a table.
 
-        :raises ConfigError: it cannot be; the agent does not start.
+        :raises ConfigError: it is impossible; the agent does not start.
         """
         return None
 
     def watch(self, sink: Sink) -> None:
-        """Announce what the extension learns by itself to *sink*, from any thread, until closed."""
+        """Announce changes that the extension detects to *sink*, from any thread, until closed."""

@@ -1,12 +1,12 @@
-"""What an agent asks its state source for, beyond reading.
+"""Requests of an agent to its state source, beyond reading.
 
-A request is idempotent: what it makes is found by what the request says, so asking again, by
-another thread or after a crash, gives an equal answer and makes nothing twice.
+A request is idempotent: its fields identify what it makes, so a second request, by another thread
+or after a crash, gives an equal answer and makes nothing twice.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from attrs import field, frozen
 
@@ -18,15 +18,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Request(Generic[R_co]):
-    """Something that is answered with an ``R_co``."""
+    """A request that is answered with an ``R_co``."""
 
     __slots__ = ()
 
 
 @frozen(kw_only=True)
 class EnsureDhcpPort(Request[Port]):
-    """The port from which *host* serves *network*: the one it has, one left by a dead host, or a
-    new one; bound to the host, with an address on each of *subnets*."""
+    """Get the port from which *host* serves *network*: its present one, one left by a dead host, or
+    a new one; bound to the host, with an address on each of *subnets*."""
 
     network: NetworkId
     host: str
@@ -35,7 +35,7 @@ class EnsureDhcpPort(Request[Port]):
 
 @frozen(kw_only=True)
 class ReleaseDhcpPort(Request[None]):
-    """The host serves the network no longer: its port may go."""
+    """Release the port of a host that no longer serves the network."""
 
     network: NetworkId
     host: str
@@ -43,9 +43,9 @@ class ReleaseDhcpPort(Request[None]):
 
 @frozen(kw_only=True)
 class FindPorts(Request[tuple[Port, ...]]):
-    """The ports that have *address*, on a network or behind a router; for metadata.
+    """Find the ports that have *address*, on a network or behind a router; for metadata.
 
-    Every port has the IPv6 link-local address that follows from its MAC address, too.
+    Every port also has the IPv6 link-local address of its MAC address.
     """
 
     address: IpAddress = field(validator=no_scope)
@@ -54,12 +54,12 @@ class FindPorts(Request[tuple[Port, ...]]):
 
     def __attrs_post_init__(self) -> None:
         if (self.network is None) == (self.router is None):
-            raise ValueError("ask for a network or for a router, not for both or neither")
+            raise ValueError("request a network or a router, not both or neither")
 
 
 @frozen(kw_only=True)
 class EnsureGatewayPort(Request[Port]):
-    """The port of *host* on an external network, for the floating IPs of its instances."""
+    """Get the port of *host* on an external network, for the floating IPs of its instances."""
 
     network: NetworkId
     host: str
@@ -67,19 +67,21 @@ class EnsureGatewayPort(Request[Port]):
 
 @frozen
 class EnsureHostMac(Request[Mac]):
-    """The MAC address that routed traffic of *host* carries between hosts."""
+    """Get the MAC address that routed traffic of *host* carries between hosts."""
 
     host: str
 
 
 @frozen
 class EnabledServices(Request[frozenset[str]]):
-    """The service plugins that the server runs, by name."""
+    """Get the names of the service plugins that the server runs."""
 
 
 @frozen(kw_only=True)
 class SetPrefix(Request[None]):
-    """A provider delegated *prefix* to a subnet, or took it back."""
+    """Record that a provider delegated *prefix* to a subnet, or withdrew it."""
+
+    DRAFT: ClassVar[bool] = True
 
     subnet: SubnetId
     prefix: IpNetwork | None = field(validator=no_scope)
@@ -87,6 +89,6 @@ class SetPrefix(Request[None]):
 
 @frozen(kw_only=True)
 class ResolveDevices(Request[tuple[Port, ...]]):
-    """The ports of these ids wherever they are bound, so that a stray device can be explained."""
+    """Get the ports of these ids on any host, to explain an unbound device."""
 
     ports: frozenset[PortId]

@@ -1,4 +1,4 @@
-"""Source: what a port may send as."""
+"""AllowedSource: source addresses that a port may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netfw.model.address import IpNetwork, Mac, no_scope
 
 @frozen
 class AllowedSource:
-    """A MAC address together with the addresses it may be used with."""
+    """A MAC address and a prefix that may be used together."""
 
     mac: Mac = field(converter=Mac)
     prefix: IpNetwork = field(validator=no_scope)

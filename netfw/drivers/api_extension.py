@@ -1,4 +1,4 @@
-"""ApiExtension: declares resources of the API that netfw does not know."""
+"""ApiExtension: declares additional resources of the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.drivers.base import Driver
 
 
 class Verb(enum.StrEnum):
-    """What can be done to a resource."""
+    """An operation on a resource."""
 
     CREATE = "create"
     SHOW = "get"
@@ -27,24 +27,24 @@ class Action:
 
     name: str
     attributes: tuple[Attribute, ...] = ()
-    """Of its body."""
+    """Attributes of its body."""
     returns: tuple[Attribute, ...] = ()
 
 
 @frozen(kw_only=True)
 class ResourceDeclaration:
-    """One resource: its place in the URL, its attributes and what can be done to it."""
+    """One resource: its place in the URL, its attributes, verbs and actions."""
 
     name: str
     collection: str
     attributes: tuple[Attribute, ...]
-    """Beyond those that every resource has: id, project, description, revision, times, tags."""
+    """Attributes beyond the common ones: id, project, description, revision, times, tags."""
     parent: str | None = None
-    """The resource it is a sub-resource of."""
+    """The resource of which it is a sub-resource."""
     verbs: frozenset[Verb] = frozenset(Verb)
     actions: tuple[Action, ...] = ()
     quota: int | None = None
-    """How many a project may have unless somebody says otherwise; ``None``: not counted."""
+    """Default quota of a project; ``None``: not counted."""
 
     def __attrs_post_init__(self) -> None:
         names = [attribute.name for attribute in self.attributes]
@@ -54,7 +54,7 @@ class ResourceDeclaration:
 
 @frozen(kw_only=True)
 class PolicyRule:
-    """Who may do something, in the language of oslo.policy."""
+    """A policy rule, in the language of oslo.policy."""
 
     name: str
     """``create_<resource>``, ``get_<resource>:<attribute>``."""
@@ -70,22 +70,22 @@ class ExtensionInfo:
     name: str
     description: str
     updated: str
-    """When the declaration last changed, as a client reads it: 2024-05-01T00:00:00Z."""
+    """Time of the last change of the declaration, such as 2024-05-01T00:00:00Z."""
 
 
 class ApiExtension(Driver):
     """Declares resources, and attributes of other extensions' resources, with their policy.
 
-    It only declares: what happens is up to the service plugin, or the extension driver, that has
-    the same resources.  Read once, by one thread, when the server starts, outside any
-    transaction; what it raises keeps the server from starting.  Promises:
+    It only declares: the service plugin or the extension driver of the same resources implements
+    them.  It is read once, by one thread, when the server starts, outside any transaction; if it
+    raises, the server does not start.  Promises:
 
-    1. All answers are constant.
-    2. An alias, a collection or an attribute that somebody else declared makes the server refuse
-       to start, naming both.  Nothing is overridden silently.
-    3. Every resource has a policy rule for each of its verbs and actions; one without is refused
-       to everybody but an administrator.
-    4. Requests are validated against the declaration before any plugin sees them.
+    1. All results are constant.
+    2. If two extensions declare one alias, collection or attribute, the server refuses to start
+       and names both.  Nothing is overridden silently.
+    3. Every resource has a policy rule for each of its verbs and actions; without a rule, only an
+       administrator may use it.
+    4. Requests are validated against the declaration before any plugin gets them.
     """
 
     GROUP: ClassVar[str] = "netfw.api_extensions"
@@ -93,16 +93,16 @@ class ApiExtension(Driver):
 
     @abstractmethod
     def info(self) -> ExtensionInfo:
-        """How clients find it."""
+        """Return the description that clients read."""
 
     @abstractmethod
     def resources(self) -> tuple[ResourceDeclaration, ...]:
-        """The resources it adds to the API."""
+        """Return the resources that it adds to the API."""
 
     def policies(self) -> tuple[PolicyRule, ...]:
-        """Who may do what with them, unless the operator's file says otherwise."""
+        """Return the default policy rules; the operator's policy file overrides them."""
         return ()
 
     def requires(self) -> frozenset[str]:
-        """Aliases without which it makes no sense; the server refuses to start without them."""
+        """Return the aliases that it requires; the server refuses to start without them."""
         return frozenset()

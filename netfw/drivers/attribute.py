@@ -11,11 +11,11 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.wire import Json
 
 Value = str | int | bool | None | JsonDocument | tuple[str, ...] | tuple[JsonDocument, ...]
-"""What an attribute can hold: a scalar, a list of texts, an object or a list of objects."""
+"""Value of an attribute: a scalar, a list of texts, an object or a list of objects."""
 
 
 class AttributeType(enum.StrEnum):
-    """What the API accepts for an attribute."""
+    """The type of an attribute in the API."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -39,34 +39,34 @@ class Attribute:
     required: bool = False
     """A create request without it is refused."""
     default: Value = None
-    """What a create request without it gets."""
+    """Value in a create request without it."""
     settable: bool = True
-    """May be given when the resource is made."""
+    """May be set when the resource is created."""
     mutable: bool = True
     """May be changed afterwards."""
     filterable: bool = True
-    """Lists can be filtered, and sorted where it is a scalar, by it.
+    """Lists can be filtered by it, and sorted where it is a scalar.
 
-    Of what an extension driver adds only fields of the model can be looked for, and of those the
-    ones that have a column; for what it keeps beside them this says nothing.
+    Of the attributes of an extension driver, only fields of the model that have a column can be
+    filtered; this flag does not apply to the others.
     """
     admin_only: bool = False
-    """Only administrators give it, change it, see it and look for it.
+    """Only administrators may set, change, see and filter by it.
 
-    An API extension may say otherwise by a rule of its own: ``get_<resource>:<attribute>``.
+    An API extension may override this by a rule of its own: ``get_<resource>:<attribute>``.
     """
     network_owner_only: bool = False
-    """Of a port or a subnet: only who owns its network may give it."""
+    """Of a port or a subnet: only the owner of its network may set it."""
     check: Callable[[Value], None] | None = None
-    """Raises ``ValueError`` with a sentence for a value that has the type and still cannot be."""
+    """Raises ``ValueError`` with a sentence for an invalid value of the right type."""
 
     def __attrs_post_init__(self) -> None:
         if self.required and not self.settable:
-            raise ValueError(f"{self.name}: required, and yet nobody may give it")
+            raise ValueError(f"{self.name}: required, but not settable")
 
 
 def plain(value: Value) -> Json:
-    """*value* as the API has it."""
+    """Return *value* in the form of the API."""
     if isinstance(value, JsonDocument):
         return value.content()
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Change: what happened, or is about to happen, to one resource."""
+"""Change: one resource before and after a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.model.segment import Segment
 
 @frozen(kw_only=True)
 class Change:
-    """One resource before and after.  Nothing before: it is new; nothing after: it is gone."""
+    """One resource before and after: new without ``before``, deleted without ``after``."""
 
     before: Resource | None
     after: Resource | None
@@ -22,7 +22,7 @@ class Change:
     segments: tuple[Segment, ...] = ()
     """The segments of the network, dynamic ones included."""
     request_id: str = ""
-    """The API call that it comes from."""
+    """Id of the API request that made it."""
 
     def __attrs_post_init__(self) -> None:
         if self.before is None or self.after is None:
@@ -34,7 +34,7 @@ class Change:
 
     @property
     def resource(self) -> Resource:
-        """The newest there is of it."""
+        """The newest state of the resource: ``after``, or ``before`` if it was deleted."""
         return cast(Resource, self.before if self.after is None else self.after)
 
     @property

@@ -1,4 +1,4 @@
-"""What agent extensions add to switches and routers."""
+"""Contributions of agent extensions to switches and routers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from netfw.model.qos import QosRule
 
 @frozen(kw_only=True)
 class SwitchContribution:
-    """Flows in the tables of its grant, and what the port it is for may take of the wire.
+    """Flows in the tables of the extension's grant, and QoS rules of the port.
 
-    The switch driver knows how its backend limits, guarantees and marks.
+    The switch driver translates the QoS rules for its backend.
     """
 
     owner: str
     flows: tuple[Flow, ...] = ()
     qos: tuple[QosRule, ...] = ()
+    """Draft: may change without notice.  No switch driver accepts it yet."""
 
 
 class RuleTable(enum.StrEnum):
-    """The kernel's tables."""
+    """A table of iptables."""
 
     RAW = "raw"
     MANGLE = "mangle"
@@ -33,7 +34,7 @@ class RuleTable(enum.StrEnum):
 
 
 class RuleChain(enum.StrEnum):
-    """Where in a table."""
+    """A built-in chain of a table."""
 
     PREROUTING = "PREROUTING"
     INPUT = "INPUT"
@@ -50,7 +51,7 @@ class RouterRule:
     chain: RuleChain
     ip_version: int = 4
     words: tuple[str, ...] = field()
-    """Match and target in iptables' words.  A word is one argument and cannot become two."""
+    """Match and target as arguments of iptables.  A word is one argument and cannot become two."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:
@@ -61,7 +62,7 @@ class RouterRule:
 
 @frozen(kw_only=True)
 class AddressQos:
-    """What one address may take of a router's gateway."""
+    """QoS rules of one address at a router's gateway."""
 
     address: IpAddress = field(validator=no_scope)
     rules: tuple[QosRule, ...]
@@ -69,7 +70,7 @@ class AddressQos:
 
 @frozen(kw_only=True)
 class RouterContribution:
-    """Rules, addresses of the gateway's device, and what addresses may take of it."""
+    """Rules, addresses of the gateway's device, and QoS rules of addresses."""
 
     owner: str
     rules: tuple[RouterRule, ...] = ()

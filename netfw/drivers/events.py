@@ -1,4 +1,4 @@
-"""What a driver tells the loop by itself, from any thread."""
+"""Events that a driver sends to the agent's loop, from any thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 @frozen
 class Event:
-    """Something happened on the machine; ``reason`` is for the log."""
+    """A change of the machine; ``reason`` is for the log."""
 
     reason: str
 
@@ -20,22 +20,22 @@ def _keys(keys: Iterable[Hashable]) -> frozenset[Hashable]:
 
 @frozen
 class KeysChanged(Event):
-    """Converge these keys again: what they wait for has come, or somebody changed them."""
+    """Keys to converge again: they can go on now, or something else changed them."""
 
     keys: frozenset[Hashable] = field(converter=_keys)
 
 
 @frozen
 class ProcessDied(KeysChanged):
-    """A process that serves these keys died; ``reason`` says which, and how it ended."""
+    """A process that serves these keys died; ``reason`` has its name and exit status."""
 
     fatal: bool = False
-    """The operator wants the agent to end, instead of having the process started again."""
+    """The configuration ends the agent instead of restarting the process."""
 
 
 @frozen
 class FeedLost(Event):
-    """The backend's change feed was interrupted: observe everything again."""
+    """The change feed of the backend was interrupted: everything is to be observed again."""
 
 
 Sink = Callable[[Event], None]

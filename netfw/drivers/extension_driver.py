@@ -16,36 +16,36 @@ from netfw.model.wire import CODECS
 
 
 class AttributeStore(Protocol):
-    """Where a driver's attributes are kept, in the transaction of the caller.
+    """Stored attributes of one driver, in the transaction of the caller.
 
-    What belongs to a resource is gone with it, without the driver's doing.
+    When a resource is deleted, the store deletes its attributes without the driver.
     """
 
     def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
-        """The driver's own values of these resources, at once; absent where nothing was kept."""
+        """Return the stored values of these resources, in one query; absent if there are none."""
 
     def write(self, ref: Ref, extra: Body) -> None:
-        """Keep the driver's values of one resource, in place of its former ones."""
+        """Store the driver's values of one resource, replacing the former ones."""
 
 
 class ExtensionDriver(Driver):
     """Adds attributes to resources that the core plugin stores.
 
-    ``attributes`` is constant.  The others are called in the transaction of the request, by its
-    thread, several at once: no I/O but the store, no waiting, and again when the transaction is
-    retried.  What they raise rolls the request back.  Promises:
+    ``attributes`` is constant.  The other methods are called in the transaction of the request, by
+    its thread, several at once: they do no I/O but the store, do not wait, and are called again
+    when the transaction is retried.  An exception rolls the request back.  Promises:
 
-    1. The attributes it declares, and no others, are validated by the API before it sees them.
-    2. ``shape`` answers with the resource as it is to be: fields of the model that it answers for,
-       such as port security, follow what was asked for, or a default that it knows (the network's).
-       It is pure, and changes no other field.
-    3. ``keep`` stores what a request asks for; a resource whose attributes nobody named gets the
-       declared defaults.  The same request twice is one.  A driver that only declares need not
-       write it: what is no field of the model is stored by itself.
-    4. What ``keep`` stored is shown without the driver's doing.  ``extend`` adds what is worked out
-       when resources are shown: of ids that it was given and attributes that it declares, with one
-       reading for a list of any length.
-    5. ``keep`` changes nothing of other resources or of what is no attribute of the driver;
+    1. The API validates the declared attributes, and no others, before the driver gets them.
+    2. ``apply_fields`` returns the resource with the model fields of this driver, such as port
+       security, set from the request, or from the driver's default (that of the network).  It is
+       pure, and changes no other field.
+    3. ``store_attributes`` stores the requested attributes; a new resource gets the declared
+       defaults of the others.  It is idempotent.  A driver that only declares attributes need not
+       override it: the default stores what is no field of the model.
+    4. Stored attributes are shown without the driver.  ``extend`` adds attributes that are computed
+       when resources are shown, only of the given ids and the declared attributes, with one query
+       for a list of any length.
+    5. ``store_attributes`` changes neither other resources nor attributes of other drivers;
        ``extend`` writes nothing.
     """
 
@@ -54,26 +54,26 @@ class ExtensionDriver(Driver):
 
     @abstractmethod
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
-        """What it adds, by kind of resource."""
+        """Return the added attributes, by resource type."""
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
-        """``change.after`` with the fields of the model that this driver answers for.
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
+        """Return ``change.after`` with the model fields that this driver owns.
 
-        *asked* is what the request says of the attributes that the driver declares.
+        *requested* has the values of the request for the attributes that the driver declares.
 
-        :raises RequestError: they cannot be; the API answers with it.
+        :raises RequestError: the values are impossible; the API returns this error.
         """
         return change.resource
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        """Store the attributes that are no fields of the model, as a request named them.
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        """Store the requested attributes that are no fields of the model.
 
-        Unless a driver does otherwise, just that: of a new resource with the declared defaults.
+        The default stores just these, with the declared defaults for a new resource.
 
-        :raises RequestError: they cannot be; the API answers with it.
+        :raises RequestError: the values are impossible; the API returns this error.
         """
         kind = change.ref.kind
-        own = {name: asked[name] for name in asked if name not in CODECS[kind].names}
+        own = {name: requested[name] for name in requested if name not in CODECS[kind].names}
         if change.before is None:
             own = {**self._defaults(kind), **own}
         elif own:
@@ -82,7 +82,7 @@ class ExtensionDriver(Driver):
             store.write(change.ref, own)
 
     def _defaults(self, kind: Kind) -> Body:
-        """What a new resource has of what can be given, and is no field of the model."""
+        """Return the defaults of the settable attributes that are no fields of the model."""
         return {
             each.name: plain(each.default)
             for each in self.attributes().get(kind, ())
@@ -92,8 +92,8 @@ class ExtensionDriver(Driver):
         }
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
-        """Attributes of these resources that are worked out when they are shown.
+        """Return attributes of these resources that are computed when they are shown.
 
-        An exception makes the attributes of this driver absent from the answer, and is logged.
+        After an exception, which is logged, the attributes of this driver are absent.
         """
         return {}

@@ -1,4 +1,4 @@
-"""IpamDriver: hands out the addresses of subnets."""
+"""IpamDriver: allocates the addresses of subnets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from attrs import field, frozen
 
-from netfw.drivers.base import Driver
+from netfw.drivers.base import Capability, Driver, DriverInfo
 from netfw.model.address import IpAddress, Mac, no_scope
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
@@ -31,7 +31,7 @@ class ThisAddress:
 
 @frozen(kw_only=True)
 class DerivedAddress:
-    """The address that a host derives from its MAC by itself."""
+    """The address that a host derives from its MAC address (SLAAC)."""
 
     subnet: Subnet
     mac: Mac = field(converter=Mac)
@@ -41,63 +41,76 @@ AddressRequest = AnyAddress | ThisAddress | DerivedAddress
 
 
 class AddressStore(Protocol):
-    """Which addresses are taken, in the transaction of the caller.
+    """Allocated addresses, in the transaction of the caller.
 
-    It alone answers for concurrency: of two transactions one gets an address, the other another
-    one or a ``Conflict``.  None of its methods scans a pool.  What is taken in a subnet is gone
-    with it, without the driver's doing.
+    The store alone handles concurrency: of two transactions one gets an address, the other another
+    address or a ``Conflict``.  None of its methods scans a pool.  When a subnet is deleted, the
+    store deletes its allocations without the driver.
     """
 
     def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
-        """Take *address*; false when it is taken."""
+        """Allocate *address*; return false if it is taken."""
 
     def acquire_any(self, subnet: Subnet) -> IpAddress | None:
-        """Take any free address of the subnet's pools; ``None`` when there is none."""
+        """Allocate any free address of the subnet's pools; ``None`` if there is none."""
 
     def release(self, subnet: SubnetId, address: IpAddress) -> None:
-        """Free *address*.  What is free already stays so."""
+        """Free *address*.  Idempotent."""
+
+
+class IpamCapability(Capability):
+    """Capabilities of IPAM drivers."""
+
+    EXTERNAL = "external"
+    """The driver stores addresses outside the database: it is called outside the transaction."""
 
 
 class IpamDriver(Driver):
-    """Hands out addresses.
+    """Allocates addresses.
 
-    All methods are called in the transaction of an API request, by its thread, several at once: no
-    waiting, and again when it is retried.  What they raise rolls the request back.  A driver that
-    keeps its books elsewhere declares ``Capability.EXTERNAL``: it is then called before the
-    transaction, and ``release`` is called for what a rolled-back request had got.  Promises:
+    All methods are called in the transaction of an API request, by its thread, several at once:
+    they do not wait, and are called again when the transaction is retried.  An exception rolls the
+    request back.  A driver that stores allocations outside the database declares
+    ``IpamCapability.EXTERNAL``: it is called before the transaction, and ``release`` is called for
+    the allocations of a request that was rolled back.  Promises:
 
-    1. ``allocate`` gives one address that fits the request, and nobody else has it until it is
-       released, however many processes ask at once.
-    2. It does not cost more in a large subnet or a full one.
-    3. ``release`` makes an address free; releasing what is free succeeds.
-    4. ``check_subnet`` refuses what this driver cannot serve before the subnet exists, and a
-       change that would leave a taken address without a subnet.
-    5. ``drop_subnet`` forgets everything about a subnet; a second time is harmless.
+    1. ``allocate`` returns one address that fits the request, and returns it to no other request
+       until it is released, for any number of concurrent processes.
+    2. ``allocate`` costs the same in a small and a large, an empty and a full subnet.
+    3. ``release`` frees an address; releasing a free address succeeds.
+    4. ``validate_subnet`` refuses a subnet that this driver cannot serve before it exists, and a
+       change that would leave an allocated address without a subnet.
+    5. ``drop_subnet`` deletes everything about a subnet; a second call is harmless.
     """
 
     GROUP: ClassVar[str] = "netfw.ipam_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (IpamCapability,)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[IpamCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""
 
     @abstractmethod
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
         """Accept a new or changed subnet, and prepare for it.
 
-        :raises RequestError: it cannot be; the API answers with it.
+        :raises RequestError: the subnet is impossible; the API returns this error.
         """
 
     @abstractmethod
     def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
-        """Take an address.
+        """Allocate an address.
 
-        :raises Conflict: that address is taken, or no address is left; the text says where.
-        :raises InvalidInput: the address is not in the subnet, is none for a host (the network or
+        :raises Conflict: that address is taken, or no address is left; the text names the subnet.
+        :raises InvalidInput: the address is not in the subnet, is not for a host (the network or
             broadcast address), or cannot be derived there.
         """
 
     @abstractmethod
     def release(self, fixed_ip: FixedIp, store: AddressStore) -> None:
-        """Make an address free.  Raises nothing of its own."""
+        """Free an address.  Raises no own errors."""
 
     @abstractmethod
     def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
-        """Forget a subnet that is deleted."""
+        """Delete the state of a deleted subnet."""

@@ -1,8 +1,8 @@
-"""Keys of drivers that hold several kinds of things.
+"""Keys of drivers that have several types of objects.
 
-Ids are UUIDs at run time, so a driver that holds ports *and* networks could not tell from a bare
-id in ``Update.drop`` which one is meant.  A key says its kind.  Drivers that hold one kind of
-thing use the id itself.
+Ids are UUIDs at run time: a driver with ports *and* networks could not tell from a bare id in
+``Update.drop`` which one is meant.  A key names the type.  A driver with one type of object uses
+the id itself.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class HostKey:
 
 @frozen
 class ExtensionKey:
-    """An agent extension, by the name in its claim."""
+    """An agent extension, by the name in its grant request."""
 
     owner: str
 

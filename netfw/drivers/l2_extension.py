@@ -17,13 +17,13 @@ from netfw.model.resource import Resource
 
 @frozen(kw_only=True)
 class ExtendedPort:
-    """What an extension is shown of a port of this host."""
+    """The view of a port of this host for extensions."""
 
     port: Port
     network: Network
     device: SwitchDevice
     related: tuple[Resource, ...] = ()
-    """What the port or its network refers to: QoS policy, trunk, subnets, security groups."""
+    """Resources that the port or its network refers to: QoS policy, trunk, subnets, groups."""
 
 
 class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):
@@ -31,9 +31,9 @@ class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):
 
     Promises are those of :class:`AgentExtension`, and:
 
-    1. It is called for every port that is not dead, when it appears and when what it is shown of
-       it changes; what it adds is in force before the port is let live.
-    2. What it adds for a port is gone with that port.
+    1. The extension is called for every port that is not dead, when the port appears and when its
+       view changes; the contribution is in force before the port becomes live.
+    2. The contribution to a port is removed with that port.
     """
 
     GROUP: ClassVar[str] = "netfw.l2_extensions"

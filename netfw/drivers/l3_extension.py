@@ -16,14 +16,14 @@ from netfw.model.router import Router
 
 @frozen(kw_only=True)
 class ExtendedRouter:
-    """What an extension is shown of a router of this host."""
+    """The view of a router of this host for extensions."""
 
     router: Router
     state: RouterState
-    """As the agent wants it, without additions."""
+    """The desired state of the router, without contributions."""
     role: HaRole | None = None
     related: tuple[Resource, ...] = ()
-    """What refers to the router: floating IPs, port forwardings, QoS policies."""
+    """Resources that refer to the router: floating IPs, port forwardings, QoS policies."""
 
 
 class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
@@ -31,10 +31,11 @@ class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
 
     Promises are those of :class:`AgentExtension`, and:
 
-    1. It is called for every router, when it appears, when what it is shown of it changes, and
-       when its role changes; what it adds goes in with the router's own rules, at once.
-    2. What it adds to a router is gone with that router.
+    1. The extension is called for every router, when the router appears, when its view changes, and
+       when its role changes; the contribution is applied with the router's own rules, at once.
+    2. The contribution to a router is removed with that router.
     """
 
     GROUP: ClassVar[str] = "netfw.l3_extensions"
     VERSION: ClassVar[int] = 1
+    DRAFT: ClassVar[bool] = True

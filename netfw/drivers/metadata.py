@@ -1,12 +1,14 @@
-"""MetadataDriver: leads the instances' metadata requests to the host's metadata agent."""
+"""MetadataDriver: forwards metadata requests of instances to the metadata agent of the host."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.model.address import IpAddress, no_scope
 from netfw.model.device_names import check_device_name, check_namespace_name
@@ -14,12 +16,12 @@ from netfw.model.device_names import check_device_name, check_namespace_name
 
 @frozen(kw_only=True)
 class MetadataProxy:
-    """A proxy in a namespace; its key says whose requests it passes on."""
+    """A proxy in a namespace; its key is the network or router whose requests it forwards."""
 
     netns: str = field()
     port: int = field(default=80)
     addresses: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
-    """Where it listens; empty: on every IPv4 address of the namespace."""
+    """Addresses on which it listens; empty: every IPv4 address of the namespace."""
     device: str | None = field(default=None)
     """The device on which it also listens at the IPv6 link-local metadata address."""
 
@@ -50,26 +52,31 @@ IDENTIFYING = (
     "x-real-ip",
     "forwarded",
 )
-"""Headers that say who asks: believed behind the proxy, and therefore not from a guest."""
+"""Headers that identify the requester: trusted behind the proxy, so never taken from a guest."""
 
 
 class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
     """Runs a metadata proxy in each namespace that needs one.
 
-    Called by the DHCP and the L3 agent, outside any transaction; a key is never in two calls at
-    once, calls for different keys may run in parallel.  The namespace exists before the proxy is
+    Called by the DHCP and the L3 agent, outside any transaction.  A key is never in two calls at
+    once; calls for different keys may run in parallel.  The namespace exists before the proxy is
     put, and is removed after it is dropped.  Promises beyond those of :class:`HostDriver`:
 
-    1. A request to the proxy reaches the metadata agent with the address it came from as
+    1. A request to the proxy reaches the metadata agent with its source address as
        ``X-Forwarded-For``, and the id of its network as ``X-Neutron-Network-ID`` or of its router
-       as ``X-Neutron-Router-ID``.  What the guest itself sent under those names does not, nor
-       under any other of ``IDENTIFYING``, however it was spelt.
-    2. A proxy that is as it should be is not restarted, also when the agent was.
-    3. One that dies is started again, and a ``ProcessDied`` says so.
+       as ``X-Neutron-Router-ID``.  The proxy removes every header of ``IDENTIFYING`` that the
+       guest sent, in any spelling.
+    2. An unchanged proxy is not restarted, also when the agent is.
+    3. A proxy that dies is restarted, and the driver sends ``ProcessDied``.
     4. A dropped proxy leaves no process and no file; it is gone before ``converge`` returns.
     5. A missing namespace is a ``NotFound`` for that key.
-    6. It runs with no more rights than its options give it.
+    6. The proxy runs with no more privileges than its options grant.
     """
 
     GROUP: ClassVar[str] = "netfw.metadata_drivers"
     VERSION: ClassVar[int] = 1
+    CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability,)
+
+    @abstractmethod
+    def describe(self) -> DriverInfo[HostCapability]:
+        """Return the name of the driver and its capabilities.  Touches nothing."""

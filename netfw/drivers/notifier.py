@@ -1,4 +1,4 @@
-"""Notifier: tells outside parties what concerns them."""
+"""Notifier: sends changes to external services."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from netfw.drivers.change import Change
 
 
 class Notifier(Driver):
-    """Tells an outside party, such as the compute service or a webhook, of changes.
+    """Sends changes to an external service, such as the compute service or a webhook.
 
     Promises:
 
-    1. ``concerns`` is pure and quick: it is called in the transaction of each request, and what it
-       raises is logged and counts as yes.
+    1. ``concerns`` is pure and quick: it is called in the transaction of each request; an
+       exception is logged and counts as yes.
     2. ``notify`` is called from the outbox after the commit, outside any transaction, by one
-       thread at a time, with the changes that concern it in the order of the commits: several at
-       once where they queue, each at least once.
-    3. ``notify`` is idempotent for the other side: every message says a state, or carries ref and
-       revision.
-    4. What ``notify`` raises keeps the whole batch in the outbox, where it can be seen: after
-       ``BackendUnavailable`` it is tried again with growing pauses, after anything else it waits
-       for a person.  No request waits for it and no port's status depends on it.
-    5. It gives up waiting for the other side after the time-out of its options.
+       thread at a time, with the changes that concern it in commit order: several at once where
+       they queue, each at least once.
+    3. ``notify`` is idempotent for the service: every message has a state, or ref and revision.
+    4. After an exception of ``notify`` the whole batch stays in the outbox, visible: after
+       ``BackendUnavailable`` it is retried with growing back-off, after any other exception it
+       waits for an operator.  No request waits for it, and no port's status depends on it.
+    5. ``notify`` stops waiting for the service after the timeout of its options.
     """
 
     GROUP: ClassVar[str] = "netfw.notifiers"
@@ -33,13 +32,13 @@ class Notifier(Driver):
 
     @abstractmethod
     def concerns(self, change: Change) -> bool:
-        """Whether the outside party is to hear of *change*."""
+        """Return whether the service gets *change*."""
 
     @abstractmethod
     def notify(self, changes: Sequence[Change]) -> None:
-        """Tell the outside party.
+        """Send *changes* to the service.
 
-        :raises BackendUnavailable: tried again, with growing pauses.
-        :raises NetfwError: the other side refused for good; kept and shown, not tried again, like
-            what any other exception leaves.
+        :raises BackendUnavailable: the outbox retries, with growing back-off.
+        :raises NetfwError: the service refused for good; the batch stays in the outbox, visible,
+            without a retry, as after any other exception.
         """

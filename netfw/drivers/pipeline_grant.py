@@ -1,7 +1,7 @@
-"""What an agent extension asks of the driver it extends, and what it is given.
+"""Grant requests of agent extensions to the driver that they extend, and the grants.
 
-Numbers in the data plane (tables, register bits, marks, cookies) belong to whoever was granted
-them: two extensions cannot collide, and a clean-up knows whose flow or chain it looks at.
+Numbers in the dataplane (tables, register bits, marks, cookies) belong to the extension that was
+granted them: two extensions cannot collide, and a clean-up can tell the owner of a flow or chain.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from netfw.model.device_names import check_device_name
 
 
 class PipelineHook(enum.StrEnum):
-    """Where on its way a packet is led through an extension's table."""
+    """A point of the pipeline at which packets enter an extension's table."""
 
     FROM_PORT = "from-port"
-    """It left a port, as itself where the switch guards it; no firewall has judged it yet."""
+    """Packets from a port, past the switch's spoofing guard and before any firewall."""
     TO_PORT = "to-port"
-    """It is about to be delivered to a port of this host, which a firewall in the switch has let
-    through; one that filters outside of the switch has not seen it yet."""
+    """Packets to a port of this host, after a firewall in the switch and before one outside the
+    switch."""
     SENT = "sent"
-    """It left a port and was let through by all that filters in the switch."""
+    """Packets from a port that all filters in the switch have allowed."""
     RECEIVED = "received"
-    """It is let through to a port of this host, after all who stand at ``TO_PORT``."""
+    """Packets that are allowed to a port of this host, after all tables at ``TO_PORT``."""
     DROPPED = "dropped"
-    """It was refused.  The extension may look at it, not save it."""
+    """Dropped packets.  The extension may read them, and cannot save them."""
 
 
 @frozen(kw_only=True)
 class TableRequest:
-    """A table of the extension's own."""
+    """A request for a table."""
 
     name: str
     hook: PipelineHook | None = None
-    """Where packets enter it; ``None``: only from the extension's own tables."""
+    """Point at which packets enter it; ``None``: only from the extension's own tables."""
 
 
 @frozen
 class RegisterRequest:
-    """Some bits that travel with a packet: in a register, or in a router's mark."""
+    """A request for bits that travel with a packet: in a register, or in a router's mark."""
 
     name: str
     bits: int = field()
@@ -54,14 +54,14 @@ class RegisterRequest:
 
 @frozen(kw_only=True)
 class GrantRequest:
-    """Everything one extension needs, known before the first resource is."""
+    """Everything that one extension needs, known before the first resource."""
 
     owner: str = field()
     tables: tuple[TableRequest, ...] = ()
     registers: tuple[RegisterRequest, ...] = ()
     marks: tuple[RegisterRequest, ...] = ()
     meters: int = 0
-    """How many meters for each port."""
+    """Number of meters for each port."""
 
     @owner.validator
     def _check_owner(self, _: object, owner: str) -> None:
@@ -69,18 +69,18 @@ class GrantRequest:
 
     def __attrs_post_init__(self) -> None:
         for what in (self.tables, self.registers, self.marks):
-            names = [claim.name for claim in what]
+            names = [request.name for request in what]
             if len(names) != len(set(names)):
-                raise ValueError(f"{self.owner} claims one name twice: {sorted(names)}")
+                raise ValueError(f"{self.owner} requests one name twice: {sorted(names)}")
 
 
 @frozen(kw_only=True)
 class TableGrant:
-    """A table number, and where a packet goes that the extension has nothing to say about."""
+    """A table number, and the next table of packets that the extension does not handle."""
 
     number: int
     then: int | None
-    """The table to go on to; ``None`` after ``PipelineHook.DROPPED``: the packet ends there."""
+    """The next table; ``None`` after ``PipelineHook.DROPPED``: the packet ends there."""
 
 
 @frozen(kw_only=True)
@@ -94,17 +94,16 @@ class RegisterGrant:
 
 @frozen(kw_only=True)
 class Grant:
-    """What a claim was given.  The same claims give the same grants, also after a restart.
+    """The answer to a grant request.  Equal requests give equal grants, also after a restart.
 
     On a switch, flows of the extension are in its tables and carry its cookie.  Their packets
-    go on to its tables and to where ``TableGrant.then`` says; flows that they learn keep to the
-    same.  They may change the packet itself and the bits that were granted, and send it to a
-    port that they name, to the one it came by, or to the controller.  They may use connection
-    tracking, which is forgotten before a firewall looks, queues, and conjunctions, whose ids
-    mean something within a table only.  All else that goes along with a packet is not theirs to
-    write (other registers, metadata, marks, the tunnel, the port that it came by), nor are
-    meters, nor outputs that stand for many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` do not know
-    whose network a packet belongs to.
+    continue in its tables or in ``TableGrant.then``; the same holds for flows that they learn.
+    They may change the packet itself and the granted bits, and send it to a named port, to its
+    input port, or to the controller.  They may use connection tracking, whose state is cleared
+    before a firewall, queues, and conjunctions, whose ids are local to a table.  They may not
+    write other state of a packet (other registers, metadata, marks, the tunnel, the input port),
+    and may not use meters or outputs to many ports: ``NORMAL``, ``FLOOD`` and ``ALL`` ignore the
+    network of a packet.
     """
 
     owner: str
@@ -112,7 +111,7 @@ class Grant:
     """Carried by every flow of this extension, under ``cookie_mask``."""
     cookie_mask: int
     prefix: str
-    """What the names of the extension's chains and sets begin with."""
+    """Prefix of the names of the extension's chains and sets."""
     tables: Mapping[str, TableGrant] = field(factory=dict)
     registers: Mapping[str, RegisterGrant] = field(factory=dict)
     marks: Mapping[str, RegisterGrant] = field(factory=dict)

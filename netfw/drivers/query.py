@@ -1,4 +1,4 @@
-"""What the API asks of plugins, and for whom."""
+"""Queries of the API to plugins, and the context of a request."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from netfw.drivers.attribute import Value
 from netfw.model.wire import Json
 
 Body = Mapping[str, Json]
-"""Attributes by name, in the form of the API: a resource, or what a request says of one."""
+"""Attributes by name, in the form of the API: a resource, or the body of a request."""
 
 
 @frozen(kw_only=True)
 class RequestContext:
-    """Whose request it is; authenticated, and let through by policy."""
+    """The requester; authenticated, and authorised by policy."""
 
     project_id: str
     user: str = ""
     roles: frozenset[str] = frozenset()
     admin: bool = False
-    """Sees and owns everything."""
+    """May see and change everything."""
     request_id: str = ""
 
     @property
     def sees(self) -> str | None:
-        """The project through whose eyes it looks; ``None`` sees all."""
+        """The project whose resources it sees; ``None``: all."""
         return None if self.admin else self.project_id
 
     def elevated(self) -> RequestContext:
-        """The same, when the server itself acts on its behalf."""
+        """Return the same context with administrator rights, for the server's own actions."""
         return evolve(self, admin=True)
 
 
 @frozen(kw_only=True)
 class Query:
-    """Which resources; different filters must all hold, of one filter any value."""
+    """A selection of resources: all filters must match, each with any of its values."""
 
     filters: Mapping[str, tuple[Value, ...]] = field(factory=dict)
     sort: tuple[tuple[str, bool], ...] = ()
-    """Attributes, and whether ascending."""
+    """Attributes to sort by, each with whether ascending."""
     limit: int | None = None
     marker: UUID | None = None
     backwards: bool = False

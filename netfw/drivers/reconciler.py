@@ -18,54 +18,54 @@ Checkpoint = Callable[[Stage], None]
 
 
 def no_checkpoint(stage: Stage) -> None:
-    """Go on: what `converge` does at a checkpoint."""
+    """Do nothing: the checkpoint of `converge`."""
 
 
 class Reconciler(HostDriver[K, V], Generic[K, V, O]):
-    """A host driver that can say what it would do before it does it.
+    """A host driver that shows its plan before it applies it.
 
     Promises beyond those of :class:`HostDriver`:
 
     1. ``plan`` is pure: the same update and observation give the same plan, and nothing is touched.
     2. After ``apply`` of a plan, planning the same update on a new observation gives no stage.
-    3. Each stage is atomic on its backend; dying after any stage leaves nothing that the next
-       ``converge`` does not put right.
-    4. ``observe(None)`` reads the machine; ``observe(update)`` may answer from the driver's mirror
-       and costs what the update is large, not what the host holds.
-    5. ``apply`` calls ``checkpoint`` after each stage; a refused stage was not done at all.
-    6. What somebody else changed of what the driver made is noticed by ``observe(None)`` and put
-       right by the next ``converge``.
+    3. Each stage is atomic on its backend; if the driver dies after any stage, the next
+       ``converge`` repairs what is left.
+    4. ``observe(None)`` reads the machine; ``observe(update)`` may read the driver's mirror, and
+       its cost grows with the update, not with the host.
+    5. ``apply`` calls ``checkpoint`` after each stage; a refused stage has no effect at all.
+    6. ``observe(None)`` detects foreign changes to what the driver made, and the next ``converge``
+       repairs them.
     """
 
     @abstractmethod
     def observe(self, scope: Update[K, V] | None) -> O:
-        """What the machine holds, as far as *scope* concerns it; ``None`` rereads everything.
+        """Return the state of the machine that concerns *scope*; ``None`` rereads everything.
 
         :raises BackendUnavailable: the backend does not answer.
         """
 
     @abstractmethod
     def plan(self, update: Update[K, V], observed: O) -> Plan:
-        """What turns *observed* into *update*.  Pure; raises nothing: refusals are in the plan."""
+        """Return what turns *observed* into *update*.  Pure; refusals are in the plan."""
 
     @abstractmethod
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        """Carry out *plan* stage by stage, calling *checkpoint* after each.
+        """Execute *plan* stage by stage, calling *checkpoint* after each.
 
-        :raises OperationRefused: a stage was refused, and nothing of it or after it was done.
-        :raises BackendUnavailable: the backend went away.
+        :raises OperationRefused: a stage was refused; neither it nor a later one was executed.
+        :raises BackendUnavailable: the connection to the backend was lost.
         """
 
     def observe_anew(self, update: Update[K, V]) -> O:
-        """What the machine itself, not the mirror, holds of what *update* concerns.
+        """Return the state of the machine itself, not of the mirror, that concerns *update*.
 
-        Everything, unless a driver whose calls may run in parallel limits it to its own call's;
-        otherwise as `observe`.
+        The default reads everything; a driver whose calls may run in parallel limits it to the
+        call's own part.  Otherwise as `observe`.
         """
         return self.observe(None)
 
     def converge(self, update: Update[K, V]) -> Outcome[K]:
-        """Observe, plan and apply until nothing is refused any more.
+        """Observe, plan and apply until no stage is refused.
 
         A refusal may only mean that the mirror was stale, so the plan is made once more on a full
         observation; a key that is refused twice is left as the machine has it, and fails.  A plan
@@ -86,7 +86,7 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
             except OperationRefused as refusal:
                 blamed = _blamed(refusal, rest)
                 if anew and not blamed.keys() - failed.keys():
-                    raise  # it is refused without anybody whom leaving out could help
+                    raise  # leaving out another key would not help
                 failed |= {key: why for key, why in blamed.items() if key in suspects}
                 suspects |= blamed.keys()
                 rest, anew = update.without(failed), True
@@ -95,9 +95,9 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
 
 
 def _blamed(refusal: OperationRefused, update: Update[K, V]) -> dict[K, NetfwError]:
-    """The keys that own what was refused, each with its own reason.
+    """Return the keys that own the refused operations, each with its own reason.
 
-    An operation without owners concerns everybody who asked for something.
+    An operation without owners concerns every key of the update.
     """
     blamed: dict[K, NetfwError] = {}
     for operation, reason in refusal.reasons.items():

@@ -1,8 +1,9 @@
-"""What an agent tells its state source."""
+"""Reports of an agent to its state source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -15,26 +16,28 @@ from netfw.model.resource import Ref
 
 @frozen(kw_only=True)
 class StatusReport:
-    """What became of a resource on a host, at one revision of it.
+    """The status of a resource on a host, at one revision.
 
-    Of a port from ``L2``: it is wired, or is not.  Of a port from ``DHCP``: it can get its
-    addresses.  Of a floating IP or a router from ``L3``: it works, or does not.
+    Of a port from ``L2``: whether it is wired.  Of a port from ``DHCP``: whether it can get its
+    addresses.  Of a floating IP or a router from ``L3``: whether it works.
     """
 
     ref: Ref
     revision: int
-    """The one that was converged: a later one is not known to work, an earlier one is history."""
+    """The revision that was converged; the report says nothing about another one."""
     host: str
     service: Service
     status: Status
-    """``ACTIVE``, ``DOWN``, ``DEGRADED`` (tried again) or ``ERROR`` (somebody must act)."""
+    """``ACTIVE``, ``DOWN``, ``DEGRADED`` (retried) or ``ERROR`` (needs an operator)."""
     reason: str = ""
-    """For a person: why it is not ``ACTIVE``."""
+    """Why it is not ``ACTIVE``, for operators."""
 
 
 @frozen(kw_only=True)
 class RoleReport:
-    """Which of several equal routers the one on this host is."""
+    """The HA role of a router on this host."""
+
+    DRAFT: ClassVar[bool] = True
 
     ref: Ref
     revision: int
@@ -45,14 +48,22 @@ class RoleReport:
 
 @frozen(kw_only=True)
 class Heartbeat:
-    """The agent is alive.  It is judged by the source's clock, when it arrives."""
+    """A sign of life of an agent, timed by the clock of the source on arrival."""
 
     agent: Agent
-    """What it is and can do: mappings, tunnel end points, extensions."""
+    """The agent with its configuration: mappings, tunnel endpoints, extensions."""
     counts: Mapping[str, int] = field(factory=dict)
-    """What it has: devices, networks, routers; how far it lags behind."""
+    """Numbers of devices, networks, routers; how far the agent lags behind."""
     start: bool = False
-    """The first one of this process."""
+    """This is the first heartbeat of this process."""
 
 
 Report = StatusReport | RoleReport | Heartbeat
+
+
+@frozen
+class ReportResult:
+    """The answer of a state source to the reports of an agent."""
+
+    resync: bool = False
+    """The source had considered the agent dead: the agent compares everything again."""

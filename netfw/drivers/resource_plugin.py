@@ -1,4 +1,4 @@
-"""ResourcePlugin: what core and service plugins have in common."""
+"""ResourcePlugin: base of core and service plugins."""
 
 from __future__ import annotations
 
@@ -14,49 +14,50 @@ class ResourcePlugin(Driver):
     """Stores resources of the API.
 
     Called by the request's thread, several at once, outside any transaction: a plugin opens its
-    own, one for each call, and leaves none open.  Bodies are validated, normalised and let through
-    by policy before it is called; those of ``create`` have every attribute that has a default.  A
-    sub-resource has the id of its parent among its attributes and filters, and as its own id, in
-    ``show``, ``update``, ``delete`` and ``act``, ``<parent id>/<id>``.  Promises:
+    own, one for each call, and leaves none open.  Bodies are validated, normalised and authorised
+    by policy before the call; those of ``create`` have every attribute that has a default.  A
+    sub-resource has the id of its parent among its attributes and filters, and
+    ``<parent id>/<id>`` as its own id in ``show``, ``update``, ``delete`` and ``member_action``.
+    Promises:
 
     1. ``create`` makes all of a list or none of it.
     2. A change is committed with its revision and its journal entry, or not at all; agents are
-       told after the commit, never before.
-    3. ``update`` and ``delete`` with a revision change only what still has that revision.
-    4. What the requester may not see does not exist for it.
-    5. A transaction that was refused because of another one is tried again, out of sight.
+       notified after the commit, never before.
+    3. ``update`` and ``delete`` with a revision change a resource only at that revision.
+    4. A resource that the requester may not see does not exist for it.
+    5. A transaction that conflicts with another one is retried inside the plugin.
     """
 
     @property
     @abstractmethod
     def resource_names(self) -> frozenset[str]:
-        """The resources it stores, by their names in the API.  Constant."""
+        """Names in the API of the resources that it stores.  Constant."""
 
     @abstractmethod
     def create(
         self, requester: RequestContext, name: str, bodies: Sequence[Body]
     ) -> tuple[Body, ...]:
-        """Make resources, in order, and return them as they are shown.
+        """Create resources, in order, and return them as they are shown.
 
-        :raises RequestError: one of them cannot be, and none is made.
+        :raises RequestError: one of them is impossible, and none is made.
         """
 
     @abstractmethod
     def update(
         self, requester: RequestContext, name: str, id: str, body: Body, revision: int | None = None
     ) -> Body:
-        """Change what *body* names, and nothing else.
+        """Change the attributes in *body*, and nothing else.
 
         :raises NotFound: there is none, or none that the requester may see.
         :raises Outdated: it has another revision.
-        :raises Conflict: something stands against it.
+        :raises Conflict: the change contradicts something that exists.
         """
 
     @abstractmethod
     def delete(
         self, requester: RequestContext, name: str, id: str, revision: int | None = None
     ) -> None:
-        """Delete one.
+        """Delete a resource.
 
         :raises NotFound: there is none, or none that the requester may see.
         :raises Outdated: it has another revision.
@@ -65,11 +66,11 @@ class ResourcePlugin(Driver):
 
     @abstractmethod
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:
-        """The resources that *query* asks for; in a number of statements that does not grow."""
+        """Return the resources that match *query*, with a constant number of SQL statements."""
 
     @abstractmethod
     def show(self, requester: RequestContext, name: str, id: str) -> Body:
-        """One resource.
+        """Return one resource.
 
         :raises NotFound: there is none, or none that the requester may see.
         """
@@ -77,10 +78,10 @@ class ResourcePlugin(Driver):
     def member_action(
         self, requester: RequestContext, name: str, id: str, action: str, body: Body
     ) -> Body:
-        """Carry out a member action, such as adding an interface to a router, as one change.
+        """Execute a member action, such as adding an interface to a router, as one change.
 
         :raises NotSupported: the resource has no such action.
         :raises NotFound: there is no such resource, or none that the requester may see.
-        :raises RequestError: it cannot be.
+        :raises RequestError: the action is impossible.
         """
         raise NotSupported(f"a {name} has no action {action!r}")

@@ -1,4 +1,4 @@
-"""What a router driver holds: the whole of one router as one value."""
+"""Values of a router driver: one whole router is one value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netfw.model.subnet import Subnet
 
 
 class HaRole(enum.StrEnum):
-    """Which of several equal routers this one is."""
+    """The role of one instance of a highly available router."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -25,14 +25,14 @@ class HaRole(enum.StrEnum):
 
 
 class RouterMode(enum.StrEnum):
-    """Which part of a router is on this host."""
+    """The part of a router that is on this host."""
 
     WHOLE = "whole"
-    """All of it; one of several where it is highly available."""
+    """The whole router; one of several instances if it is highly available."""
     LOCAL = "local"
-    """A distributed router's part for the instances of this host."""
+    """The part of a distributed router for the instances of this host."""
     CENTRAL = "central"
-    """A distributed router's part that translates for those without a floating IP."""
+    """The part of a distributed router that does SNAT for instances without a floating IP."""
 
 
 @frozen(kw_only=True)
@@ -51,7 +51,7 @@ class RouterPort:
 
 @frozen(kw_only=True)
 class Gateway:
-    """The way out."""
+    """The gateway of a router to an external network."""
 
     port: RouterPort
     snat: bool = True
@@ -60,7 +60,7 @@ class Gateway:
 
 @frozen
 class Neighbour:
-    """Where an address is; distributed routers do not ask the wire."""
+    """A static neighbour entry: distributed routers do not resolve addresses on the link."""
 
     address: IpAddress = field(validator=no_scope)
     mac: Mac = field(converter=Mac)
@@ -68,7 +68,7 @@ class Neighbour:
 
 @frozen(kw_only=True)
 class HighAvailability:
-    """The router is on several hosts, of which one is active."""
+    """Settings of a router that is on several hosts, one of which is active."""
 
     port: RouterPort
     vrid: int
@@ -77,7 +77,7 @@ class HighAvailability:
 
 @frozen(kw_only=True)
 class Distribution:
-    """What a distributed router needs beyond a plain one."""
+    """Settings of a distributed router beyond those of a plain one."""
 
     host_mac: Mac = field(converter=Mac)
     agent_gateway: RouterPort | None = None
@@ -85,12 +85,12 @@ class Distribution:
     central: tuple[RouterPort, ...] = ()
     """The ports of the central part, one for each subnet."""
     neighbours: Mapping[PortId, tuple[Neighbour, ...]] = field(factory=dict)
-    """By interface: the ports of its subnets, wherever they are."""
+    """By interface: the ports of its subnets, on all hosts."""
 
 
 @frozen(kw_only=True)
 class RouterState:
-    """A router as this host is to have it.  The router's id is its key."""
+    """The desired state of a router on this host.  The router's id is its key."""
 
     mode: RouterMode = RouterMode.WHOLE
     interfaces: tuple[RouterPort, ...] = ()
@@ -103,7 +103,7 @@ class RouterState:
     metadata: bool = True
     """Its instances reach the metadata service through it."""
     contributions: tuple[RouterContribution, ...] = ()
-    """What the extensions add, in the order of the configuration."""
+    """Contributions of the extensions, in the order of the configuration."""
 
 
 @frozen(kw_only=True)
@@ -113,13 +113,13 @@ class RouterStatus:
     namespace: str
     devices: Mapping[PortId, str] = field(factory=dict)
     floating_ips: Mapping[FloatingIpId, str] = field(factory=dict)
-    """Those it answers for: empty text; or why it does not."""
+    """Empty text for a floating IP that works, else the reason."""
     role: HaRole | None = None
 
 
 @frozen
 class RoleChanged(Event):
-    """A highly available router became active, or ceased to be."""
+    """The role of a highly available router changed."""
 
     router: RouterId
     role: HaRole
@@ -127,7 +127,7 @@ class RoleChanged(Event):
 
 @frozen
 class PrefixDelegated(Event):
-    """A provider gave, or took back, the prefix of a subnet."""
+    """A provider delegated, or withdrew, the prefix of a subnet."""
 
     router: RouterId
     subnet: SubnetId

@@ -1,4 +1,4 @@
-"""ServicePlugin: stores what stands beside networks and ports, such as routers."""
+"""ServicePlugin: stores resources beside networks and ports, such as routers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ R = TypeVar("R")
 
 
 class ServicePlugin(ResourcePlugin):
-    """Stores resources of its own, and watches over those of others that it depends on.
+    """Stores resources of its own, and validates changes of other resources.
 
     Its resources and their policy are declared by an :class:`~netfw.drivers.api_extension`.
     Promises beyond those of :class:`ResourcePlugin`:
 
-    1. No other plugin stores the same resources; the server refuses to start with two, naming
+    1. No other plugin stores the same resources; with two, the server refuses to start and names
        both.
-    2. ``check`` is called in the transaction of a request on any resource, its own included: no
-       I/O but the database, no waiting, again when it is retried.  What it raises rolls back.
-    3. ``act`` carries out one member action as one change, like ``update``.
+    2. ``check`` is called in the transaction of a request on any resource, its own included, and
+       again when the transaction is retried: it does no I/O but the database, and does not wait.
+       Its exception rolls the request back.
+    3. ``member_action`` executes one member action as one change, like ``update``.
     4. ``answer`` is idempotent: the same request gives an equal answer and no second effect.
-    5. It reaches other plugins through the API's own verbs, never through their storage.
+    5. It uses other plugins through the verbs of the API, never through their storage.
     """
 
     GROUP: ClassVar[str] = "netfw.service_plugins"
@@ -33,13 +34,13 @@ class ServicePlugin(ResourcePlugin):
     def check(self, change: Change) -> None:
         """Accept a change of any resource, or refuse it before it is committed.
 
-        :raises RequestError: it cannot be; the API answers with it.
+        :raises RequestError: the change is impossible; the API returns this error.
         """
 
     def answer(self, request: Request[R]) -> R:
         """Answer an agent.
 
-        :raises NotSupported: it does not answer that kind of request; the next one is asked.
-        :raises RequestError: it cannot be; the agent gets it.
+        :raises NotSupported: it does not answer requests of that type; the next plugin is tried.
+        :raises RequestError: the request is impossible; the agent gets this error.
         """
-        raise NotSupported(f"nobody answers {type(request).__name__}")
+        raise NotSupported(f"no plugin answers {type(request).__name__}")

@@ -1,4 +1,4 @@
-"""Interest: who asks a state source."""
+"""Subscription: the host and services of an agent, for its state source."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from netfw.model.validation import checked_by
 
 
 class Service(enum.StrEnum):
-    """What an agent does for its host; it decides which resources concern the agent."""
+    """A service of an agent for its host; it decides which resources concern the agent."""
 
     L2 = "l2"
     """Wires and filters the ports bound to the host."""
     POPULATION = "population"
-    """Beside ``L2``: where every other port of the host's networks is, for forwarding entries."""
+    """Beside ``L2``: locations of other ports of the host's networks, for forwarding entries."""
     DHCP = "dhcp"
     """Serves the networks assigned to the host."""
     L3 = "l3"
     """Runs the routers assigned to the host, and its part of distributed ones."""
     METADATA = "metadata"
-    """Says which instance asks for metadata.  No resource concerns it: it asks for one port at a
-    time, when somebody wants to know."""
+    """Identifies the instance of a metadata request.  No resource concerns it: it requests one port
+    at a time, when needed."""
 
 
 def _services(services: Iterable[Service]) -> frozenset[Service]:
@@ -33,7 +33,7 @@ def _services(services: Iterable[Service]) -> frozenset[Service]:
 
 @frozen
 class Subscription:
-    """Who asks, and for what; which resources that concerns follows from the resources."""
+    """The host and services of an agent; the source derives the resources that concern them."""
 
     host: str = field(validator=checked_by(check_host))
     services: frozenset[Service] = field(converter=_services)

@@ -1,7 +1,7 @@
-"""What a switch driver holds: which key has which value, and what each value means.
+"""Keys and values of a switch driver.
 
 =================  ===================  ====================================================
-key                value                one of them for each
+key                value                    one for each
 =================  ===================  ====================================================
 ``PortKey``        ``Wiring``           port of this host
 ``NetworkKey``     ``LocalNetwork``     network that has a port on this host
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -29,19 +30,21 @@ from netfw.model.segment import NetworkType, Segment
 
 
 class Admission(enum.Enum):
-    """How far a port may take part in its network."""
+    """How far a port takes part in its network."""
 
     DEAD = "dead"
-    """Not at all: unknown to the server, bound elsewhere, deleted, or administratively down."""
+    """No traffic: unknown to the server, bound elsewhere, deleted, or administratively down."""
     HOLD = "hold"
-    """As it is now, but ready: its filters come first.  One that is live stays filtered or not,
-    and guarded (by ``guard``) or not, as it was."""
+    """Prepared, but otherwise unchanged: its filters come first.  A live port stays filtered or
+    not, and guarded (by ``guard``) or not, as before."""
     LIVE = "live"
 
 
 @frozen
 class Subport:
-    """The port is a VLAN inside another port's device."""
+    """The parent port and the VLAN of a port that is a VLAN inside another port's device."""
+
+    DRAFT: ClassVar[bool] = True
 
     parent: PortId
     vlan: int
@@ -56,23 +59,25 @@ class Wiring:
     addresses: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
     admission: Admission
     segment: SegmentId | None = None
-    """The one it is bound to; ``None``: the only one its network has on this host."""
+    """The segment it is bound to; ``None``: the only one of its network on this host."""
     guard: frozenset[AllowedSource] | None = None
-    """The only sources it may use; ``None``: not guarded here."""
+    """Allowed sources; ``None``: the switch does not guard the port."""
     filtered: bool = False
-    """Packets from it and to it pass only as the firewall in the switch lets them: without one
-    nothing passes (``Capability.IN_SWITCH``)."""
+    """Packets from it and to it pass only through the firewall in the switch; without a firewall
+    nothing passes (``FirewallCapability.IN_SWITCH``)."""
     open: bool = False
-    """Other MAC addresses than its own may be behind it (no port security, allowed pairs): what
-    is for an address that nobody knows goes there too."""
+    """Other MAC addresses than its own may be behind it (no port security, allowed pairs): packets
+    for an unknown address go there, too."""
     subport: Subport | None = None
     contributions: tuple[SwitchContribution, ...] = ()
-    """What the extensions add for this port, in the order of the configuration."""
+    """Contributions of the extensions for this port, in the order of the configuration."""
 
 
 @frozen
 class RouterInterface:
     """The interface of a distributed router, the same on every host."""
+
+    DRAFT: ClassVar[bool] = True
 
     mac: Mac = field(converter=Mac)
     gateway: IpInterface = field(validator=no_scope)
@@ -83,7 +88,7 @@ class LocalNetwork:
     """A network that has ports on this host."""
 
     segments: tuple[Segment, ...]
-    """Those that this host can reach; ports of one reach ports of another only by a router."""
+    """Segments that this host can reach; only a router connects ports of two segments."""
     mtu: int
     router_interfaces: frozenset[RouterInterface] = frozenset()
     """Distributed routers on it; they serve the ports whose addresses are in their subnets."""
@@ -103,16 +108,16 @@ class Endpoint:
 
 @frozen
 class Tunnel:
-    """A tunnel to a peer."""
+    """A tunnel to a peer host."""
 
     host: str
     mesh: bool = False
-    """Without population: every network of its type floods into it, and learns from it."""
+    """Without population: every network of its type floods into it and learns from it."""
 
 
 @frozen
 class FloodKey:
-    """Broadcast of ``network`` goes to ``endpoint``: a port of it is there."""
+    """A network and the endpoint of a host with a port of it, which gets its broadcasts."""
 
     network: NetworkId
     endpoint: Endpoint
@@ -123,12 +128,12 @@ class FloodKey:
 
 @frozen
 class Flood:
-    """Presence is all there is to say."""
+    """Value of a ``FloodKey``; its presence is the only information."""
 
 
 @frozen
 class ForwardingKey:
-    """A MAC address on a network; it is at one place at a time."""
+    """A MAC address on a network; it is behind one endpoint at a time."""
 
     network: NetworkId
     mac: Mac = field(converter=Mac)
@@ -139,7 +144,7 @@ class ForwardingKey:
 
 @frozen
 class Forwarding:
-    """Where a MAC address is, and which addresses are answered for on its behalf."""
+    """The endpoint of a MAC address, and the IP addresses that the ARP responder answers for it."""
 
     endpoint: Endpoint
     addresses: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
@@ -149,38 +154,50 @@ class Forwarding:
 class HostMac:
     """The MAC address that routed traffic of a host carries between hosts."""
 
+    DRAFT: ClassVar[bool] = True
+
     mac: Mac = field(converter=Mac)
     own: bool = False
 
 
 @frozen(kw_only=True)
 class SwitchDevice:
-    """A plugged port as the switch has it."""
+    """A plugged port as the switch reports it."""
 
     name: str
     mac: Mac | None = None
     ofport: int | None = None
-    """The switch's number for it; ``None`` until it has given one."""
+    """Port number in the switch; ``None`` until it has assigned one."""
     ancillary: bool = False
-    """It is on a switch that netfw only watches: its status is reported, nothing else."""
+    """The port is on a switch that netfw only watches: only its status is reported."""
 
 
 @frozen(kw_only=True)
 class SwitchFacts:
-    """What this host offers; the server binds ports by it."""
+    """Facts of this host, by which the server binds ports."""
 
     physical_networks: frozenset[str] = frozenset()
     mappings: Mapping[str, str] = field(factory=dict)
-    """The switch's name for where each physical network is, such as its bridge; for people."""
+    """Bridge or other attachment point of each physical network, for operators."""
     endpoints: frozenset[Endpoint] = frozenset()
-    """Its own ends of tunnels: the types it can do, and where peers reach it."""
+    """Tunnel endpoints of this host: the types it supports, and the addresses for peers."""
     datapath_type: str = ""
     bridge: str = ""
-    """Where a hypervisor plugs instances."""
+    """Bridge into which a hypervisor plugs instances."""
     vhostuser_socket_dir: str | None = None
     features: frozenset[str] = frozenset()
-    """What the switch itself can do, in the switch's own words."""
+    """Features of the switch, by its own names."""
 
 
+SwitchEntry = (
+    tuple[PortKey, Wiring]
+    | tuple[NetworkKey, LocalNetwork]
+    | tuple[Endpoint, Tunnel]
+    | tuple[FloodKey, Flood]
+    | tuple[ForwardingKey, Forwarding]
+    | tuple[HostKey, HostMac]
+    | tuple[ExtensionKey, SwitchContribution]
+)
+"""A key and a value that belongs to it."""
 SwitchKey = PortKey | NetworkKey | Endpoint | FloodKey | ForwardingKey | HostKey | ExtensionKey
 SwitchValue = Wiring | LocalNetwork | Tunnel | Flood | Forwarding | HostMac | SwitchContribution

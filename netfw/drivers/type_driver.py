@@ -1,4 +1,4 @@
-"""TypeDriver: knows one type of network segment and numbers its segments."""
+"""TypeDriver: validates and allocates segments of one network type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.model.segment import NetworkType, Provider
 
 @frozen
 class Pool:
-    """Where segments of one type get their numbers: a physical network, or the whole fabric."""
+    """Numbers of the segments of one type, on one physical network or in the whole fabric."""
 
     type: NetworkType
     physical_network: str | None = None
@@ -21,7 +21,7 @@ class Pool:
 
 @frozen
 class Range:
-    """Numbers *first* to *last* of a pool, for networks whose segment nobody chose."""
+    """Numbers *first* to *last* of a pool, for automatic allocation."""
 
     pool: Pool
     first: int
@@ -34,37 +34,37 @@ class Range:
 
 
 class AllocationStore(Protocol):
-    """Which numbers are taken, in the transaction of the caller.
+    """Allocated numbers, in the transaction of the caller.
 
-    It alone answers for concurrency: of two transactions one gets a number, the other another one
-    or a ``Conflict``.  None of its methods scans a range.
+    The store alone handles concurrency: of two transactions one gets a number, the other another
+    number or a ``Conflict``.  None of its methods scans a range.
     """
 
     def acquire(self, pool: Pool, number: int) -> bool:
-        """Take *number*, inside or outside any range; false when it is taken."""
+        """Allocate *number*, inside or outside any range; return false if it is taken."""
 
     def acquire_any(self, pool: Pool) -> int | None:
-        """Take any free number of the pool's ranges; ``None`` when there is none."""
+        """Allocate any free number of the pool's ranges; ``None`` if there is none."""
 
     def release(self, pool: Pool, number: int) -> None:
-        """Free *number*.  What is free already stays so."""
+        """Free *number*.  Idempotent."""
 
 
 class TypeDriver(Driver):
-    """Knows one type of segment: what a valid one is, its numbers, its MTU.
+    """Validates, numbers and sizes segments of one type.
 
-    ``check``, ``ranges``, ``mtu`` are pure.  ``reserve``, ``allocate`` and ``release`` are called
-    in the transaction of an API request, by its thread, several at once: no I/O but the store, no
-    waiting, and they may be called again after a retry, of which nothing remains but the last.
-    What they raise rolls the request back.  Promises:
+    ``validate``, ``ranges``, ``mtu`` are pure.  ``reserve``, ``allocate`` and ``release`` are
+    called in the transaction of an API request, by its thread, several at once: they do no I/O but
+    the store, and do not wait.  They are called again when the transaction is retried, and only
+    the last call has an effect.  An exception rolls the request back.  Promises:
 
-    1. ``check`` names everything that is wrong with a request, by attribute.
-    2. ``reserve`` takes exactly what was asked for, and completes it where parts are missing.
-    3. ``allocate`` gives a free segment, or ``None`` when none is left; the next type is tried.
-    4. ``release`` makes a segment free again; a second time is harmless.
-    5. Two segments that are taken at the same time differ, but for local ones, which stay on their
-       hosts.
-    6. ``mtu`` is what is left for an instance's packet on that segment.
+    1. ``validate`` names every error of a request, by attribute.
+    2. ``reserve`` allocates exactly the requested segment, and completes missing parts.
+    3. ``allocate`` returns a free segment, or ``None`` if none is left; the next type is tried.
+    4. ``release`` frees a segment; a second call is harmless.
+    5. Two segments that are allocated at the same time differ, except local ones, which stay on
+       their hosts.
+    6. ``mtu`` is the size that remains for an instance's packet on that segment.
     """
 
     GROUP: ClassVar[str] = "netfw.type_drivers"
@@ -72,34 +72,34 @@ class TypeDriver(Driver):
 
     @abstractmethod
     def network_type(self) -> NetworkType:
-        """The type this driver is for; one driver for each."""
+        """Return the type of this driver; each type has one driver."""
 
     @abstractmethod
     def ranges(self) -> tuple[Range, ...]:
-        """The numbers that the configuration gives to networks whose segment nobody chose."""
+        """Return the numbers that the configuration offers for automatic allocation."""
 
     @abstractmethod
     def validate(self, request: Provider) -> None:
         """Accept *request*, complete or not.
 
-        :raises InvalidInput: it cannot be a segment of this type.
+        :raises InvalidInput: it is no segment of this type.
         """
 
     @abstractmethod
     def reserve(self, request: Provider, store: AllocationStore) -> Provider:
-        """Take the segment that was asked for.
+        """Allocate the requested segment.
 
-        :raises Conflict: it is taken, or nothing is left that would complete it.
+        :raises Conflict: it is taken, or nothing is left to complete it.
         """
 
     @abstractmethod
     def allocate(self, store: AllocationStore) -> Provider | None:
-        """Take any free segment of the ranges."""
+        """Allocate any free segment of the ranges."""
 
     @abstractmethod
     def release(self, segment: Provider, store: AllocationStore) -> None:
-        """Make a segment free again.  Raises nothing of its own."""
+        """Free a segment.  Raises no own errors."""
 
     @abstractmethod
     def mtu(self, physical_network: str | None) -> int:
-        """The largest packet of an instance; 0: this type sets no limit."""
+        """Return the largest packet of an instance; 0: this type sets no limit."""

@@ -1,4 +1,4 @@
-"""Wanted state, the difference, and what to do about it: generic, small, pure."""
+"""Desired state, differences and plans: generic and pure."""
 
 from netfw.plan.diff import Difference, diff
 from netfw.plan.plan import Operation, Plan, Stage

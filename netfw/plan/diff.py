@@ -1,4 +1,4 @@
-"""The difference between what is wanted and what is there."""
+"""The difference between desired and actual state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ W = TypeVar("W")
 
 @frozen
 class Difference(Generic[K, V, W]):
-    """What to add, what to change (from, to) and what to remove; falsy when nothing differs."""
+    """Entries to add, to change (from, to) and to remove; falsy when nothing differs."""
 
     added: Mapping[K, V]
     changed: Mapping[K, tuple[W, V]]

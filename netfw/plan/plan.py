@@ -16,7 +16,7 @@ def _owners(owners: Iterable[Hashable]) -> frozenset[Hashable]:
     return frozenset(owners)
 
 
-def _said(text: str | Callable[[], str]) -> str:
+def _resolve(text: str | Callable[[], str]) -> str:
     return text if isinstance(text, str) else text()
 
 
@@ -30,24 +30,24 @@ def _stages(stages: Iterable[Stage]) -> tuple[Stage, ...]:
 
 @frozen
 class Operation:
-    """One thing to do on one backend, and the line that a dry run shows for it.
+    """One operation on one backend, and the line that a dry run shows for it.
 
-    ``text`` may be given as a function that makes it: thousands of lines that nobody reads cost
-    more than many a plan.
+    ``text`` may be a function that makes it, since rendering thousands of unread lines can cost
+    more than the plan.
     """
 
     backend: str
-    """Which backend carries it out: ``ovsdb``, ``flows/br-int``, ``iptables/qrouter-x``."""
-    _text: str | Callable[[], str] = field(eq=_said)
+    """The backend that executes it: ``ovsdb``, ``flows/br-int``, ``iptables/qrouter-x``."""
+    _text: str | Callable[[], str] = field(eq=_resolve)
     owners: frozenset[Hashable] = field(converter=_owners)
-    """Whom to degrade when this operation is refused."""
+    """Keys that fail when this operation is refused."""
     payload: object = field(repr=False)
-    """What the backend's toolbox understands."""
+    """The operation in terms of the backend's toolbox."""
 
     @property
     def text(self) -> str:
-        """What it does, in one line for a person."""
-        return _said(self._text)
+        """Description in one line, for operators."""
+        return _resolve(self._text)
 
     def __str__(self) -> str:
         return f"{self.backend}: {self.text}"
@@ -58,7 +58,7 @@ class Operation:
 
 @frozen
 class Stage:
-    """One atomic step on one backend: all of it or nothing; dying after it is safe."""
+    """One atomic step on one backend: all of it or nothing; a crash after it is safe."""
 
     operations: tuple[Operation, ...] = field(converter=_operations)
 
@@ -76,15 +76,15 @@ class Stage:
 
 @frozen
 class Plan:
-    """Make, switch over, break: what to do, in this order.  Falsy when there is nothing to do."""
+    """Stages in order: make, switch over, break.  Falsy without stages."""
 
     stages: tuple[Stage, ...] = field(default=(), converter=_stages)
     waiting: Mapping[Any, str] = field(factory=dict)
-    """Keys that cannot go further yet, and what they wait for; an event wakes the loop."""
+    """Keys that cannot proceed yet, and what they wait for; an event wakes the loop."""
     refused: Mapping[Any, NetfwError] = field(factory=dict)
-    """Keys that cannot be had, found out by planning alone."""
+    """Keys that are impossible, as found by planning alone."""
     needs_full_observation: bool = field(default=False, eq=False, repr=False)
-    """The observation left out something that matters because of a refusal: safe to carry out, but
+    """The observation left out something that matters because of a refusal: the plan is safe, but
     garbage may stay.  ``converge`` observes everything and plans again."""
 
     def __bool__(self) -> bool:
@@ -98,7 +98,7 @@ class Plan:
         return sum(len(stage.operations) for stage in self.stages)
 
     def lines(self) -> Iterator[str]:
-        """The plan as a person reads it: stages numbered, a line per operation, wait, refusal."""
+        """Yield the plan as text: numbered stages, a line per operation, wait, refusal."""
         for number, stage in enumerate(self.stages, 1):
             heads = chain([f"{number}. "], repeat(" " * len(f"{number}. ")))
             for head, operation in zip(heads, stage.operations, strict=False):
@@ -112,7 +112,7 @@ class Plan:
         return "\n".join(self.lines()) or "nothing to do"
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data, for machines: see :meth:`to_json`."""
+        """Return the plan as plain data: see :meth:`to_json`."""
         return {
             "stages": [
                 {
@@ -129,5 +129,5 @@ class Plan:
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The plan as JSON: stages with their operations' text and owners, waiting, refused."""
+        """Return the plan as JSON: stages with text and owners of operations, waiting, refused."""
         return json.dumps(self.to_dict(), indent=indent)

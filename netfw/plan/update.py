@@ -1,4 +1,4 @@
-"""What a driver is asked to make true, and what became of it."""
+"""Update: desired state for a driver; Outcome: the result of each key."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ V = TypeVar("V")
 class Update(Generic[K, V]):
     """A part of the desired state, or all of it.
 
-    ``put`` is what shall be there, ``drop`` what shall be gone.  With ``complete``, ``put`` is
-    everything the driver should hold and the rest is garbage, except what ``keep`` names: those
-    keys stay exactly as they are.
+    ``put`` has the keys to be present with their values, ``drop`` the keys to be absent.  With
+    ``complete``, ``put`` is everything that the driver should have and the rest is garbage, except
+    the keys of ``keep``, which stay exactly as they are.
     """
 
     put: Mapping[K, V] = field(factory=dict)
@@ -39,12 +39,12 @@ class Update(Generic[K, V]):
         return bool(self.put or self.drop or self.complete)
 
     def __iter__(self) -> Iterator[K]:
-        """The keys this update asks something about."""
+        """Yield the keys to put and to drop."""
         yield from self.put
         yield from self.drop
 
     def without(self, keys: Iterable[K]) -> Update[K, V]:
-        """The same update, leaving *keys* exactly as they are on the host."""
+        """Return the same update, leaving *keys* exactly as they are on the host."""
         out = frozenset(keys)
         return evolve(
             self,
@@ -56,7 +56,7 @@ class Update(Generic[K, V]):
 
 @frozen
 class Outcome(Generic[K]):
-    """What became of each key of an update; a key is in exactly one of the three."""
+    """The result of each key of an update; a key is in exactly one of the three."""
 
     done: frozenset[K] = frozenset()
     failed: Mapping[K, NetfwError] = field(factory=dict)
@@ -70,10 +70,10 @@ class Outcome(Generic[K]):
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was asked for is so now."""
+        """Whether every requested key is done."""
         return not (self.failed or self.waiting)
 
     def raise_failed(self) -> None:
-        """For callers that asked for one thing: raise its error, if it has one."""
+        """Raise the first error, if there is one; for updates of one key."""
         for error in self.failed.values():
             raise error

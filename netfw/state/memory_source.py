@@ -16,8 +16,8 @@ from netfw.drivers.agent_requests import (
     Request,
     ResolveDevices,
 )
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
@@ -61,7 +61,7 @@ class MemorySource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("memory")
 
     # Called by the embedding program.
@@ -141,26 +141,27 @@ class MemorySource(StateSource):
 
     # The contract, called by agents.
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         with self._lock:
-            cursor, refs = self._store.cursor, self._store.reached(roots(interest))
+            cursor, refs = self._store.cursor, self._store.reached(roots(subscription))
         for start in range(0, max(1, len(refs)), self._page):
             end = start + self._page
             with self._lock:
                 put = self._store.present(refs[start:end])
             yield Delta(put=put, cursor=cursor, more=end < len(refs))
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         with self._lock:
-            return self._store.changes(roots(interest), since, self._page)
+            return self._store.changes(roots(subscription), since, self._page)
 
-    def report(self, reports: Sequence[Report]) -> None:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         with self._lock:
             changed = self._statuses.record(reports)
             listeners = tuple(self._listeners.values())
         for report in changed:
             for listener in listeners:
                 listener(report)
+        return ReportResult()
 
     def request(self, request: Request[R]) -> R:
         with self._lock:
@@ -168,10 +169,10 @@ class MemorySource(StateSource):
         self._notify(concerned)
         return cast(R, answer)
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
         token = object()
         with self._notifying:
-            self._watches[token] = (roots(interest), hint)
+            self._watches[token] = (roots(subscription), hint)
 
         def stop() -> None:
             with self._notifying:

@@ -11,8 +11,9 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.dhcp import (
+    DhcpCapability,
     DhcpDriver,
     DhcpKey,
     DhcpLocation,
@@ -22,7 +23,8 @@ from netfw.drivers.dhcp import (
     ServerPort,
 )
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
-from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
@@ -51,7 +53,7 @@ from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, service_p
 from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, parse_id
 
 ADDRESSES_RELEASED = "another port has released addresses"
-_CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
+_CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)
 _PROCESSES = (
     cfg.StrOpt(
         "check_child_process_action",
@@ -115,7 +117,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         interface = host.driver(InterfaceDriver)
-        routed = Capability.GATEWAY_ADDRESSES in interface.describe().capabilities
+        routed = InterfaceCapability.GATEWAY_ADDRESSES in interface.describe().capabilities
         return cls(
             interface,
             evolve(settings_from(options), bridged=not routed),
@@ -123,7 +125,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             check_interval=options["check_child_process_interval"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return DriverInfo("dnsmasq", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:

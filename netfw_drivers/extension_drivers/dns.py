@@ -9,7 +9,7 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -53,7 +53,7 @@ class DnsDriver(ExtensionDriver):
             raise ConfigError(f"dns_domain: {exc}") from exc
         return cls(options["dns_domain"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("dns")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
@@ -67,16 +67,16 @@ class DnsDriver(ExtensionDriver):
         )
         return {Kind.NETWORK: (domain,), Kind.PORT: (_text(NAME, check_name), domain, assigned)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
         if isinstance(after, Network):
-            return _with(after, dns_domain=asked.get(DOMAIN, after.dns_domain))
+            return _with(after, dns_domain=requested.get(DOMAIN, after.dns_domain))
         if not isinstance(after, Port):
             return after
         named = _with(
             after,
-            dns_name=asked.get(NAME, after.dns_name),
-            dns_domain=asked.get(DOMAIN, after.dns_domain),
+            dns_name=requested.get(NAME, after.dns_name),
+            dns_domain=requested.get(DOMAIN, after.dns_domain),
         )
         return _with(named, dns_assignment=self._assigned(named, change.network))
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -31,7 +31,7 @@ class PortSecurityDriver(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("port_security")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
@@ -40,12 +40,12 @@ class PortSecurityDriver(ExtensionDriver):
             Kind.PORT: (Attribute(name=NAME, type=AttributeType.BOOLEAN, network_owner_only=True),),
         }
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
         if not isinstance(after, Network | Port):
             return after
         inherited = after.port_security
         if isinstance(after, Port) and change.before is None and change.network is not None:
             inherited = change.network.port_security
-        wanted = cast(bool, asked.get(NAME, inherited))
+        wanted = cast(bool, requested.get(NAME, inherited))
         return after if wanted == after.port_security else evolve(after, port_security=wanted)

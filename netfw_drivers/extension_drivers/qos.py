@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.query import Body
@@ -34,7 +34,7 @@ class QosDriver(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("qos")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
@@ -48,13 +48,13 @@ class QosDriver(ExtensionDriver):
         )
         return {Kind.NETWORK: (_POLICY,), Kind.PORT: (_POLICY, inherited)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
         if not isinstance(after, Network | Port):
             return after
-        if asked.get(NAME) is not None:
-            raise NotFound(f"there is no QoS policy {asked[NAME]}")
-        if NAME in asked and after.qos_policy_id is not None:
+        if requested.get(NAME) is not None:
+            raise NotFound(f"there is no QoS policy {requested[NAME]}")
+        if NAME in requested and after.qos_policy_id is not None:
             after = evolve(after, qos_policy_id=None)
         if isinstance(after, Port) and change.network is not None:
             policy = change.network.qos_policy_id

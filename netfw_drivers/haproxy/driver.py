@@ -13,8 +13,9 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
@@ -77,8 +78,8 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(read_settings(options))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("haproxy", {Capability.PLAN, Capability.WATCH})
+    def describe(self) -> DriverInfo[HostCapability]:
+        return DriverInfo("haproxy", {HostCapability.PLAN, HostCapability.WATCH})
 
     def problems(self) -> tuple[str, ...]:
         return tuple(find_problems(self._configured))

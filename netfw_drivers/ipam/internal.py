@@ -12,6 +12,7 @@ from netfw.drivers.ipam import (
     AddressStore,
     AnyAddress,
     DerivedAddress,
+    IpamCapability,
     IpamDriver,
     ThisAddress,
 )
@@ -35,7 +36,7 @@ class InternalIpamDriver(IpamDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[IpamCapability]:
         return DriverInfo("internal")
 
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:

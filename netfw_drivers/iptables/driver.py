@@ -11,8 +11,16 @@ from typing import Any, ClassVar, Self, cast
 from attrs import frozen
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue, Member
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+    Member,
+)
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import (
@@ -59,11 +67,11 @@ _READ_ALL_FROM = 16
 """Number of devices from which reading all of them is cheaper."""
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.FILTERING,
-    Capability.SPOOF_GUARD,
-    Capability.STATELESS_GROUPS,
-    Capability.ADDRESS_GROUPS,
+    HostCapability.PLAN,
+    FirewallCapability.FILTERING,
+    FirewallCapability.SPOOF_GUARD,
+    FirewallCapability.STATELESS_GROUPS,
+    FirewallCapability.ADDRESS_GROUPS,
 )
 
 
@@ -104,7 +112,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
         name = options["iptables_tool"]
         return cls(IptablesBinaries(Backend.SYSTEM if name == "system" else Backend(f"-{name}")))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("iptables", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
@@ -274,8 +282,8 @@ class IptablesHybridFirewallDriver(IptablesFirewallDriver):
     OWNER = HYBRID_OWNER
     PRIVATE = True
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("iptables_hybrid", (*_CAPABILITIES, Capability.HYBRID_PLUG))
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
+        return DriverInfo("iptables_hybrid", (*_CAPABILITIES, FirewallCapability.HYBRID_PLUG))
 
     @staticmethod
     def locate(device: str) -> str:

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.mechanism import Binding, BindingRequest, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 
 
 class L2PopulationMechanismDriver(MechanismDriver):
@@ -21,7 +27,7 @@ class L2PopulationMechanismDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("l2population")
 
     def bind(self, request: BindingRequest) -> Binding:

@@ -10,7 +10,13 @@ from attrs import fields_dict
 
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import Binding, BindingRequest, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -28,8 +34,8 @@ class LoggerMechanismDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("logger")
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo("logger", {MechanismCapability.DELIVERS})
 
     def validate(self, change: Change) -> None:
         LOG.debug("about to be committed: %s", render_change(change))

@@ -13,7 +13,7 @@ from keystoneauth1.plugin import BaseAuthPlugin
 from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
@@ -88,7 +88,7 @@ class ComputeNotifier(Notifier):
             ca_file=options["ca_file"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("compute")
 
     def concerns(self, change: Change) -> bool:

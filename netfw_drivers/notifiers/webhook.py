@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.notifier import Notifier
 from netfw.errors import ConfigError
@@ -73,7 +73,7 @@ class WebhookNotifier(Notifier):
             raise ConfigError(f"[webhook] kinds: there is no {unknown[0]}; there are {known}")
         return cls(**options)
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("webhook")
 
     def concerns(self, change: Change) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 from attrs import define, field
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostCapability
 from netfw.plan import Outcome, Update
 
 
@@ -24,8 +25,8 @@ class NullFirewallState:
 class NullFirewallDriver(FirewallDriver):
     """Lets everything pass, for hosts whose ports need no filters, or where others filter them.
 
-    It does not declare ``Capability.FILTERING``: security groups of its ports are not in force,
-    and nobody guards their sources but the switch.  What it holds lives as long as the host object
+    It does not declare ``FirewallCapability.FILTERING``: security groups of its ports are not in
+    force, and only the switch guards their sources.  What it holds lives as long as the host object
     that it was made with.
     """
 
@@ -38,7 +39,7 @@ class NullFirewallDriver(FirewallDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(NullFirewallState, NullFirewallState))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("noop")
 
     def converge(self, update: Update[FirewallKey, FirewallValue]) -> Outcome[FirewallKey]:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 
 from attrs import define, field
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
@@ -45,8 +46,8 @@ class NullInterfaceDriver(InterfaceDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(NullInterfaceState, NullInterfaceState))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("null", {Capability.MTU_CHANGE})
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
+        return DriverInfo("null", {InterfaceCapability.MTU_CHANGE})
 
     def devices(self) -> Mapping[PortId, Device]:
         with self._answering() as machine:

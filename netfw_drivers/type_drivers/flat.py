@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
@@ -47,7 +47,7 @@ class FlatTypeDriver(TypeDriver):
             _check_name(name)
         return cls(names, physical_mtus(options))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("flat")
 
     def network_type(self) -> NetworkType:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Range, TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, global_mtu
@@ -27,7 +27,7 @@ class LocalTypeDriver(TypeDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(global_mtu(options))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("local")
 
     def network_type(self) -> NetworkType:

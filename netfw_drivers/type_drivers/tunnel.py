@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
@@ -57,7 +57,7 @@ class TunnelTypeDriver(TypeDriver):
     def encapsulation(cls, options: Mapping[str, Any]) -> int:
         """The bytes of all headers before an instance's packet, but the outer IP header."""
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(self.TYPE.value)
 
     def network_type(self) -> NetworkType:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
@@ -49,7 +49,7 @@ class VlanTypeDriver(TypeDriver):
         networks = vlan_spans("network_vlan_ranges", options["network_vlan_ranges"])
         return cls(networks, physical_mtus(options))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("vlan")
 
     def network_type(self) -> NetworkType:

@@ -10,9 +10,8 @@ from attrs import asdict, field, frozen
 
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.resource_index import ResourceIndex
-from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, Sink
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Subscription
@@ -151,5 +150,5 @@ def refresh(driver: HostDriver[Any, Any]) -> None:
 
     :raises BackendUnavailable: the machine does not answer.
     """
-    if Capability.PLAN in driver.describe().capabilities:
+    if HostCapability.PLAN in driver.describe().capabilities:
         cast(Reconciler[Any, Any, Any], driver).observe(None)

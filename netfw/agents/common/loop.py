@@ -268,7 +268,7 @@ class Loop(Generic[K]):
 
     def _heartbeat(self) -> None:
         self._published = None  # publish the status with every heartbeat
-        if self._source.report((self._agent.heartbeat(start=not self._announced),)) is True:
+        if self._source.report((self._agent.heartbeat(start=not self._announced),)).resync:
             LOG.warning("source: this agent was considered dead; resyncing")
             self._events.resync()
         self._announced = True

@@ -15,7 +15,15 @@ from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.dhcp.jobs import Job, NetworkSpec, RemoveNetwork
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import ReleaseDhcpPort
-from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
+from netfw.drivers.dhcp import (
+    DhcpDriver,
+    DhcpEntry,
+    DhcpKey,
+    DhcpNetwork,
+    DhcpPort,
+    DhcpValue,
+    ServerPort,
+)
 from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
@@ -105,7 +113,7 @@ class JobExecutor:
         self, specs: Mapping[NetworkId, NetworkSpec], ports: Mapping[PortId, DhcpPort]
     ) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, without requests to the source."""
-        put: dict[DhcpKey, DhcpValue] = {}
+        entries: list[DhcpEntry] = []
         proxies: dict[MetadataKey, MetadataProxy] = {}
         homes: dict[MetadataKey, NetworkKey] = {}
         refused: dict[DhcpKey, NetfwError] = {}
@@ -113,12 +121,13 @@ class JobExecutor:
             if spec.own is None:
                 refused[NetworkKey(id)] = NotFound("the agent requests a port to serve it from")
                 continue
-            put[NetworkKey(id)] = spec.value(spec.own)
+            entries.append((NetworkKey(id), spec.value(spec.own)))
             location = self._driver.location(id, spec.own)
             if spec.proxy is not None and spec.proxy.key is not None and location is not None:
                 proxies[spec.proxy.key] = spec.proxy.make_proxy(location)
                 homes[spec.proxy.key] = NetworkKey(id)
-        put |= {PortKey(id): port for id, port in ports.items()}
+        entries += [(PortKey(id), port) for id, port in ports.items()]
+        put: dict[DhcpKey, DhcpValue] = dict(entries)
         update = Update(put=put, complete=True, keep=frozenset(refused))
         yield DriverUpdate("dhcp", self._driver, update, refused)
         if self._metadata is not None:
@@ -220,10 +229,11 @@ class JobExecutor:
         drop: Set[NetworkKey] = frozenset(),
         network: DhcpNetwork | None = None,
     ) -> Outcome[DhcpKey]:
-        put: dict[DhcpKey, DhcpValue] = {}
+        entries: list[DhcpEntry] = []
         if network is not None:
-            put[NetworkKey(job.network)] = network
-        put |= {key: port for key, port in job.put.items()}  # noqa: C416 - wider keys
+            entries.append((NetworkKey(job.network), network))
+        entries += job.put.items()
+        put: dict[DhcpKey, DhcpValue] = dict(entries)
         return converge_isolated(self._driver, Update(put=put, drop=job.drop | drop))
 
 

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.drivers.base import DriverInfo
+from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.reports import Heartbeat
 from netfw.errors import ConfigError
 
@@ -34,7 +34,7 @@ class DhcpAgentConfig:
     agent_type: str = "DHCP agent"
 
 
-def validate_config(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> None:
+def validate_config(settings: DhcpAgentConfig, metadata: DriverInfo[Capability] | None) -> None:
     """Validate the settings against the metadata driver.
 
     :raises ConfigError: a sentence that says what to change.
@@ -47,7 +47,11 @@ def validate_config(settings: DhcpAgentConfig, metadata: DriverInfo | None) -> N
 
 
 def make_state_report(
-    settings: DhcpAgentConfig, driver: DriverInfo, counts: Mapping[str, int], *, start: bool
+    settings: DhcpAgentConfig,
+    driver: DriverInfo[Capability],
+    counts: Mapping[str, int],
+    *,
+    start: bool,
 ) -> Heartbeat:
     """Build the state report, with the keys that servers and operators know."""
     configurations: dict[str, object] = {

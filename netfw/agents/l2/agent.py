@@ -30,7 +30,7 @@ from netfw.agents.l2.state_report import (
 from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
-from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.keys import PortKey
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.reports import Heartbeat, Report
@@ -96,8 +96,8 @@ class L2Agent(HostAgent[L2Key]):
             facts=self._switch.host_facts(),
             population=self._settings.population,
             arp_responder=self._settings.arp_responder,
-            guard=self._settings.guard and not self._firewall_can(Capability.SPOOF_GUARD),
-            filtered=self._firewall_can(Capability.FILTERING, Capability.IN_SWITCH),
+            guard=self._settings.guard and not self._firewall_can(FirewallCapability.SPOOF_GUARD),
+            filtered=self._firewall_can(FirewallCapability.FILTERING, FirewallCapability.IN_SWITCH),
         )
         validate_tunnels(self._settings, view)
         if self._is_local is not None:
@@ -162,7 +162,7 @@ class L2Agent(HostAgent[L2Key]):
         values = desired.switch_values(desired.switch_keys())
         yield DriverUpdate("switch", self._switch, Update(put=values, complete=True))
         filtering = self._firewall_can(
-            Capability.FILTERING
+            FirewallCapability.FILTERING
         )  # a driver without filtering plans nothing
         if self._firewall is not None and desired.firewall is not None and filtering:
             filters = desired.firewall.values

@@ -13,7 +13,14 @@ from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.port_wiring import host_prefix, is_unfiltered, sources
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallEntry,
+    FirewallKey,
+    FirewallValue,
+    Member,
+    Rules,
+)
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import SwitchDevice
 from netfw.model.address import IpNetwork, Mac
@@ -67,7 +74,10 @@ class DesiredFirewall:
         key = PortKey(id)
         former = self._values.get(key)
         value = None if port is None or device is None else make_filtered_port(port, device)
-        self._values.set(key, value)
+        if value is None:
+            self._drop(key)
+        else:
+            self._put((key, value))
         before = former.groups if isinstance(former, FilteredPort) else frozenset()
         after = frozenset() if value is None else value.groups
         for group in before - after:
@@ -84,7 +94,10 @@ class DesiredFirewall:
             rules = frozenset(self._index.rules(id))
             value = Rules(rules, group.stateful)
             refers = frozenset(remote for rule in rules for remote in _remotes(rule))
-        self._values.set(GroupKey(id), value)
+        if value is None:
+            self._drop(GroupKey(id))
+        else:
+            self._put((GroupKey(id), value))
         former = self._refers.pop(id, frozenset())
         if refers:
             self._refers[id] = refers
@@ -108,7 +121,17 @@ class DesiredFirewall:
 
     def _update_member(self, member: Member) -> None:
         wanted = member.group in self._referrers and member in self._members.get(member.group, {})
-        self._values.set(member, member if wanted else None)
+        if wanted:
+            self._put((member, member))
+        else:
+            self._drop(member)
+
+    def _put(self, entry: FirewallEntry) -> None:
+        key, value = entry
+        self._values.set(key, value)
+
+    def _drop(self, key: FirewallKey) -> None:
+        self._values.set(key, None)
 
 
 def make_filtered_port(port: Port, device: SwitchDevice) -> FilteredPort:

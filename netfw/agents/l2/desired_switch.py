@@ -22,6 +22,7 @@ from netfw.drivers.switch_values import (
     Admission,
     LocalNetwork,
     SwitchDevice,
+    SwitchEntry,
     SwitchKey,
     SwitchValue,
 )
@@ -56,7 +57,7 @@ class DesiredSwitch:
         self._touched: set[PortId] = set()
         self._unbound: set[PortId] = set()
         self._untrusted: set[PortId] = set()
-        self._peers = OverlayPeers(view, self._values.set)
+        self._peers = OverlayPeers(view, self._put, self._drop)
 
     @property
     def values(self) -> Mapping[SwitchKey, SwitchValue]:
@@ -174,9 +175,11 @@ class DesiredSwitch:
     def _update_port(self, id: PortId) -> None:
         self._touched.add(id)
         former, decision = self._decisions.pop(id, None), self._decide(id)
-        if decision is not None:
+        if decision is None:
+            self._drop(PortKey(id))
+        else:
             self._decisions[id] = decision
-        self._values.set(PortKey(id), None if decision is None else decision.wiring)
+            self._put((PortKey(id), decision.wiring))
         device = self.device(id)
         unbound = decision is None and device is not None and not device.ancillary
         (self._unbound.add if unbound else self._unbound.discard)(id)
@@ -234,13 +237,20 @@ class DesiredSwitch:
     def _update_network(self, id: NetworkId) -> None:
         network = self._index.network(id)
         if network is None or id not in self._wired:
-            self._values.set(NetworkKey(id), None)
+            self._drop(NetworkKey(id))
             self._peers.network(id, None)
             return
         segments = self._reachable_segments(id)
-        self._values.set(NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu))
+        self._put((NetworkKey(id), LocalNetwork(segments=segments, mtu=network.mtu)))
         types = (segment.provider.network_type for segment in segments)
         self._peers.network(id, next((type for type in types if type.is_tunnel), None))
+
+    def _put(self, entry: SwitchEntry) -> None:
+        key, value = entry
+        self._values.set(key, value)
+
+    def _drop(self, key: SwitchKey) -> None:
+        self._values.set(key, None)
 
 
 def _network(decision: WiringDecision | None) -> NetworkId | None:

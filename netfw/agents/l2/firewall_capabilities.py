@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from attrs import evolve, field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.firewall import FirewallKey, FirewallValue, Member, Rules
+from netfw.drivers.firewall import FirewallCapability, FirewallKey, FirewallValue, Member, Rules
 from netfw.drivers.keys import AddressGroupKey
 from netfw.errors import NetfwError, NotSupported
 
@@ -24,7 +24,9 @@ class SupportedPolicy:
 
 
 def restrict_to_capabilities(
-    keys: Iterable[FirewallKey], desired: Mapping[FirewallKey, FirewallValue], firewall: DriverInfo
+    keys: Iterable[FirewallKey],
+    desired: Mapping[FirewallKey, FirewallValue],
+    firewall: DriverInfo[Capability],
 ) -> SupportedPolicy:
     """Return the values of *keys* that *firewall* supports, by its capabilities."""
     values: dict[FirewallKey, FirewallValue] = {}
@@ -39,21 +41,23 @@ def restrict_to_capabilities(
     return SupportedPolicy(values, refused)
 
 
-def _restrict(value: FirewallValue, firewall: DriverInfo) -> tuple[FirewallValue | None, str]:
+def _restrict(
+    value: FirewallValue, firewall: DriverInfo[Capability]
+) -> tuple[FirewallValue | None, str]:
     """Return the supported part of *value*, and why it is not all."""
     capabilities = firewall.capabilities
-    if Capability.FILTERING not in capabilities:
+    if FirewallCapability.FILTERING not in capabilities:
         return value, ""  # a driver without filtering accepts everything
     if (
         isinstance(value, Rules)
         and not value.stateful
-        and Capability.STATELESS_GROUPS not in capabilities
+        and FirewallCapability.STATELESS_GROUPS not in capabilities
     ):
         return None, (
             "has no stateless groups, so this one allows nothing: make it stateful, or choose "
             "another firewall_driver"
         )
-    if Capability.ADDRESS_GROUPS in capabilities:
+    if FirewallCapability.ADDRESS_GROUPS in capabilities:
         return value, ""
     if isinstance(value, Member) and isinstance(value.group, AddressGroupKey):
         return None, ""

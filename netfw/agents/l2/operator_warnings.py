@@ -7,16 +7,19 @@ from heapq import nsmallest
 
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.firewall import FirewallCapability
 from netfw.model.address import IpAddress
 
 _MAX_NAMED = 20
 
 
-def collect_warnings(desired: DesiredSwitch, firewall: DriverInfo | None) -> dict[str, str]:
+def collect_warnings(
+    desired: DesiredSwitch, firewall: DriverInfo[Capability] | None
+) -> dict[str, str]:
     """Return the warnings by name, the most important first."""
     warnings: dict[str, str] = {}
     if desired.untrusted and (
-        firewall is None or Capability.FILTERING not in firewall.capabilities
+        firewall is None or FirewallCapability.FILTERING not in firewall.capabilities
     ):
         name = "no firewall_driver" if firewall is None else f"firewall_driver {firewall.name}"
         warnings[name] = (

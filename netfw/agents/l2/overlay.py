@@ -17,8 +17,8 @@ from netfw.drivers.switch_values import (
     FloodKey,
     Forwarding,
     ForwardingKey,
+    SwitchEntry,
     SwitchKey,
-    SwitchValue,
     Tunnel,
 )
 from netfw.model.address import IpAddress, as_address
@@ -32,7 +32,8 @@ _BROADCAST = IPv4Address("255.255.255.255")
 
 K = TypeVar("K")
 V = TypeVar("V")
-Put = Callable[[SwitchKey, SwitchValue | None], None]
+Put = Callable[[SwitchEntry], None]
+Drop = Callable[[SwitchKey], None]
 
 
 def endpoints_of(agent: Agent, view: L2HostContext) -> frozenset[Endpoint]:
@@ -63,8 +64,8 @@ def _address(raw: object) -> IpAddress | None:
 class OverlayPeers:
     """The desired tunnels, floods and forwardings, updated incrementally."""
 
-    def __init__(self, view: L2HostContext, put: Put) -> None:
-        self._view, self._put = view, put
+    def __init__(self, view: L2HostContext, put: Put, drop: Drop) -> None:
+        self._view, self._put, self._drop = view, put, drop
         self._agents: dict[AgentId, Agent] = {}
         self._own: dict[AgentId, IpAddress] = {}
         self._offers: dict[Endpoint, set[AgentId]] = {}
@@ -179,7 +180,10 @@ class OverlayPeers:
                 _discard(self._users, former.endpoint, former)
         for key in {former, wanted} - {None}:
             assert key is not None
-            self._put(key, Flood() if key in self._flooders else None)
+            if key in self._flooders:
+                self._put((key, Flood()))
+            else:
+                self._drop(key)
             self._tunnel(key.endpoint)
 
     def _forward_all(self, ports: Iterable[PortId]) -> None:
@@ -187,24 +191,23 @@ class OverlayPeers:
             self._forward(key)
 
     def _forward(self, key: ForwardingKey) -> None:
-        value = None
         for id in sorted(self._macs.get(key, ())):
             port = self._ports[id]
             endpoint = self._endpoint(port.binding.host, key.network)
             if endpoint is not None:
                 addresses = {fixed.address for fixed in port.fixed_ips}
                 answered = frozenset(addresses) if self._view.arp_responder else frozenset()
-                value = Forwarding(endpoint, answered)
-                break
-        self._put(key, value)
+                self._put((key, Forwarding(endpoint, answered)))
+                return
+        self._drop(key)
 
     def _tunnel(self, endpoint: Endpoint) -> None:
         offers = self._offers.get(endpoint)
         if not offers or (self._view.population and endpoint not in self._users):
-            self._put(endpoint, None)
+            self._drop(endpoint)
             return
         host = self._agents[self._newest(offers)[1]].host
-        self._put(endpoint, Tunnel(host, mesh=not self._view.population))
+        self._put((endpoint, Tunnel(host, mesh=not self._view.population)))
 
 
 def reachable_port(port: Port, view: L2HostContext) -> Port | None:

@@ -9,7 +9,9 @@ from attrs import frozen
 from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.reports import Heartbeat
+from netfw.drivers.switch import SwitchCapability
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
 
@@ -31,7 +33,9 @@ class L2AgentConfig:
 
 
 def validate_config(
-    settings: L2AgentConfig, switch: DriverInfo, firewall: DriverInfo | None = None
+    settings: L2AgentConfig,
+    switch: DriverInfo[Capability],
+    firewall: DriverInfo[Capability] | None = None,
 ) -> None:
     """Validate the settings against the drivers.
 
@@ -42,20 +46,20 @@ def validate_config(
             "arp_responder needs l2_population, which has the addresses: "
             "set l2_population = true, or arp_responder = false"
         )
-    if settings.population and Capability.POPULATION not in switch.capabilities:
+    if settings.population and SwitchCapability.POPULATION not in switch.capabilities:
         raise ConfigError(
             f"the switch driver {switch.name!r} takes no forwarding entries: "
             "set l2_population = false"
         )
-    if settings.distributed and Capability.DISTRIBUTED not in switch.capabilities:
+    if settings.distributed and SwitchCapability.DISTRIBUTED not in switch.capabilities:
         raise ConfigError(
             f"the switch driver {switch.name!r} has no part in distributed routing: "
             "set enable_distributed_routing = false"
         )
     if (
         firewall is not None
-        and Capability.IN_SWITCH in firewall.capabilities
-        and Capability.IN_SWITCH not in switch.capabilities
+        and FirewallCapability.IN_SWITCH in firewall.capabilities
+        and SwitchCapability.IN_SWITCH not in switch.capabilities
     ):
         raise ConfigError(
             f"the firewall driver {firewall.name!r} filters inside the switch, and the switch "
@@ -93,14 +97,14 @@ def make_state_report(
     view: L2HostContext,
     *,
     extensions: tuple[str, ...],
-    firewall: DriverInfo | None,
+    firewall: DriverInfo[Capability] | None,
     counts: Mapping[str, int],
     start: bool,
 ) -> Heartbeat:
     """Build the state report, with the keys that servers and operators know."""
     facts = view.facts
     addresses = sorted({str(endpoint.address) for endpoint in facts.endpoints})
-    hybrid = firewall is not None and Capability.HYBRID_PLUG in firewall.capabilities
+    hybrid = firewall is not None and FirewallCapability.HYBRID_PLUG in firewall.capabilities
     configurations: dict[str, object] = {
         "bridge_mappings": {name: facts.mappings.get(name, "") for name in facts.physical_networks},
         "tunnel_types": sorted(endpoint.type for endpoint in facts.endpoints),

@@ -18,9 +18,8 @@ from netfw.conf import core
 from netfw.conf.agent import GROUP
 from netfw.conf.dhcp_agent import COMMON, DHCP
 from netfw.conf.loader import Groups
-from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
@@ -111,7 +110,8 @@ class DhcpAgentComponents:
         return DhcpAgentConfig(
             host=self._conf.host,
             threads=options.num_sync_threads,
-            gateways=Capability.GATEWAY_ADDRESSES in self.interface.describe().capabilities,
+            gateways=InterfaceCapability.GATEWAY_ADDRESSES
+            in self.interface.describe().capabilities,
             metadata=rules,
             availability_zone=options.availability_zone or None,
             lease_duration=driver.get("dhcp_lease_duration"),

@@ -17,8 +17,9 @@ from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l2_agent import L2
 from netfw.conf.loader import Groups
-from netfw.drivers.base import Capability, Contract, Driver
+from netfw.drivers.base import Contract, Driver
 from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
@@ -103,7 +104,7 @@ class L2AgentComponents:
     def timing(self) -> Intervals:
         """Return the intervals that the options state now."""
         options = self._conf.agent
-        told = Capability.WATCH in self.switch.describe().capabilities
+        told = HostCapability.WATCH in self.switch.describe().capabilities
         poll = 0.0 if told and options.minimize_polling else options.polling_interval
         return timing_of(self._conf, poll)
 

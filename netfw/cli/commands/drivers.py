@@ -93,6 +93,8 @@ def _row(kind: type[Driver], found: Installed[Driver]) -> Row:
     health = str(found.error)
     if found.driver is not None:
         capabilities, health = _try_out(kind, found)
+    if kind.DRAFT:
+        health += "; draft contract: may change without notice"
     return Row(
         interface=kind.__name__,
         name=found.name,

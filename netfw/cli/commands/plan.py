@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import evolve
 
 from netfw.cli.runtime.arguments import add_file_arguments, file_arguments
+from netfw.drivers.host_driver import HostCapability
 from netfw.errors import ConfigError, NotFound, NotSupported
 
 if TYPE_CHECKING:
@@ -154,10 +155,9 @@ def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, 
 
 
 def _plan(part: DriverUpdate) -> Plan:
-    from netfw.drivers.base import Capability
 
     info = part.driver.describe()
-    if Capability.PLAN not in info.capabilities:
+    if HostCapability.PLAN not in info.capabilities:
         raise NotSupported(f"the driver {info.name!r} cannot say what it would do")
     reconciler = cast("Reconciler[Any, Any, Any]", part.driver)
     plan = reconciler.plan(part.update, reconciler.observe(None))

@@ -25,7 +25,7 @@ from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.drivers.transport import Transport
@@ -221,8 +221,8 @@ class ServerComponents:
         names = ", ".join(each.describe().name for each in (self.plugin, *self.services))
         return f"{served}; plugins {names}; database {self.database}"
 
-    def heard(self, reports: Sequence[Report]) -> bool | None:
-        """Take what agents report; ``True``: one was believed dead."""
+    def heard(self, reports: Sequence[Report]) -> ReportResult:
+        """Have the core plugin record the reports of agents."""
         return self.plugin.handle_reports(reports)
 
     def answer(self, request: Request[Any]) -> Any:

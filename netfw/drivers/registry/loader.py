@@ -1,12 +1,13 @@
-"""Finding, checking and making drivers by name.
+"""Find, check and make drivers by name.
 
-Drivers register as entry points, one group per contract.  A driver that cannot be used is named
-with its distribution and the reason, early, and the others go on.
+Drivers register as entry points, one group per contract.  A driver that cannot be used is refused
+early, with its distribution and the reason; the others stay usable.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import pkgutil
 import sys
@@ -32,7 +33,7 @@ from netfw.errors import (
 
 
 def all_contracts() -> list[type[Driver]]:
-    """Every contract of netfw, by the name of its entry-point group."""
+    """Return every contract of netfw, sorted by entry-point group."""
     found = {
         member.GROUP: member
         for module in pkgutil.iter_modules(netfw.drivers.__path__, "netfw.drivers.")
@@ -44,6 +45,8 @@ def all_contracts() -> list[type[Driver]]:
 
 if TYPE_CHECKING:
     from oslo_config.cfg import Opt
+
+LOG = logging.getLogger(__name__)
 
 D = TypeVar("D", bound=Driver)
 Points: TypeAlias = Mapping[tuple[str, str], Sequence[EntryPoint]]
@@ -61,34 +64,39 @@ class Installed(Generic[D]):
     error: DriverError | None = None
 
 
-def load(kind: Contract[D], name: str) -> type[D]:
-    """Return the driver class that is registered as *name* for this *kind* of driver.
+def load(contract: Contract[D], name: str) -> type[D]:
+    """Return the driver class that is registered as *name* for *contract*.
 
-    :raises DriverNotFound: nothing is registered under that name; says what is.
-    :raises DriverInvalid: it cannot be imported, is not a complete *kind* of the right version,
-        or two distributions claim the name.
+    :raises DriverNotFound: nothing is registered under that name; names those that are.
+    :raises DriverInvalid: it cannot be imported, does not implement the right version of
+        *contract*, or two distributions register the name.
     """
-    group = _group(kind)
-    claims = _claims(_points_at(_places()), group, name) or _claims(_points(), group, name)
-    if not claims:
-        raise DriverNotFound(group, name, installed(kind))
-    if len({point.value for _, point in claims}) > 1:
-        said = ", ".join(f"{origin} ({point.value})" for origin, point in claims)
-        raise DriverInvalid(f"{group}: {name!r} is claimed by {said}; uninstall all but one")
-    origin, point = claims[0]
-    return check(kind, name, _import(point, origin), origin)
+    group = _group(contract)
+    points = _points_named(_points_at(_places()), group, name)
+    points = points or _points_named(_points(), group, name)
+    if not points:
+        raise DriverNotFound(group, name, installed(contract))
+    if len({point.value for _, point in points}) > 1:
+        owners = ", ".join(f"{origin} ({point.value})" for origin, point in points)
+        raise DriverInvalid(f"{group}: {name!r} is claimed by {owners}; uninstall all but one")
+    origin, point = points[0]
+    if cast(type[D], contract).DRAFT:
+        LOG.warning(
+            "%s: %r is a driver of a draft contract: it may change without notice", group, name
+        )
+    return check(contract, name, _import(point, origin), origin)
 
 
-def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostResources) -> D:
-    """Load a driver and make it from *options*, which are checked against what it declares.
+def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: HostResources) -> D:
+    """Load a driver and make it from *options*, validated against its declaration.
 
     :raises DriverError: see :func:`load`.
     :raises ConfigError: an option is unknown, missing or impossible.
     """
-    driver = load(kind, name)
+    driver = load(contract, name)
     checked = check_options(name, driver, options)
     try:
-        return driver.from_conf(checked, host)
+        made = driver.from_conf(checked, host)
     except ConfigError as exc:
         if type(exc) is not ConfigError or str(exc).startswith("["):
             raise
@@ -97,23 +105,29 @@ def create(kind: Contract[D], name: str, options: Mapping[str, Any], host: HostR
         raise
     except Exception as exc:
         raise DriverInvalid(
-            f"{_group(kind)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
+            f"{_group(contract)}: {name!r} cannot be made: {type(exc).__name__}: {exc}"
         ) from exc
+    try:
+        check_capabilities(contract, name, made)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
-def installed(kind: Contract[Driver]) -> list[str]:
-    """Names of every installed driver of this *kind*, without importing them."""
-    return sorted(entry_points(group=_group(kind)).names)
+def installed(contract: Contract[Driver]) -> list[str]:
+    """Return the names of all installed drivers of *contract*, without importing them."""
+    return sorted(entry_points(group=_group(contract)).names)
 
 
-def catalogue(kind: Contract[D]) -> Iterator[Installed[D]]:
-    """Every installed driver of this *kind*, the unusable ones with the reason."""
-    for name in installed(kind):
-        points = [point for point in entry_points(group=_group(kind)) if point.name == name]
+def catalogue(contract: Contract[D]) -> Iterator[Installed[D]]:
+    """Yield every installed driver of *contract*, the unusable ones with the reason."""
+    for name in installed(contract):
+        points = [point for point in entry_points(group=_group(contract)) if point.name == name]
         origins = sorted({_origin(point) for point in points})
         distribution, _, version = origins[0].partition(" ")
         try:
-            driver, error = load(kind, name), None
+            driver, error = load(contract, name), None
         except DriverError as exc:
             driver, error = None, exc
         yield Installed(
@@ -122,20 +136,19 @@ def catalogue(kind: Contract[D]) -> Iterator[Installed[D]]:
 
 
 def list_opts() -> list[tuple[str, Sequence[Opt]]]:
-    """The options of every driver that can be loaded, under its name: for the sample generator."""
-
+    """Return the options of every loadable driver under its name, for the sample generator."""
     return [
-        (found.name, found.driver.OPTIONS)
-        for kind in all_contracts()
-        for found in catalogue(kind)
-        if found.driver is not None and found.driver.OPTIONS
+        (entry.name, entry.driver.OPTIONS)
+        for contract in all_contracts()
+        for entry in catalogue(contract)
+        if entry.driver is not None and entry.driver.OPTIONS
     ]
 
 
 def check(contract: Contract[D], name: str, found: object, origin: str = "this program") -> type[D]:
-    """Refuse early what would fail late; also for classes that are no entry point.
+    """Refuse a class that does not implement *contract*; also one that is no entry point.
 
-    :raises DriverInvalid: says what the author has to change.
+    :raises DriverInvalid: the text says what the author has to change.
     """
     kind = cast(type[D], contract)
 
@@ -162,8 +175,28 @@ def check(contract: Contract[D], name: str, found: object, origin: str = "this p
     return driver
 
 
+def check_capabilities(contract: Contract[D], name: str, driver: D) -> None:
+    """Refuse a driver that declares a capability which its contract does not have.
+
+    :raises DriverInvalid: names the capability, and those of the contract.
+    """
+    kind = cast(type[D], contract)
+    known = [capability for types in kind.CAPABILITY_TYPES for capability in types]
+    try:
+        declared = driver.describe().capabilities
+    except Exception as exc:
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} cannot describe itself: {type(exc).__name__}: {exc}"
+        ) from exc
+    if foreign := sorted(str(capability) for capability in declared if capability not in known):
+        raise DriverInvalid(
+            f"{kind.GROUP}: {name!r} cannot be used: it declares {', '.join(foreign)}, and the "
+            f"capabilities of {kind.__name__} are {', '.join(known) or 'none'}"
+        )
+
+
 def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values of the driver's ``OPTIONS``: those given, converted, and defaults for the rest.
+    """Return the values of the driver's ``OPTIONS``: those given, converted, else the defaults.
 
     :raises ConfigError: names every option that is unknown, missing or impossible.
     """
@@ -192,8 +225,8 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     return values
 
 
-def _group(kind: Contract[Driver]) -> str:
-    return cast(type[Driver], kind).GROUP
+def _group(contract: Contract[Driver]) -> str:
+    return cast(type[Driver], contract).GROUP
 
 
 def _are_options(options: object) -> bool:
@@ -205,7 +238,7 @@ def _are_options(options: object) -> bool:
 
 
 def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
-    """The version that the driver's own classes state, not the one inherited from the contract."""
+    """Return the version that the driver's own classes state, not that of the contract."""
     for ancestor in driver.__mro__:
         if ancestor is kind:
             break
@@ -215,10 +248,10 @@ def _written_for(kind: type[Driver], driver: type[Driver]) -> int | None:
 
 
 def _import(point: EntryPoint, origin: str) -> object:
-    """Have stevedore import what *point* names, and nothing else.
+    """Import the object of *point* with stevedore.
 
-    The entry points are ours, not stevedore's: its caches, in the process and on disk, forget
-    which distribution brought an entry point and do not see one that came later.
+    The entry points are not read by stevedore: its caches, in the process and on disk, lack the
+    distribution of an entry point and miss one that is installed later.
     """
     from stevedore import ExtensionManager
 
@@ -239,13 +272,13 @@ def _import(point: EntryPoint, origin: str) -> object:
     return found
 
 
-def _claims(points: Points, group: str, name: str) -> list[tuple[str, EntryPoint]]:
-    """Who registers something as *name*, in the order of the distributions."""
+def _points_named(points: Points, group: str, name: str) -> list[tuple[str, EntryPoint]]:
+    """Return the entry points *name* of *group* with their distributions, in their order."""
     return sorted((_origin(point), point) for point in points.get((group, name), ()))
 
 
 def _places() -> tuple[tuple[str, int], ...]:
-    """Where distributions are, with what is other after one came or went."""
+    """Return the import path with the times of its last changes: the key of the cache."""
     return tuple((place, _changed(place)) for place in sys.path)
 
 
@@ -258,7 +291,7 @@ def _changed(place: str) -> int:
 
 @lru_cache(maxsize=1)
 def _points_at(places: tuple[tuple[str, int], ...]) -> Points:
-    """All entry points; a program loads many drivers, and this reads a file of each package."""
+    """Return all entry points, cached: reading them opens a file of each package."""
     return _points()
 
 

@@ -1,4 +1,4 @@
-"""LocalHostResources: the `Host` of a plain Python program."""
+"""LocalHostResources: the `HostResources` of a plain Python program."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ D = TypeVar("D", bound=Driver)
 class LocalHostResources:
     """Shared objects and collaborators of one host in this process.
 
-    Two of them are two hosts: nothing is global.  Closing it closes what was shared, last made
-    first; drivers are closed by whoever made them.
+    Two of them are two hosts: nothing is global.  Closing it closes the shared objects, newest
+    first; drivers are closed by the code that made them.
     """
 
     def __init__(self) -> None:
@@ -37,16 +37,16 @@ class LocalHostResources:
         with self._lock:
             self._drivers.append(driver)
 
-    def driver(self, kind: Contract[D]) -> D:
-        contract = cast(type[D], kind)
+    def driver(self, contract: Contract[D]) -> D:
+        wanted = cast(type[D], contract)
         with self._lock:
             for candidate in self._drivers:
-                if isinstance(candidate, contract):
+                if isinstance(candidate, wanted):
                     return candidate
-        raise ConfigError(f"this host has no {contract.__name__}; configure one ({contract.GROUP})")
+        raise ConfigError(f"this host has no {wanted.__name__}; configure one ({wanted.GROUP})")
 
     def close(self) -> None:
-        """Close what was shared; one that cannot be closed does not keep the others open."""
+        """Close the shared objects; the failure of one does not keep the others open."""
         with self._lock, ExitStack() as closing:
             for shared in self._shared.values():
                 if hasattr(shared, "close"):

@@ -1,4 +1,4 @@
-"""Whether a driver's methods can be called the way the contract calls them."""
+"""Check that the methods of a driver accept the calls of its contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def mismatches(contract: type, driver: type) -> list[str]:
-    """A sentence for every method of *driver* that cannot take the contract's call."""
+    """Return a sentence for every method of *driver* that does not accept the contract's call."""
     return [
         f"{name}{theirs} cannot be called as {name}{ours}"
         for name, method in _methods(contract)
@@ -37,7 +37,7 @@ def _signature(method: Callable[..., Any]) -> Signature | None:
 
 
 def _accepts(theirs: Signature, ours: Signature) -> bool:
-    """Whether every way of calling *ours*, by position or by name, also calls *theirs*."""
+    """Return whether every call of *ours*, by position or by name, also fits *theirs*."""
     parameters = list(ours.parameters.values())
     positional = [p.name for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
     keyword_only = {p.name: p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY}

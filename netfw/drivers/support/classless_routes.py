@@ -1,4 +1,4 @@
-"""Which routes instances are told by DHCP.  Pure; IPv4 only."""
+"""Classless static routes that DHCP advertises to instances.  Pure; IPv4 only."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from netfw.model.route import Route
 from netfw.model.subnet import Subnet
 
 ON_LINK: Final = IPv4Address("0.0.0.0")
-"""The next hop of what is reached without one."""
+"""Next hop of an on-link destination."""
 ROOM: Final = 200
-"""Octets of routes at most.  An option could have 255, but an answer to a client that does not say
-how much it takes has 576 in all, and servers leave out, without a word, what does not fit."""
+"""Maximum octets of routes.  An option could have 255, but an answer to a client that states no
+limit has 576 in all, and servers silently leave out what does not fit."""
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 
 
 def told_gateway(subnet: Subnet) -> IpAddress | None:
-    """The subnet's, or else where its routes lead to everywhere."""
-    asked = (route.nexthop for route in subnet.host_routes if route.destination == _EVERYWHERE)
-    return subnet.gateway or next(asked, None)
+    """Return the gateway of the subnet, or else the next hop of its default host route."""
+    default = (route.nexthop for route in subnet.host_routes if route.destination == _EVERYWHERE)
+    return subnet.gateway or next(default, None)
 
 
 def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
@@ -48,25 +48,25 @@ def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]
 
 
 def omitted_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
-    """Those of the subnet's own for which there is no room: whoever serves it says so."""
+    """Return the host routes of the subnet that do not fit; the driver reports them."""
     told = advertised_routes(network, subnet)
     by_another = (_EVERYWHERE, *(each.destination for each in told))
     return tuple(each for each in subnet.host_routes if each.destination not in by_another)
 
 
 def _fitting(routes: Iterable[Route], room: int) -> list[Route]:
-    """The first of them that are no more than *room* octets together."""
+    """Return the first routes that fit into *room* octets together."""
     sizes = accumulate(map(octets, routes := list(routes)))
     return [route for route, size in zip(routes, sizes, strict=True) if size <= room]
 
 
 def octets(route: Route) -> int:
-    """Octets of a route as RFC 3442 writes it."""
+    """Return the length of a route in octets, as RFC 3442 encodes it."""
     return 1 + (route.destination.prefixlen + 7) // 8 + 4
 
 
 def _beside(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
-    """To other subnets on the same link."""
+    """Yield routes to other subnets on the same link."""
     for other in sorted(network.subnets, key=lambda each: int(each.cidr.network_address)):
         same_link = other.segment_id == subnet.segment_id
         if other.id != subnet.id and other.ip_version == 4 and same_link:

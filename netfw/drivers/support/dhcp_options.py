@@ -1,10 +1,8 @@
-"""DHCP options as people write them, for drivers that speak DHCP themselves.  Pure.
+"""Parser and encoder of DHCP options, for drivers that speak DHCP themselves.  Pure.
 
-An option is said by its number or name (``netfw.drivers.support.dhcp_options``).  Its value is
-text:
-one value, or several with commas between them, of the form that the option has.  One of no certain
-form takes what the text looks like: addresses, octets (``01:ff``), a whole number, or else the
-text.  IPv4 only.
+An option is given by its number or name.  Its value is text: one value, or several separated by
+commas, in the format of the option.  A value of an option without a fixed format is encoded as what
+it looks like: addresses, octets (``01:ff``), a whole number, or else text.  IPv4 only.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from netfw.model.text_validation import (
 
 
 class Kind(enum.Enum):
-    """What the value of an option is."""
+    """The format of the value of an option."""
 
     ADDRESSES = "addresses"
     ROUTES = "routes: prefixes, each with its next hop"
@@ -48,7 +46,7 @@ class Kind(enum.Enum):
 
 @frozen
 class Option:
-    """One option."""
+    """One option of DHCP: number, format and name."""
 
     code: int
     kind: Kind = Kind.FREE
@@ -109,15 +107,15 @@ _OWN: Mapping[int, frozenset[int]] = {
     4: frozenset({*range(50, 58), 61, 81, 82, 118}),
     6: frozenset({*range(1, 21), 25, 26, 39}),
 }
-"""Options with which the protocol itself works: the server gives them."""
+"""Options of the protocol itself, which the server sets."""
 CLIENT_ID = {4: ("client-id", "61"), 6: ("client-id", "1")}
-"""Who a client says that he is: no option for him, but a way to know him."""
+"""Names of the client identifier: not sent to a client, but used to recognise it."""
 
 
 def find_option(version: int, name: str) -> Option:
-    """The option by that name or number.
+    """Return the option of that name or number.
 
-    :raises ValueError: there is none, or it is the server's own business.
+    :raises ValueError: it does not exist, or belongs to the protocol.
     """
     name = name.lower()
     if not name.isdecimal():
@@ -137,7 +135,7 @@ def find_option(version: int, name: str) -> Option:
 
 
 IPXE: Final = "ipxe"
-"""The tag of options for clients that boot by iPXE, and say so by option 175."""
+"""The tag of options for clients that boot by iPXE, which send option 175."""
 
 Form = Callable[[str], bytes]
 
@@ -146,7 +144,7 @@ _NUMBER = re.compile(r"-?[0-9]+")
 _TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
 _IDENTIFIER = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+|[A-Za-z0-9_.@+=/-]+")
 _NEVER_EMPTY: Final = {4: frozenset({1, 26, 28}), 6: frozenset[int]()}
-"""Options that nobody is without: netmask, MTU and broadcast address."""
+"""Options that every client needs: netmask, MTU and broadcast address."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST = 255
 
@@ -187,7 +185,7 @@ def _domains(text: str) -> bytes:
 
 
 def routes(told: Iterable[Route]) -> bytes:
-    """Routes as RFC 3442 writes them."""
+    """Encode routes as in RFC 3442."""
     coded = b""
     for route in told:
         length, significant = route.destination.prefixlen, (route.destination.prefixlen + 7) // 8
@@ -224,15 +222,15 @@ _FORMS: Final[Mapping[Kind, Form]] = {
     Kind.DOMAINS: _domains,
     Kind.TEXT: _text,
 }
-"""All else is as it looks."""
+"""Encoders by format; any other format is encoded as it looks."""
 
 
 def check_option(option: DhcpOption) -> None:
-    """Refuse an option that no driver could tell a client, for whoever asks for one.
+    """Refuse an option that no driver could send to a client.
 
-    Of what an IPv6 option says nothing is looked at, and of tags nothing: a driver may know more.
+    Values of IPv6 options and tags are not checked: a driver may support more.
 
-    :raises InvalidInput: naming its ``name`` or ``value``.
+    :raises InvalidInput: names its ``name`` or ``value``.
     """
     if option.code.lower() in CLIENT_ID[option.ip_version]:
         _refuse("value", check_client_id, option.value)
@@ -245,9 +243,9 @@ def check_option(option: DhcpOption) -> None:
 
 
 def check_client_id(value: str) -> None:
-    """Refuse what cannot be the identifier that a client says, in words or octets.
+    """Refuse an invalid client identifier, in words or octets.
 
-    :raises ValueError: it is none, or more than one word.
+    :raises ValueError: it is neither, or more than one word.
     """
     if not _IDENTIFIER.fullmatch(value) or len(value) > _LONGEST:
         raise ValueError(
@@ -256,20 +254,20 @@ def check_client_id(value: str) -> None:
 
 
 def check_left_out(option: DhcpOption, found: Option) -> None:
-    """Refuse to leave an option out, as an empty value asks, where that cannot be.
+    """Refuse an empty value, which omits the option, where that is impossible.
 
-    :raises ValueError: everybody must be told one, or only some are to be without it.
+    :raises ValueError: every client needs the option, or only some would be without it.
     """
     if option.tags:
         raise ValueError("is empty; an option is left out for all clients or for none")
     if found.code in _NEVER_EMPTY[option.ip_version]:
-        raise ValueError("is empty; everybody has to be told one")
+        raise ValueError("is empty; every client needs one")
 
 
 def is_of_other_family(option: DhcpOption, found: Option) -> bool:
-    """Whether it asks to tell IPv4 clients IPv6 addresses alone, which says nothing to them.
+    """Return whether it has only IPv6 addresses, which mean nothing to IPv4 clients.
 
-    The API has always taken such, as those who ask leave out for which family they do.
+    The API has always accepted such options, from requests that leave out the family.
     """
     if option.ip_version != 4 or found.kind is not Kind.ADDRESSES:
         return False
@@ -280,10 +278,10 @@ def is_of_other_family(option: DhcpOption, found: Option) -> bool:
 
 
 def check_options(options: Sequence[DhcpOption]) -> None:
-    """Look at options, whatever the source let pass; of those for IPv6, whether they are one each.
+    """Validate options, whatever the source let pass; IPv6 ones only for being one option each.
 
-    :raises InvalidInput: one that could be several in somebody's files, or that is not known, or
-        whose value is none for it; ``options[1].value`` is named.
+    :raises InvalidInput: an option that could be read as several in a file, is not known, or has
+        an invalid value; ``options[1].value`` is named.
     """
     for at, option in enumerate(options):
         try:
@@ -297,9 +295,9 @@ def check_options(options: Sequence[DhcpOption]) -> None:
 
 
 def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes]:
-    """What a client is told, by number; an empty value: it is not told.
+    """Return the options for a client, by number; an option with an empty value is not sent.
 
-    One that has a condition wins over one without.
+    An option with a condition takes precedence over one without.
 
     :raises InvalidInput: see :func:`check_options`.
     """
@@ -311,9 +309,9 @@ def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes
 
 
 def option_value(option: DhcpOption) -> bytes:
-    """The value of an option as it is sent; empty: it is not to be sent.
+    """Return the encoded value of an option; empty: the option is not sent.
 
-    :raises InvalidInput: nobody knows it by that name, or the value is none for it.
+    :raises InvalidInput: the name is not known, or the value is invalid.
     """
     return _coded(option)[1]
 
@@ -338,7 +336,7 @@ def _found(option: DhcpOption) -> Option:
 
 
 def _is_told(option: DhcpOption) -> bool:
-    """Whether it goes to IPv4 clients: a client's identifier is no option for him."""
+    """Return whether it is sent to IPv4 clients; a client identifier is not."""
     if option.ip_version != 4 or option.code.lower() in CLIENT_ID[4]:
         return False
     return not is_of_other_family(option, _found(option))
@@ -357,7 +355,7 @@ def _refuse(field: str, check: Callable[[str], None], text: str) -> None:
 
 
 def _conditions(option: DhcpOption) -> frozenset[bool]:
-    """Whether it is for clients that boot by iPXE, for those that do not, or for all."""
+    """Return the iPXE conditions: for iPXE clients, for others, or for all."""
     strange = [tag for tag in option.tags if tag.removeprefix("!") != IPXE]
     if strange:
         raise InvalidInput({"name": f"tag:{strange[0]} means nothing here"})

@@ -1,7 +1,7 @@
-"""Errors of netfw as bytes, for transports: what a handler raises reaches the caller as it was.
+"""Encode errors of netfw as bytes, for transports: the caller gets the error of the handler.
 
-Nothing but the classes of :mod:`netfw.errors`, their texts and what their constructors take is
-sent, and nothing else is made from what arrives.
+Only the classes of :mod:`netfw.errors`, their texts and the arguments of their constructors are
+sent, and decoding makes nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CLASSES: Mapping[str, type[NetfwError]] = {
 
 
 def encode_error(error: BaseException) -> bytes:
-    """What to send to the caller when a handler raised *error*.
+    """Return the message for the caller of a handler that raised *error*.
 
-    What is no error of netfw is a defect of the server, whose details are nobody else's business.
+    An exception that is no error of netfw is a defect of the server; its details are not sent.
     """
     if not isinstance(error, NetfwError):
         error = BackendBroken("the request failed in the server; its log says why")
@@ -36,7 +36,7 @@ def encode_error(error: BaseException) -> bytes:
 
 
 def decode_error(body: bytes) -> NetfwError:
-    """The error that :func:`encode_error` made *body* of; the nearest class that is known here."""
+    """Return the error that :func:`encode_error` encoded, as the nearest known class."""
     try:
         document = json.loads(body)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
@@ -56,5 +56,5 @@ def decode_error(body: bytes) -> NetfwError:
 
 
 def _ancestry(error: NetfwError) -> list[str]:
-    """Classes that another release may know, though it does not know the class itself."""
+    """Return the error's classes, nearest first: another release may know only a base class."""
     return [kind.__name__ for kind in type(error).__mro__ if _CLASSES.get(kind.__name__) is kind]

@@ -1,4 +1,4 @@
-"""Containment: a driver's unexpected exception degrades the keys it is about, and nothing else."""
+"""Fault isolation: an unexpected exception of a driver degrades only the keys that cause it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ V = TypeVar("V")
 
 
 def converge_isolated(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
-    """Converge, whatever the driver raises; the driver is not troubled with an empty update.
+    """Converge, whatever the driver raises; an empty update does not call the driver.
 
-    An error that netfw knows concerns every key that was asked for.  An unknown one is a defect
-    of the driver: the update is halved until the keys that cause it are alone, and the others are
-    done without them.  Garbage of a complete update that cannot be removed is among the failed.
-    The caller logs what failed; the traceback is in each error's cause.
+    An error of netfw concerns every requested key.  Any other exception is a defect of the driver:
+    the update is halved until the keys that cause it are isolated, and the others are done without
+    them.  Garbage of a complete update that cannot be removed is among the failed.  The caller
+    logs the failures; the traceback is in each error's cause.
 
-    :raises NetfwError: the driver failed, and there is no key that it could be blamed on.
+    :raises NetfwError: the driver failed, and no key causes it.
     """
-    return _contained(driver, update) if update else Outcome()
+    return _isolated(driver, update) if update else Outcome()
 
 
-def _contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
+def _isolated(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
     outcome = _attempt(driver, update)
     if not isinstance(outcome, Exception):
         return outcome
     error = outcome if isinstance(outcome, NetfwError) else _crashed(driver, outcome)
     if isinstance(error, DriverCrashed) and update.complete:
-        return _contained(driver, _without_completeness(driver, update))
+        return _isolated(driver, _without_completeness(driver, update))
     keys = [*update.drop, *update.put]  # what goes makes room for what comes
     if not keys:
         raise error
     if len(keys) == 1 or not isinstance(error, DriverCrashed):
         return Outcome(failed=dict.fromkeys(keys, error))
     middle = len(keys) // 2
-    first = _contained(driver, _only(update, frozenset(keys[:middle])))
-    second = _contained(driver, _only(update, frozenset(keys[middle:])))
+    first = _isolated(driver, _only(update, frozenset(keys[:middle])))
+    second = _isolated(driver, _only(update, frozenset(keys[middle:])))
     return Outcome(
         done=first.done | second.done,
         failed={**first.failed, **second.failed},
@@ -49,17 +49,17 @@ def _contained(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
 
 
 def _without_completeness(driver: HostDriver[K, V], update: Update[K, V]) -> Update[K, V]:
-    """The same update with its garbage named, so that it can be divided.
+    """Return the same update with its garbage named, so that it can be divided.
 
-    :raises NetfwError: the driver does not even say what it holds.
+    :raises NetfwError: ``present`` of the driver fails, too.
     """
     try:
-        held = driver.present()
+        present = driver.present()
     except NetfwError:
         raise
     except Exception as exc:
         raise _crashed(driver, exc) from exc
-    garbage = held - update.put.keys() - update.keep
+    garbage = present - update.put.keys() - update.keep
     return Update(put=update.put, drop=update.drop | garbage)
 
 

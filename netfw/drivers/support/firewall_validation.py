@@ -1,7 +1,7 @@
-"""What no firewall driver takes, and why: promise 9 of :class:`FirewallDriver`, for all.  Pure.
+"""Validation of firewall keys and values: promise 9 of :class:`FirewallDriver`.  Pure.
 
-Values check themselves when they are made.  Whoever got past that, by mistake or on purpose, does
-not get past this: what is not exactly what it should be is named, and nothing is rendered of it.
+Values validate themselves when they are made.  A value that bypassed this, by mistake or on
+purpose, is refused here by name, and nothing of it is rendered.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.firewall import FilteredPort, Member, Rules
+from netfw.drivers.firewall import FilteredPort, FirewallEntry, Member, Rules
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
 from netfw.model.device_names import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
 Fault = tuple[str, str]
-"""Where, and what is wrong there."""
-_KINDS = {PortKey: FilteredPort, GroupKey: Rules, Member: Member}
+"""A field and its error."""
 
 
 def validation_error(key: object, value: object) -> InvalidInput | None:
-    """Why *value* cannot be had under *key*; ``None``: it can."""
+    """Return the error of *value* under *key*, or ``None``."""
     return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
 
 
 def key_validation_error(key: object) -> InvalidInput | None:
-    """Why nothing can be held under *key*; ``None``: it can."""
+    """Return the error of *key*, or ``None``."""
     return _refusal(dict(_key_faults(key)))
 
 
@@ -50,8 +50,8 @@ def _key_faults(key: object) -> Iterator[Fault]:
 
 
 def _faults(key: object, value: object) -> Iterator[Fault]:
-    if not isinstance(value, _KINDS.get(type(key), ())):
-        yield "value", f"{type(value).__name__} is no value for {type(key).__name__}"
+    if (mismatch := entry_error(FirewallEntry, key, value)) is not None:
+        yield from mismatch.problems.items()
     elif isinstance(value, FilteredPort):
         yield from _port_faults(value)
     elif isinstance(value, Rules):
@@ -88,7 +88,7 @@ def _rule_faults(rule: object) -> Iterator[Fault]:
         yield from faults
         return
     try:
-        evolve(rule)  # makes it anew, and so checks it
+        evolve(rule)  # validates it again
     except InvalidInput as error:
         yield from ((f"rule {rule.id!r}, {path}", why) for path, why in error.problems.items())
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Handlers and listeners of one process, for transports to build on."""
+"""Handlers and listeners of one process, for implementations of transports."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ LOG = logging.getLogger(__name__)
 
 
 class HandlerRegistry:
-    """Answers requests by the handler of their topic."""
+    """Dispatches requests to the handler of their topic."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handlers: dict[str, tuple[Handler, InFlight]] = {}
 
     def serves(self, topic: str) -> bool:
-        """Whether there is a handler for *topic*."""
+        """Return whether *topic* has a handler."""
         return topic in self._handlers
 
     @property
     def idle(self) -> bool:
-        """Whether there is no handler at all."""
+        """Whether no topic has a handler."""
         return not self._handlers
 
     def add(self, topic: str, handler: Handler) -> InFlight:
-        """Have *handler* answer what is asked about *topic*, until the activity ends.
+        """Register *handler* for *topic*, until the returned activity ends.
 
-        :raises Conflict: it has a handler already.
+        :raises Conflict: the topic has a handler already.
         """
         activity = InFlight()
         with self._lock:
@@ -41,9 +41,9 @@ class HandlerRegistry:
         return activity
 
     def remove(self, topic: str, activity: InFlight) -> bool:
-        """Have requests about *topic* refused from now on, and wait for those under way.
+        """Refuse further requests to *topic*, and wait for running ones.
 
-        ``False``: it was called by the handler itself, and did not wait.
+        Return ``False`` if the handler itself called this, which does not wait.
         """
         with self._lock:
             if topic in self._handlers and self._handlers[topic][1] is activity:
@@ -51,15 +51,15 @@ class HandlerRegistry:
         return activity.end()
 
     def answer(self, message: Message, caller: Caller) -> Message:
-        """What the handler answers, in this thread.
+        """Return the answer of the handler, called in this thread.
 
-        :raises BackendUnavailable: there is none.
-        :raises BackendBroken: it failed; the log says how.
-        :raises NetfwError: what it raised.
+        :raises BackendUnavailable: the topic has no handler.
+        :raises BackendBroken: the handler failed; the log has the details.
+        :raises NetfwError: the error that the handler raised.
         """
         handler, activity = self._handlers.get(message.topic, (None, None))
         if handler is None or activity is None or not activity.enter():
-            raise BackendUnavailable(f"nobody answers on {message.topic} there")
+            raise BackendUnavailable(f"no server answers on {message.topic} there")
         try:
             answer: object = handler(message, caller)
         except NetfwError:
@@ -75,7 +75,7 @@ class HandlerRegistry:
         return answer
 
     def end(self) -> None:
-        """Have all requests refused from now on, and wait for those under way."""
+        """Refuse all further requests, and wait for running ones."""
         with self._lock:
             handlers, self._handlers = self._handlers, {}
         for _, activity in handlers.values():
@@ -83,25 +83,25 @@ class HandlerRegistry:
 
 
 class CoalescingSubscriber:
-    """One listener and the last hint that it has not heard yet."""
+    """One listener and the last hint that it has not received yet."""
 
     def __init__(self, topic: str, listener: Listener, thread: BoundedThreadPool) -> None:
         self.topic, self._listener, self._thread = topic, listener, thread
         self.activity = InFlight()
         self._lock = threading.Lock()
-        self._unheard: Message | None = None
+        self._pending: Message | None = None
 
     def offer(self, message: Message) -> None:
-        """Have *message* heard soon, instead of one that was not heard yet.  From any thread."""
+        """Queue *message* for the listener, replacing an undelivered one.  From any thread."""
         with self._lock:
-            scheduled = self._unheard is not None
-            self._unheard = message
+            scheduled = self._pending is not None
+            self._pending = message
         if not scheduled:
-            self._thread.submit(self._hear)
+            self._thread.submit(self._deliver)
 
-    def _hear(self) -> None:
+    def _deliver(self) -> None:
         with self._lock:
-            message, self._unheard = self._unheard, None
+            message, self._pending = self._pending, None
         if message is None or not self.activity.enter():
             return
         try:

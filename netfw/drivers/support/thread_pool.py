@@ -1,4 +1,4 @@
-"""Threads of a driver: few, started when they are needed, behind a queue with an end."""
+"""Bounded thread pool for drivers: threads are started on demand, and the queue is bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BoundedThreadPool:
         self._closed = False
 
     def submit(self, task: Task) -> bool:
-        """Have *task* run soon; ``False``: too many wait already, or this is closed."""
+        """Enqueue *task*; return ``False`` if the queue is full or the pool is closed."""
         with self._lock:
             free = self._idle + self._threads - len(self._started)
             if self._closed or len(self._tasks) >= self._queue + free:
@@ -36,9 +36,9 @@ class BoundedThreadPool:
         return True
 
     def close(self, *, wait: bool = True) -> None:
-        """Let tasks that were submitted end, and the threads with them.  Twice is once.
+        """Let submitted tasks finish, then end the threads.  Idempotent.
 
-        From within a task it does not wait.
+        A call from within a task does not wait.
         """
         with self._lock:
             self._closed = True
@@ -73,7 +73,7 @@ class BoundedThreadPool:
 
 
 class InFlight:
-    """Who is at work for a registration, so that its end can be waited for."""
+    """Running calls of a registration, so that its end can wait for them."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -81,7 +81,7 @@ class InFlight:
         self._ended = False
 
     def enter(self) -> bool:
-        """Begin to work in this thread; ``False``: the registration has ended."""
+        """Register a call of this thread; return ``False`` if the registration has ended."""
         with self._lock:
             if self._ended:
                 return False
@@ -89,15 +89,15 @@ class InFlight:
             return True
 
     def leave(self) -> None:
-        """Have worked in this thread."""
+        """Unregister the call of this thread."""
         with self._lock:
             self._within.remove(threading.get_ident())
             self._lock.notify_all()
 
     def end(self) -> bool:
-        """Let nobody begin any more, and wait until all have left.
+        """Refuse new calls, and wait until all running ones have left.
 
-        From within it does not wait, and returns ``False``.
+        A call from within does not wait, and returns ``False``.
         """
         with self._lock:
             self._ended = True

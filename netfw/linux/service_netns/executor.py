@@ -10,7 +10,7 @@ from typing import assert_never, cast
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, InterfaceDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
@@ -64,7 +64,7 @@ class ServiceNetnsExecutor:
         self._interface = interface
         self._interface_lock = threading.Lock()
         self._tool = IptablesBinaries()
-        watched = Capability.WATCH in interface.describe().capabilities
+        watched = HostCapability.WATCH in interface.describe().capabilities
         self._pairs = VethTracker(interface.device_name, watched=watched)
         interface.watch(self._pairs.hear)
 

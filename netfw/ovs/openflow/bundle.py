@@ -1,7 +1,7 @@
-"""Atomic changes: a bundle that is committed whole or not at all.
+"""Bundles: changes of flows that are committed all or none.
 
-Trap: the switch drops a refused message from a bundle and commits the rest.  So the bundle is
-closed, which fences, and committed only when no message of it was refused.
+The switch drops a refused message from a bundle and commits the rest.  So the bundle is closed,
+which is a fence, and committed only when none of its messages was refused.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from netfw.ovs.openflow.errors import OpenFlowError, reason
 from netfw.ovs.openflow.flow_diff import FlowChanges
 from netfw.ovs.openflow.messages import Message, Type
 
-_LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 17
 
 
 class Bundles:
-    """Carries out changes on one connection, one bundle at a time."""
+    """Executes changes on one connection, one bundle at a time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._xids = range(0)
         self._by: object = None
@@ -42,23 +42,23 @@ class Bundles:
         committed: Callable[[], None] | None = None,
         by: object = None,
     ) -> None:
-        """Do all of *changes*, or nothing, for *by*.
+        """Execute all of *changes*, or none, on behalf of *by*.
 
-        *committed* is called on the connection's thread, after everything that the switch told
-        before the commit and before everything that it tells later.
+        *committed* is called on the connection's thread, after all messages that the switch sent
+        before the commit and before all that it sends later.
 
         :raises OperationRefused: names each refused flow and the switch's reason; nothing is done.
-        :raises BackendUnavailable: nobody knows whether it is done; read the switch again.
+        :raises BackendUnavailable: it is unknown whether it is done; read the switch again.
         """
-        with self._one_at_a_time:
+        with self._lock:
             self._by = by
             try:
-                self._carry_out(next(self._numbers), changes, committed)
+                self._execute(next(self._numbers), changes, committed)
             except BackendUnavailable:
-                self._by = None  # if it is done late, nobody is told
+                self._by = None  # if it is done late, *committed* is not called
                 raise
 
-    def _carry_out(
+    def _execute(
         self, number: int, changes: FlowChanges, committed: Callable[[], None] | None
     ) -> None:
         opened = self._fill(number, changes)
@@ -75,7 +75,7 @@ class Bundles:
             raise self._operation_refused(changes, not_done) from not_done
 
     def is_by(self, who: object, xid: int) -> bool:
-        """Whether *xid* belongs to the latest bundle, and *who* is told when it is committed."""
+        """Return whether *xid* is of the latest bundle, and that was on behalf of *who*."""
         return self._by is who and xid in self._xids
 
     def _control(
@@ -85,7 +85,7 @@ class Bundles:
         return xid, self._connection.ask(xid, messages.bundle_control(xid, number, step), done)
 
     def _refusal(self, xid: int, answer: Future[list[Message]]) -> OpenFlowError | None:
-        """Wait for *answer*; the refusal, if it is one."""
+        """Wait for *answer*; return the refusal, if it is one."""
         try:
             self._connection.result(xid, answer)
         except OpenFlowError as refusal:
@@ -93,7 +93,7 @@ class Bundles:
         return None
 
     def _fill(self, number: int, changes: FlowChanges) -> tuple[int, Future[list[Message]]]:
-        """Open the bundle and add everything; the answer that is to come."""
+        """Open the bundle and add all changes; return the pending answer to the opening."""
         opened = self._control(number, messages.OPEN)
         first = self._connection.reserve_xids(len(changes))
         self._refusals = {}
@@ -113,7 +113,7 @@ class Bundles:
         if error.xid in self._xids:
             self._refusals[error.xid] = reason(error)
         else:
-            _LOG.warning("%s refused a message: %s", self._connection.target, reason(error))
+            LOG.warning("%s: message refused: %s", self._connection.target, reason(error))
 
     def _operation_refused(self, changes: FlowChanges, otherwise: object) -> OperationRefused:
         subjects: list[object] = [describe_key(key) for key in changes.removed]

@@ -1,4 +1,4 @@
-"""The OpenFlow client of one bridge: reads, changes and watches its flows."""
+"""OpenFlow client of one bridge: reads, changes and watches its flows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from netfw.ovs.openflow.messages import Message, Type
 class OpenFlow:
     """Speaks OpenFlow 1.4 with the bridge behind *target*.
 
-    1. It connects by itself, and again whenever the connection is lost; ``on_state`` tells.
+    1. It connects by itself, and again whenever the connection is lost; ``on_state`` reports it.
     2. Without a connection every call raises ``BackendUnavailable`` at once; nothing is queued.
     3. Calls may come from any thread.  Listeners are called on the client's own thread and must
        not call it back.
-    4. Several clients, to one or many switches, do not know of each other.
+    4. Several clients, to one or many switches, share nothing.
     """
 
     def __init__(self, target: str, *, timeout: float = 10.0, probe: float = 5.0) -> None:
@@ -30,7 +30,7 @@ class OpenFlow:
         self._bundles = Bundles(self.connection)
 
     def close(self) -> None:
-        """End the connection and the thread; the switch keeps everything."""
+        """Close the connection and stop the thread; the switch keeps its flows."""
         self.connection.close()
 
     @property
@@ -45,22 +45,22 @@ class OpenFlow:
         self.connection.wait_connected(timeout)
 
     def on_state(self, listener: Callable[[bool], None]) -> None:
-        """Tell *listener* True when the connection is there, False when it is lost."""
+        """Call *listener* with True when the connection is up, and with False when it is lost."""
         self.connection.on_state(listener)
 
     def datapath_id(self) -> int:
-        """The number by which the switch calls itself."""
+        """Return the datapath id of the switch."""
         (reply,) = self._ask(Type.FEATURES_REQUEST)
         return int.from_bytes(reply.data[8:16], "big")
 
     def barrier(self) -> None:
-        """Wait until the switch has done everything that was sent before."""
+        """Wait until the switch has handled all earlier messages."""
         self._ask(Type.BARRIER_REQUEST)
 
     def flows(
         self, space: CookieSpace = EVERYBODY, table: int = messages.ALL_TABLES
     ) -> list[tuple[Key, State]]:
-        """The flows of *space* that the switch holds now, as raw entries."""
+        """Return the flows of *space* that the switch holds now, as raw entries."""
         xid = self.connection.next_xid()
         request = messages.dump_request(xid, table, space.value, space.mask)
         with _reading():
@@ -76,20 +76,21 @@ class OpenFlow:
         committed: Callable[[], None] | None = None,
         by: object = None,
     ) -> None:
-        """Do all of *changes* as one; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""
+        """Execute *changes* atomically; see :meth:`~netfw.ovs.openflow.bundle.Bundles.commit`."""
         if changes:
             self._bundles.commit(changes, committed, by)
         elif committed is not None:
             committed()
 
     def is_by(self, who: object, xid: int) -> bool:
-        """Whether *xid* belongs to the latest commit, and that told *who*, or will."""
+        """Return whether *xid* is of the latest commit, and that was on behalf of *who*."""
         return self._bundles.is_by(who, xid)
 
     def match_first_fragments(self) -> None:
-        """From now on have first fragments matched by their ports and ICMP types.
+        """Make the switch match first fragments by their ports and ICMP types from now on.
 
-        Else none has any, and whoever cuts a packet into pieces gets it past all flows about them.
+        By default fragments have neither, so that a fragmented packet passes all flows that match
+        on them.
         """
 
         def connected(up: bool) -> None:
@@ -100,16 +101,16 @@ class OpenFlow:
         self.connection.on_state(connected)
 
     def flush_zone(self, zone: int) -> None:
-        """Forget all connections of *zone*, as connection tracking calls it.
+        """Flush the conntrack entries of *zone*.
 
-        :raises SwitchRefused: the switch has no connection tracking.
+        :raises OpenFlowError: the switch has no connection tracking.
         """
         self._confirmed(messages.flush_zone(self.connection.next_xid(), zone))
 
     def _confirmed(self, data: bytes) -> None:
-        """Send what the switch answers only when it refuses, and a barrier behind it.
+        """Send a message that the switch answers only with an error, and a barrier after it.
 
-        :raises SwitchRefused: it refused.
+        :raises OpenFlowError: it refused.
         """
         xid = int.from_bytes(data[4:8], "big")
         refusal = self.connection.ask(xid, data)

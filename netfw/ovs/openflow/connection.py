@@ -1,8 +1,8 @@
-"""One connection to a switch: greets, keeps alive, reconnects, and tells when it is lost.
+"""OpenFlow connection: handshake, keepalive, reconnect, and state callbacks.
 
 Everything that arrives is handled in the order of arrival on one thread of its own, which ends
 with :meth:`Connection.close`.  Listeners are called on that thread: they must not wait for
-replies, only note what they heard.
+replies, only record what they received.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from netfw.ovs.openflow import messages
 from netfw.ovs.openflow.errors import OpenFlowError, reason
 from netfw.ovs.openflow.messages import Message, Type
 
-_LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
 _STEADY = 1.0
-"""A connection that lasted longer was a good one: after it, the first pause is short again."""
+"""Seconds after which a connection resets the reconnect back-off."""
 
 Listener = Callable[[Message], None]
 StateListener = Callable[[bool], None]
@@ -38,7 +38,7 @@ StateListener = Callable[[bool], None]
 
 @define
 class _Waiting:
-    """A request without its whole answer."""
+    """A request whose answer is not complete."""
 
     answered: Callable[[], None] | None = None
     arrived: Listener | None = None
@@ -49,8 +49,8 @@ class _Waiting:
 class Connection:
     """A connection to *target*, ``unix:PATH`` or ``tcp:HOST:PORT``, for as long as it is open.
 
-    ``timeout`` limits how long a request waits; ``probe`` is how long the switch may be silent
-    before it is asked whether it is there, and again how long it may take to answer.
+    ``timeout`` limits how long a request waits.  ``probe`` is how long the switch may be silent
+    before it gets an echo request, and again how long it may take to answer that.
     """
 
     def __init__(self, target: str, *, timeout: float = 10.0, probe: float = 5.0) -> None:
@@ -74,7 +74,7 @@ class Connection:
         self._thread = threading.Thread(target=self._run, name=f"openflow {target}", daemon=True)
         self._thread.start()
 
-    # What callers do
+    # Called by any thread
 
     @property
     def connected(self) -> bool:
@@ -89,28 +89,28 @@ class Connection:
             raise self._unavailable()
 
     def close(self) -> None:
-        """Hang up and end the thread.  Nobody is told: this is no loss."""
+        """Close the connection and stop the thread; state listeners are not called."""
         self._closing.set()
         self._hang_up()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def on_state(self, listener: StateListener) -> None:
-        """Tell *listener* True when the connection is there, also now, and False once lost."""
+        """Call *listener* with True when the connection is up, also now, and False when lost."""
         with self._telling:
             self._on_state.append(listener)
             if self.connected:
                 listener(True)
 
     def on_message(self, kind: Type, listener: Listener) -> None:
-        """Give *listener* every message of *kind* that nobody asked for."""
+        """Call *listener* with every message of *kind* that is no reply to a request."""
         self._listeners.setdefault(kind, []).append(listener)
 
     def next_xid(self) -> int:
         return self.reserve_xids(1)
 
     def reserve_xids(self, count: int) -> int:
-        """The first of *count* numbers in a row that nobody else uses."""
+        """Reserve *count* consecutive xids, and return the first."""
         with self._numbering:
             first = self._last_xid + 1
             if first + count > 0xFFFFFFFF:
@@ -319,8 +319,8 @@ class Connection:
     def _tell(self, listener: Callable[..., None], what: object) -> None:
         try:
             listener(what)
-        except Exception:  # noqa: BLE001 - the conversation goes on
-            _LOG.exception("%s: a listener failed", self.target)
+        except Exception:
+            LOG.exception("%s: a listener failed", self.target)
 
     def _lost(self, sock: socket.socket) -> None:
         with self._telling:
@@ -350,7 +350,7 @@ class Connection:
         try:
             sock.shutdown(socket.SHUT_RDWR)
         except OSError:
-            _LOG.debug("%s: was already closed", self.target)
+            LOG.debug("%s: was already closed", self.target)
 
     def _send_echoes(self, sock: socket.socket) -> None:
         """Answer probes, but never wait for a sender: that one may wait for our reading."""

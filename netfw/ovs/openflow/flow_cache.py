@@ -1,9 +1,9 @@
-"""Who wants which flows, and which of them the switch holds.  Pure: no I/O, no threads.
+"""Flow cache: the flows of a switch, and their owners.  Pure: no I/O, no threads.
 
-The book remembers digests, not bytes: 68,000 flows must not cost 50 MB.  It is told what the
-switch reports and what was committed, and answers with the changes that an update needs.  An
-owner whose wanted flows are made from an equal source as before, and which nobody else touched,
-costs one comparison.
+It stores digests, not bytes: 68,000 flows must not cost 50 MB.  It receives what the switch
+reports and what was committed, and plans the changes of an update.  An owner whose desired flows
+are made from an equal source as before, and were not changed by another client, costs one
+comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netfw.ovs.openflow.encode import (
     describe_key,
     encode_flows,
 )
-from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, lessons
+from netfw.ovs.openflow.flow_diff import CookieSpace, FlowChanges, learn_targets
 from netfw.ovs.openflow.messages import COMPARED, Event, FlowEvent
 
 Owner = Hashable
@@ -42,13 +42,13 @@ class FlowGroup:
 
 
 def group_of(*flows: Flow) -> FlowGroup:
-    """A group of flows that are made already."""
+    """Return a group of flows that are made already."""
     return FlowGroup(flows, lambda: flows)
 
 
 @frozen
 class OwnedFlows:
-    """What one owner wants, as it was last committed."""
+    """The desired flows of one owner, as last committed."""
 
     source: object
     flows: Mapping[Key, Digest]
@@ -60,14 +60,14 @@ class OwnedFlows:
 
 @frozen(kw_only=True)
 class FlowPlan:
-    """What to change, for whom, and who cannot have what he wants."""
+    """Changes of flows, the owners they are for, and the owners that were refused."""
 
     changes: FlowChanges = field(factory=FlowChanges)
     holds: Mapping[Owner, OwnedFlows] = field(factory=dict, repr=False)
     gone: frozenset[Owner] = frozenset()
     refused: Mapping[Owner, Conflict] = field(factory=dict)
     before: Mapping[Owner, OwnedFlows] = field(factory=dict, repr=False)
-    """What the owners held when this was planned."""
+    """The flows of the owners when this was planned."""
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -79,13 +79,13 @@ class FlowPlan:
 
 @frozen
 class Drift:
-    """Owners whose flows somebody else changed, and keys of flows that nobody here wants."""
+    """Owners whose flows another client changed, and keys of flows without an owner."""
 
     owners: frozenset[Owner] = frozenset()
-    strays: frozenset[Key] = frozenset()
+    unowned: frozenset[Key] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.owners or self.strays)
+        return bool(self.owners or self.unowned)
 
 
 def digest(state: State) -> Digest:
@@ -93,42 +93,42 @@ def digest(state: State) -> Digest:
 
 
 class FlowCache:
-    """The state behind a mirror: what is observed, who holds what, and who must look again."""
+    """The state of a mirror: observed flows, their owners, and the owners to plan again."""
 
     def __init__(self) -> None:
         self.observed: dict[Key, Digest] = {}
         self._held: dict[Owner, OwnedFlows] = {}
         self._holder: dict[Key, Owner] = {}
-        self._strays: set[Key] = set()
+        self._unowned: set[Key] = set()
         self._dirty: set[Owner] = set()
-        self._doubtful: list[FlowPlan] = []
+        self._uncertain: list[FlowPlan] = []
 
-    # What the switch says
+    # Reports of the switch
 
     def load(self, entries: Mapping[Key, Digest]) -> Drift:
-        """Forget what was observed; *entries* is all that there is, and settles every doubt."""
-        for plan in self._doubtful:
-            if _carried_out(plan, entries) and not self.outdated(plan):
+        """Replace the observed flows by *entries*; this resolves the uncertain plans."""
+        for plan in self._uncertain:
+            if _was_executed(plan, entries) and not self.outdated(plan):
                 self.confirm(plan)
-        self._doubtful.clear()
+        self._uncertain.clear()
         self.observed = dict(entries)
-        self._strays = set(self.observed.keys() - self._holder.keys())
+        self._unowned = set(self.observed.keys() - self._holder.keys())
         wrong = {
             owner
             for owner, held in self._held.items()
             if any(self.observed.get(key) != wanted for key, wanted in held.flows.items())
         }
         self._dirty |= wrong
-        taught = self._taught(self._held)
-        strays = (k for k in self._strays if (k[0], cookie_of(self.observed[k])) not in taught)
-        return Drift(frozenset(wrong), frozenset(strays))
+        learned = self._learn_targets(self._held)
+        unowned = (k for k in self._unowned if (k[0], cookie_of(self.observed[k])) not in learned)
+        return Drift(frozenset(wrong), frozenset(unowned))
 
     def on_event(self, event: FlowEvent) -> Drift:
-        """Take in one change that somebody else made."""
+        """Handle one change that another client made."""
         key = canonical(event.key)
         owner = self._holder.get(key)
         if event.event is Event.REMOVED:
-            self._strays.discard(key)
+            self._unowned.discard(key)
             if self.observed.pop(key, None) is None or owner is None:
                 return Drift()
         else:
@@ -137,18 +137,18 @@ class FlowCache:
                 return Drift()
             self.observed[key] = now
             if owner is None:
-                return self._stray(key, now)
+                return self._add_unowned(key, now)
             if self._held[owner].flows.get(key) == now:
                 return Drift()
         self._dirty.add(owner)
         return Drift(frozenset({owner}))
 
-    def _stray(self, key: Key, now: Digest) -> Drift:
-        self._strays.add(key)
-        taught = (key[0], cookie_of(now)) in self._taught(self._held)
-        return Drift() if taught else Drift(strays=frozenset({key}))
+    def _add_unowned(self, key: Key, now: Digest) -> Drift:
+        self._unowned.add(key)
+        learned = (key[0], cookie_of(now)) in self._learn_targets(self._held)
+        return Drift() if learned else Drift(unowned=frozenset({key}))
 
-    # What we want
+    # Plans
 
     def plan(
         self,
@@ -159,10 +159,10 @@ class FlowCache:
         keep: Collection[Owner] = (),
         erase: CookieSpace | None = None,
     ) -> FlowPlan:
-        """What to change so that the owners in *put* have their flows and those in *drop* none.
+        """Plan the changes by which the owners in *put* have their flows and those in *drop* none.
 
-        With *complete*, nobody else has flows in that space, except owners in *keep* and flows
-        that were learnt.  With *erase*, flows of that space go that no owner has.
+        With *complete*, all other flows in that space are removed, except those of owners in *keep*
+        and learned ones.  With *erase*, flows of that space without an owner are removed.
         """
         gone = {owner for owner in drop if owner in self._held}
         if complete is not None:
@@ -170,7 +170,7 @@ class FlowCache:
         encoded = {
             owner: encode_flows(group.make())
             for owner, group in put.items()
-            if not self._settled(owner, group)
+            if not self._is_unchanged(owner, group)
         }
         claims, refused = self._claims(encoded, gone)
         holds = {
@@ -186,9 +186,9 @@ class FlowCache:
         )
 
     def outdated(self, plan: FlowPlan) -> frozenset[Owner]:
-        """Owners for whom *plan* is too old: others were carried out since it was made.
+        """Return the owners for which *plan* is too old: others were executed since it was made.
 
-        It would leave flows behind that it does not know of.  A plan may be repeated.
+        It would leave flows behind that are not in it.  A plan may be repeated.
         """
         ours = plan.gone | plan.holds.keys()
         overtaken = {
@@ -203,31 +203,31 @@ class FlowCache:
         return frozenset(overtaken)
 
     def mark_uncertain(self, plan: FlowPlan) -> None:
-        """Note that nobody knows whether *plan* was carried out, until everything is read."""
-        self._doubtful.append(plan)
+        """Record that it is unknown whether *plan* was executed, until all flows are read."""
+        self._uncertain.append(plan)
 
     def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
-        """Note whose the flows are that an earlier run has left; what differs comes right later.
+        """Assign owners to the flows of an earlier run; the next plan repairs the differences.
 
-        *put* says where to look: of each group, those flows that are there become its owner's.
+        Of each group of *put*, the flows that the switch has are assigned to its owner.
         """
         for owner, group in put.items():
             if owner in self._held:
                 continue
-            keys = encode_flows(group.make()).keys() & self._strays
+            keys = encode_flows(group.make()).keys() & self._unowned
             flows = {key: self.observed[key] for key in keys}
             self._held[owner] = OwnedFlows(None, flows, frozenset())
             self._holder.update(dict.fromkeys(flows, owner))
-            self._strays -= keys
+            self._unowned -= keys
             self._dirty.add(owner)
 
     def confirm(self, plan: FlowPlan) -> Drift:
-        """Note that *plan* was carried out; owners to whom something else happened meanwhile."""
+        """Record that *plan* was executed; return owners whose flows were changed meanwhile."""
         for key, cookie in plan.changes.removed.items():
-            there = self.observed.get(key)
-            if there is not None and not (cookie_of(there) ^ cookie) & COMPARED:
+            state = self.observed.get(key)
+            if state is not None and not (cookie_of(state) ^ cookie) & COMPARED:
                 del self.observed[key]
-                self._strays.discard(key)
+                self._unowned.discard(key)
         released = [self._release(owner) for owner in plan.gone | plan.holds.keys()]
         for owner in plan.gone:
             self._held.pop(owner, None)
@@ -237,15 +237,15 @@ class FlowCache:
         )
         for key in itertools.chain.from_iterable(released):
             if key in self.observed and key not in self._holder:
-                self._strays.add(key)
+                self._unowned.add(key)
         self._dirty = (self._dirty - plan.gone - plan.holds.keys()) | wrong
         return Drift(wrong)
 
     def _hold(self, owner: Owner, held: OwnedFlows, written: Set[Key]) -> bool:
-        """Note what *owner* holds, and whether the switch has all of it."""
+        """Record the flows of *owner*; return whether the switch has all of them."""
         self._held[owner] = held
         self._holder.update(dict.fromkeys(held.flows, owner))
-        self._strays.difference_update(held.flows)
+        self._unowned.difference_update(held.flows)
         right = True
         for key, wanted in held.flows.items():
             if key in written:
@@ -255,7 +255,7 @@ class FlowCache:
         return right
 
     def _release(self, owner: Owner) -> Collection[Key]:
-        """Forget that *owner* holds what it held; those keys."""
+        """Remove *owner* from its flows; return their keys."""
         held = self._held.get(owner)
         keys: Collection[Key] = () if held is None else held.flows.keys()
         for key in keys:
@@ -263,7 +263,7 @@ class FlowCache:
                 del self._holder[key]
         return keys
 
-    def _settled(self, owner: Owner, group: FlowGroup) -> bool:
+    def _is_unchanged(self, owner: Owner, group: FlowGroup) -> bool:
         held = self._held.get(owner)
         return held is not None and owner not in self._dirty and held.source == group.source
 
@@ -279,18 +279,18 @@ class FlowCache:
     def _claims(
         self, encoded: Mapping[Owner, Mapping[Key, Encoded]], gone: set[Owner]
     ) -> tuple[dict[Key, Encoded], dict[Owner, Conflict]]:
-        """Every flow of *encoded* by key, without owners who want what somebody else has.
+        """Return the flows of *encoded* by key, and the owners whose flows another owner has.
 
-        Who wants what another has comes last: perhaps the other gives it up, perhaps not.
+        Owners of such flows are handled last: the other owner may release them in this plan.
         """
         claims: dict[Key, Encoded] = {}
         claimed: dict[Key, Owner] = {}
         refused: dict[Owner, Conflict] = {}
 
-        def wants_taken(owner: Owner) -> bool:
+        def wants_held_flow(owner: Owner) -> bool:
             return any(self._holder.get(key, owner) != owner for key in encoded[owner])
 
-        for owner in sorted(encoded, key=wants_taken):
+        for owner in sorted(encoded, key=wants_held_flow):
             flows = encoded[owner]
             for key in flows:
                 other = claimed.get(key, self._holder.get(key, owner))
@@ -317,12 +317,12 @@ class FlowCache:
             if key in self.observed and key not in claims
         }
         removed = {key for key, ours in left.items() if self.observed[key][:8] == ours[:8]}
-        if swept is not None and (self._strays or len(removed) < len(left)):
+        if swept is not None and (self._unowned or len(removed) < len(left)):
             staying = {owner: one for owner, one in self._held.items() if owner not in owners}
-            taught = self._taught({**staying, **holds})
-            for key in (self._strays | left.keys()) - claims.keys():
+            learned = self._learn_targets({**staying, **holds})
+            for key in (self._unowned | left.keys()) - claims.keys():
                 cookie = cookie_of(self.observed[key])
-                if cookie in swept and (key[0], cookie) not in taught:
+                if cookie in swept and (key[0], cookie) not in learned:
                     removed.add(key)
         return {key: cookie_of(self.observed[key]) for key in removed}
 
@@ -336,7 +336,7 @@ class FlowCache:
         return FlowChanges(added, changed, removed)
 
     @staticmethod
-    def _taught(held: Mapping[Owner, OwnedFlows]) -> set[tuple[int, int]]:
+    def _learn_targets(held: Mapping[Owner, OwnedFlows]) -> set[tuple[int, int]]:
         return {pair for one in held.values() for pair in one.learn_targets}
 
 
@@ -344,12 +344,12 @@ def _held(group: FlowGroup, flows: Mapping[Key, Encoded]) -> OwnedFlows:
     return OwnedFlows(
         group.source,
         {key: digest(encoded.state) for key, encoded in flows.items()},
-        frozenset(pair for encoded in flows.values() for pair in lessons(encoded.flow)),
+        frozenset(pair for encoded in flows.values() for pair in learn_targets(encoded.flow)),
     )
 
 
-def _carried_out(plan: FlowPlan, entries: Mapping[Key, Digest]) -> bool:
-    """Whether *entries* show what *plan* did; all or nothing of it was done."""
+def _was_executed(plan: FlowPlan, entries: Mapping[Key, Digest]) -> bool:
+    """Return whether *entries* contain what *plan* does; all or nothing of it was done."""
     written = (*plan.changes.added, *plan.changes.changed)
     if written:
         return any(entries.get(encoded.key) == digest(encoded.state) for encoded in written)

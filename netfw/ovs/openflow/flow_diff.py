@@ -1,4 +1,4 @@
-"""What to change so that a switch holds the flows that are wanted.  Pure: values in, values out."""
+"""Difference of desired and observed flows.  Pure: values in, values out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfw.ovs.openflow.encode import Encoded, Key, State, canonical, cookie_of,
 
 @frozen
 class CookieSpace:
-    """Whose flows are meant: those whose cookie is *value* in the bits of *mask*."""
+    """The flows whose cookie is *value* in the bits of *mask*."""
 
     value: int = 0
     mask: int = 0
@@ -29,8 +29,8 @@ EVERYBODY = CookieSpace()
 class FlowChanges:
     """Flows to add, flows that take the place of one with the same key, and keys to remove.
 
-    Each removal names the cookie that the flow must still have, so that a flow which somebody
-    else has put there meanwhile stays.
+    Each removal names the cookie that the flow must still have, so that a flow which another
+    client wrote in its place meanwhile stays.
     """
 
     added: tuple[Encoded, ...] = ()
@@ -47,7 +47,7 @@ class FlowChanges:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The changes as a person reads them, one line each."""
+        """Yield the changes as text, one line each."""
         for key, cookie in self.removed.items():
             yield f"remove cookie={cookie:#x},{describe_key(key)}"
         for encoded in self.added:
@@ -64,32 +64,32 @@ def difference(
     """Compare all *wanted* flows of *space* with the *observed* entries of a switch.
 
     Flows of other spaces stay, and so do those that a wanted ``learn`` has made (by its table
-    and cookie).  A wanted flow takes the place of anybody's flow with the same key.
+    and cookie).  A wanted flow replaces any flow with the same key.
     """
     missing = dict(wanted)
     changed: list[Encoded] = []
     extra: dict[Key, int] = {}
-    take = missing.pop
+    pop = missing.pop
     for key, state in observed:
-        found = take(key, None) or take(canonical(key), None)
-        if found is None:
+        flow = pop(key, None) or pop(canonical(key), None)
+        if flow is None:
             cookie = cookie_of(state)
             if cookie in space:
                 extra[key] = cookie
-        elif found.state != state:
-            changed.append(found)
+        elif flow.state != state:
+            changed.append(flow)
     return FlowChanges(tuple(missing.values()), tuple(changed), _unlearned(extra, wanted))
 
 
 def _unlearned(extra: dict[Key, int], wanted: Mapping[Key, Encoded]) -> dict[Key, int]:
     if not extra:
         return extra
-    taught = {pair for encoded in wanted.values() for pair in lessons(encoded.flow)}
-    return {key: cookie for key, cookie in extra.items() if (key[0], cookie) not in taught}
+    learned = {pair for encoded in wanted.values() for pair in learn_targets(encoded.flow)}
+    return {key: cookie for key, cookie in extra.items() if (key[0], cookie) not in learned}
 
 
-def lessons(flow: Flow) -> Iterator[tuple[int, int]]:
-    """Table and cookie of the flows that *flow* makes by ``learn``."""
+def learn_targets(flow: Flow) -> Iterator[tuple[int, int]]:
+    """Yield table and cookie of the flows that *flow* makes by ``learn``."""
     for action in flow.actions:
         if isinstance(action, Learn):
             yield action.table, action.cookie

@@ -1,4 +1,4 @@
-"""A mirror of a switch's flows, kept current by the switch itself."""
+"""Flow mirror: the flows of a bridge, kept current by the flow monitor of the switch."""
 
 from __future__ import annotations
 
@@ -24,57 +24,58 @@ from netfw.ovs.openflow.flow_diff import CookieSpace
 from netfw.ovs.openflow.messages import Event, Message
 
 _NOT_READ = "not all flows were read yet"
-_OUTDATED = "planned before another plan of the same flows was carried out; plan again"
+_OUTDATED = "planned before another plan of the same flows was executed; plan again"
 
 
 class FlowMirror:
-    """What a bridge holds, without asking it; shared by all who put flows on that bridge.
+    """A cache of the flows of a bridge; all drivers that write flows to that bridge share it.
 
     A client has one mirror at most.
 
-    1. It follows the switch's flow monitor: what anybody changes is known within milliseconds.
-    2. What somebody else did to our flows is told to *on_drift*, on the client's thread; the
-       next plan of those owners puts it right.
-    3. After a lost connection it reads everything again, and tells how that differs.
-    4. The switch only marks what this client itself does.  Plans are noted when committed; after
-       anything else, and when nobody knows whether a plan was carried out, it reads everything
-       again.  Learnt flows are reported with the next change.
-    5. While it is not current, plans are refused: a stale mirror would plan wrong things.
+    1. It follows the flow monitor of the switch: every change is in the mirror within milliseconds.
+    2. When another client changed flows of this one, *on_drift* is called on the client's thread;
+       the next plan of their owners repairs them.
+    3. After a lost connection it reads all flows again, and reports the differences as drift.
+    4. The switch abbreviates reports of changes by this client itself.  Plans are recorded when
+       they are committed; after any other change of this client, and when it is unknown whether a
+       plan was executed, it reads all flows again.  Learned flows are reported with the next
+       change.
+    5. While it is not current, plans are refused: a plan from a stale mirror would be wrong.
     """
 
     def __init__(self, client: OpenFlow, on_drift: Callable[[Drift], None] | None = None) -> None:
         self._client = client
         self._on_drift = on_drift
-        self._book = FlowCache()
+        self._cache = FlowCache()
         self._lock = threading.RLock()
         self._applying = threading.Lock()
         self._current = threading.Event()
-        self._trouble = _NOT_READ
+        self._problem = _NOT_READ
         self._monitor = 0
         self._initial: dict[Key, Digest] = {}
         client.connection.on_message(messages.Type.MULTIPART_REPLY, self._reported)
         client.on_state(self._connected)
 
     def wait_current(self, timeout: float | None = None) -> None:
-        """Wait until everything was read.
+        """Wait until all flows were read.
 
-        :raises BackendUnavailable: it was not in time.
+        :raises BackendUnavailable: they were not in time.
         """
         if not self._current.wait(self._client.connection.timeout if timeout is None else timeout):
             self._client.wait_connected(0)
-            raise BackendUnavailable(f"{self._client.connection.target}: {self._trouble}")
+            raise BackendUnavailable(f"{self._client.connection.target}: {self._problem}")
 
     def __len__(self) -> int:
-        """How many flows the switch holds."""
-        return len(self._book.observed)
+        """Return how many flows the switch holds."""
+        return len(self._cache.observed)
 
     def __contains__(self, key: Key) -> bool:
-        return canonical(key) in self._book.observed
+        return canonical(key) in self._cache.observed
 
     def cookie(self, key: Key) -> int | None:
-        """The cookie of a flow that the switch holds."""
-        found = self._book.observed.get(canonical(key))
-        return None if found is None else cookie_of(found)
+        """Return the cookie of a flow that the switch holds."""
+        state = self._cache.observed.get(canonical(key))
+        return None if state is None else cookie_of(state)
 
     def plan(
         self,
@@ -85,17 +86,17 @@ class FlowMirror:
         keep: Collection[Owner] = (),
         erase: CookieSpace | None = None,
     ) -> FlowPlan:
-        """What to change; see :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.plan`.
+        """Plan changes; see :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.plan`.
 
         :raises BackendUnavailable: there is no connection, or not everything was read yet.
         """
         with self._lock:
             if not self._current.is_set():
                 self.wait_current(0)
-            return self._book.plan(put, drop, complete=complete, keep=keep, erase=erase)
+            return self._cache.plan(put, drop, complete=complete, keep=keep, erase=erase)
 
     def adopt(self, put: Mapping[Owner, FlowGroup]) -> None:
-        """Take over what an earlier run has left; touches nothing.
+        """Assign owners to the flows of an earlier run, without changing them.
 
         See :meth:`~netfw.ovs.openflow.flow_cache.FlowCache.adopt`.
 
@@ -104,31 +105,31 @@ class FlowMirror:
         with self._lock:
             if not self._current.is_set():
                 self.wait_current(0)
-            self._book.adopt(put)
+            self._cache.adopt(put)
 
     def apply(self, plan: FlowPlan) -> None:
-        """Carry out *plan*, all of it or nothing.
+        """Execute *plan*, all of it or nothing.
 
         :raises OperationRefused: the switch refused flows, or *plan* is older than one that was
-            carried out for the same owners; nothing was done.
-        :raises BackendUnavailable: nobody knows whether it was done; the mirror reads again by
-            itself, and then knows.
+            executed for the same owners; nothing was done.
+        :raises BackendUnavailable: it is unknown whether it was done; the mirror reads all flows
+            again by itself, and resolves that.
         """
 
         def committed() -> None:
             with self._lock:
-                drift = self._book.confirm(plan)
-            self._tell(drift)
+                drift = self._cache.confirm(plan)
+            self._publish(drift)
 
         with self._applying:
             with self._lock:
-                outdated = self._book.outdated(plan)
+                outdated = self._cache.outdated(plan)
             if outdated:
                 raise OperationRefused(dict.fromkeys(outdated, _OUTDATED))
             try:
                 self._client.commit(plan.changes, committed, by=self)
             except BackendUnavailable:
-                self._doubt(plan)
+                self._mark_uncertain(plan)
                 raise
 
     def converge(
@@ -138,23 +139,23 @@ class FlowMirror:
         *,
         complete: CookieSpace | None = None,
     ) -> FlowPlan:
-        """Plan and apply; the plan that was carried out."""
+        """Plan and apply; return the plan that was executed."""
         plan = self.plan(put, drop, complete=complete)
         self.apply(plan)
         return plan
 
     def audit(self) -> None:
-        """Read everything again, and tell *on_drift* what no report had announced.
+        """Read all flows again, and report to *on_drift* what the monitor did not.
 
-        :raises BackendUnavailable: there is no connection; once there is, everything is read.
+        :raises BackendUnavailable: there is no connection; once there is, all flows are read.
         """
         with self._lock:
             self._read_all()
 
-    def _doubt(self, plan: FlowPlan) -> None:
-        """Find out by reading, behind everything that was sent."""
+    def _mark_uncertain(self, plan: FlowPlan) -> None:
+        """Resolve by reading all flows, after everything that was sent."""
         with self._lock:
-            self._book.mark_uncertain(plan)
+            self._cache.mark_uncertain(plan)
             with suppress(BackendUnavailable):  # it reads again when it is connected again
                 self._read_all()
 
@@ -172,7 +173,7 @@ class FlowMirror:
             xid = connection.next_xid()
             ending = messages.monitor_end(xid, self._monitor)
         self._current.clear()
-        self._trouble = _NOT_READ
+        self._problem = _NOT_READ
         self._monitor += 1
         self._initial = {}
         xid = connection.next_xid()
@@ -185,7 +186,7 @@ class FlowMirror:
             raise
 
     def _replied(self, number: int, reply: Message) -> None:
-        """Take in a part of everything there is; reports of changes follow behind the last one."""
+        """Handle a part of the initial dump; reports of changes follow the last part."""
         more = reply.type != messages.Type.ERROR and reply.data[11] & messages.MORE
         if not more:
             self._client.connection.unfollow(reply.xid)
@@ -194,39 +195,39 @@ class FlowMirror:
             if number != self._monitor:
                 return
             if reply.type == messages.Type.ERROR:
-                self._trouble = f"the switch does not report its flows: {reason(reply)}"
+                self._problem = f"the switch does not report its flows: {reason(reply)}"
                 return
             for event in messages.read_monitor(reply.data):
                 self._initial[canonical(event.key)] = digest(event.state)
             if not more:
-                drift = self._book.load(self._initial)
+                drift = self._cache.load(self._initial)
                 self._initial = {}
                 self._current.set()
-        self._tell(drift)
+        self._publish(drift)
 
     def _reported(self, report: Message) -> None:
-        """Take in changes; before everything was read they say nothing new."""
+        """Handle changes; those before the end of the initial dump are part of it."""
         if messages.MULTIPART.unpack_from(report.data, 8)[0] != messages.FLOW_MONITOR:
             return
         drift = Drift()
         with self._lock:
             if self._current.is_set():
                 drift = self._changed(report.data)
-        self._tell(drift)
+        self._publish(drift)
 
-    def _tell(self, drift: Drift) -> None:
+    def _publish(self, drift: Drift) -> None:
         if drift and self._on_drift is not None:
             self._on_drift(drift)
 
     def _changed(self, report: bytes) -> Drift:
         owners: set[Owner] = set()
-        strays: set[Key] = set()
+        unowned: set[Key] = set()
         for event in messages.read_monitor(report):
             if event.event < Event.OWN:
-                drift = self._book.on_event(event)
+                drift = self._cache.on_event(event)
                 owners |= drift.owners
-                strays |= drift.strays
+                unowned |= drift.unowned
             elif event.event is Event.OWN and not self._client.is_by(self, event.xid):
                 self._read_all()
                 break
-        return Drift(frozenset(owners), frozenset(strays))
+        return Drift(frozenset(owners), frozenset(unowned))

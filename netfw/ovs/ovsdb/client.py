@@ -1,4 +1,4 @@
-"""The switch's database: reads it from a mirror, changes it by transactions, tells what changes."""
+"""OVSDB client: reads from a mirror, writes by transactions, publishes changes."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ LOG = logging.getLogger(__name__)
 DEFAULT_REMOTE = "unix:/run/openvswitch/db.sock"
 DEFAULT_PAUSE = 0.5
 _PARTING = 1.0
-"""Seconds to wait at most for the answer to a word that is said only out of politeness."""
+"""Limit in seconds for a release, which the end of the connection would do as well."""
 Sink = Callable[[SwitchEvent], None]
 """Takes an event and only enqueues it: it runs on the mirror's thread, so it neither blocks, nor
-raises, nor changes the database.  What it raises all the same is logged, and nobody else's loss."""
+raises, nor changes the database.  What it raises is logged, and other sinks are called all the
+same."""
 
 
 class Ovsdb:
     """One connection to the database of one switch, with its own thread and mirror.
 
-    Making one does no I/O: it connects when it is first used, and again by itself after the
-    database went away.  Any thread may use it.  What is read is what the database last said; while
-    it does not answer, reading waits and then raises `BackendUnavailable`.  How many seconds is its
-    ``timeout``, which may be changed at any time for the calls after that.  Attempts to reconnect
+    The constructor does no I/O: it connects when it is first used, and again by itself after the
+    connection was lost.  Thread-safe.  Reads return the state that the database last sent; while
+    it does not answer, they wait for ``timeout`` seconds and then raise `BackendUnavailable`.
+    ``timeout`` may be changed at any time for later calls.  Attempts to reconnect
     are at most ``pause`` seconds apart.
     """
 
@@ -74,7 +75,7 @@ class Ovsdb:
         self._api: Api | None = None
 
     def snapshot(self) -> Snapshot:
-        """Everything there is now, by name.
+        """Return all bridges and ports, by name.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -83,7 +84,7 @@ class Ovsdb:
             return Snapshot(switch=now.switch, bridges=dict(now.bridges), ports=dict(now.ports))
 
     def bridge(self, name: str) -> Bridge | None:
-        """One bridge; costs nothing however many there are.
+        """Return one bridge; the cost does not depend on how many there are.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -91,7 +92,7 @@ class Ovsdb:
             return mirror.bridges.get(name)
 
     def port(self, name: str) -> Port | None:
-        """One port by its name.
+        """Return one port by its name.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -99,7 +100,7 @@ class Ovsdb:
             return mirror.ports.get(name)
 
     def ports_claiming(self, key: str, value: str) -> tuple[Port, ...]:
-        """The ports with this value of `IFACE_ID` or `OWNER`; several may claim the same.
+        """Return the ports with this value of `IFACE_ID` or `OWNER`; several may have the same.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -107,7 +108,7 @@ class Ovsdb:
             return mirror.claiming(key, value)
 
     def sync(self) -> None:
-        """Return when the mirror has everything that anybody did before this call.
+        """Wait until the mirror has all changes by any client before this call.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -116,11 +117,12 @@ class Ovsdb:
         self._transact(lambda: BARRIER, count=False)
 
     def hold(self, lock: str, holder: object) -> bool:
-        """Whether *holder* has *lock*, which one at a time can have, in this process or another.
+        """Request *lock* for *holder*, exclusively in all processes; return whether it is held.
 
-        Who asked once stays in the queue, also after the database went away, until `release`;
-        `LockChanged` says when to ask again.  It ends with the connection, and so with the process.
-        Who has it asks again at no cost; who has not learns what the database says now.
+        A request stays in the queue, also over reconnects, until `release`; `LockChanged` is
+        published when its state changes.  The lock ends with the connection, and so with the
+        process.  While it is held, another call is free; while it is not, the call reads the
+        current state from the database.
 
         :raises BackendUnavailable: the database does not answer.
         """
@@ -129,24 +131,24 @@ class Ovsdb:
                 return False
             known = self._locks.get(lock)
         if not known:
-            # Asks on its way, and is answered after what was said of locks before.
+            # It carries the request, and is answered after earlier notifications of locks.
             self._transact(lambda: BARRIER, count=False)
             with self._news:
                 known = self._locks.get(lock)
         if known is None:
-            raise BackendUnavailable(f"{self.remote}: no answer to whose the lock {lock} is")
+            raise BackendUnavailable(f"{self.remote}: no answer to the request for the lock {lock}")
         return known
 
     def release(self, lock: str, holder: object) -> None:
-        """Give *lock* back, or ask for it no more; of what is not held nothing is said."""
+        """Release *lock*, or cancel the request for it; do nothing for another holder."""
         with self._news:
             if self._holders.get(lock) is not holder:
                 return
             del self._holders[lock]
-            self._tell(LockChanged(lock))
-            told = self._alive and not self._closed
-        if told:
-            with suppress(BackendUnavailable):  # then it goes with the connection
+            self._publish(LockChanged(lock))
+            connected = self._alive and not self._closed
+        if connected:
+            with suppress(BackendUnavailable):  # the end of the connection releases it
                 self._transact(lambda: BARRIER, count=False, timeout=min(self.timeout, _PARTING))
 
     def run(
@@ -156,12 +158,12 @@ class Ovsdb:
         wait: bool = True,
         locks: Sequence[str] = (),
     ) -> None:
-        """Carry out *operations* in one transaction, and *wait* until the switch has acted.
+        """Execute *operations* in one transaction, and *wait* until the switch has acted.
 
-        The database itself makes sure that all of *locks* are held here.
+        The database itself checks that this connection holds all of *locks*.
 
         :raises OperationRefused: some were refused, each with its reason; nothing was done.
-        :raises BackendLocked: somebody else has a lock; nothing was done.
+        :raises BackendLocked: another connection holds a lock; nothing was done.
         :raises BackendUnavailable: the database did not answer (all or nothing was done), or the
             switch did not act on it in time (the database has it, and the switch will).
         """
@@ -174,28 +176,28 @@ class Ovsdb:
     def wait_until(
         self, met: Callable[[Snapshot], T | None], what: str, timeout: float | None = None
     ) -> T:
-        """Wait until *met* says something of the mirror, and return that.
+        """Wait until *met* returns a value for the mirror, and return that.
 
-        :raises BackendUnavailable: it did not in time; *what* says in the message what did not.
+        :raises BackendUnavailable: it did not in time; the message names *what*.
         """
-        found: list[T] = []
+        answers: list[T] = []
 
-        def look() -> bool:
+        def evaluate() -> bool:
             answer = met(self._filled().snapshot()) if self._alive else None
             if answer is not None:
-                found.append(answer)
-            return bool(found)
+                answers.append(answer)
+            return bool(answers)
 
         limit = self.timeout if timeout is None else timeout
         with self._current():
-            if not self._news.wait_for(look, limit):
+            if not self._news.wait_for(evaluate, limit):
                 raise BackendUnavailable(f"{self.remote}: {what}: not within {limit:g} s")
-        return found[0]
+        return answers[0]
 
     def watch(self, sink: Sink) -> Callable[[], None]:
-        """Tell *sink* what there is, when there is a connection, and from then on what changes.
+        """Publish the present state to *sink*, when there is a connection, and then all changes.
 
-        Returns what ends it, also from within a sink; after that call the sink hears nothing more.
+        Return a function that ends the subscription, also from within a sink.
         """
         watch = object()
 
@@ -208,11 +210,11 @@ class Ovsdb:
             if self._alive:
                 now = Changed(bridges=dict(self._mirror.bridges), ports=dict(self._mirror.ports))
                 for event in (Connected(self.remote), now):
-                    self._tell_one(watch, event)
+                    self._publish_to(watch, event)
         return end
 
     def close(self) -> None:
-        """End the connection and its thread; leave the switch as it is.  Twice is once."""
+        """Close the connection and stop its thread; the switch is not changed.  Idempotent."""
         with self._news:
             self._closed = True
             self._sinks.clear()
@@ -227,23 +229,23 @@ class Ovsdb:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What the replica's thread calls.
+    # Called by the thread of the session
 
     def stepped(self, tables: Tables, dirty: Dirty) -> None:
         with self._news:
             back, self._alive = not self._alive, True
             changed = self._mirror.step(tables, dirty)
             if back:
-                self._tell(Connected(self.remote))
+                self._publish(Connected(self.remote))
             if changed:
-                self._tell(changed)
+                self._publish(changed)
             self._news.notify_all()
 
     def lost(self) -> None:
         with self._news:
             self._alive = False
             self._locks.clear()
-            self._tell(Disconnected(self.remote))
+            self._publish(Disconnected(self.remote))
 
     def locks_wanted(self) -> frozenset[str]:
         with self._news:
@@ -255,20 +257,20 @@ class Ovsdb:
             if held is not None:
                 self._locks[lock] = held
             if before is not None and before != held:
-                self._tell(LockChanged(lock))
+                self._publish(LockChanged(lock))
 
-    def _tell(self, event: SwitchEvent) -> None:
+    def _publish(self, event: SwitchEvent) -> None:
         for watch in tuple(self._sinks):  # a sink may end its watch, or another's
-            self._tell_one(watch, event)
+            self._publish_to(watch, event)
 
-    def _tell_one(self, watch: object, event: SwitchEvent) -> None:
+    def _publish_to(self, watch: object, event: SwitchEvent) -> None:
         sink = self._sinks.get(watch)
         if sink is None:
             return
         try:
             sink(event)
         except Exception:  # the mirror and the other sinks go on
-            LOG.exception("%s: a sink did not take %r", self.remote, event)
+            LOG.exception("%s: a sink failed on %r", self.remote, event)
 
     def _transact(
         self,
@@ -300,7 +302,7 @@ class Ovsdb:
 
     @contextmanager
     def _current(self) -> Iterator[Mirror]:
-        """The mirror, locked, once it is current."""
+        """Yield the mirror, locked, once it is current."""
         self._ready()
         with self._news:
             if not self._news.wait_for(lambda: self._alive, self.timeout):
@@ -327,25 +329,25 @@ class Ovsdb:
 
     def _refuse_own_thread(self, api: Api) -> None:
         if api.runs_in_this_thread():
-            raise RuntimeError("a sink only enqueues: it cannot change the database it hears from")
+            raise RuntimeError("a sink only enqueues: it cannot change the database that calls it")
 
 
 def share_ovsdb(
     host: HostResources, remote: str, timeout: float, pause: float = DEFAULT_PAUSE
 ) -> Ovsdb:
-    """The connection of *host* to *remote* for all who are as patient.
+    """Return the connection of *host* to *remote* that is shared by drivers with equal timeouts.
 
-    Who waits otherwise has one of his own: neither is made to wait as another one was told to.
+    A driver with another timeout gets another connection.
     """
     key = "ovsdb", remote, timeout, pause
     return host.share(key, lambda: Ovsdb(remote, timeout=timeout, pause=pause))
 
 
 def _session() -> ModuleType:
-    """The module that needs ``ovs`` and ``ovsdbapp``, loaded on first use and without eventlet.
+    """Load the module that needs ``ovs`` and ``ovsdbapp``, on first use and without eventlet.
 
-    ``ovs.poller`` looks whether eventlet is in use by importing it, which costs 0.2 s, warns, and
-    hooks into ``os.fork``.  Where nobody has loaded it, nobody uses it.
+    ``ovs.poller`` imports eventlet to detect whether it is in use; that costs 0.2 s, warns, and
+    hooks into ``os.fork``.  If it is not loaded yet, it is not in use.
     """
     absent = "eventlet" not in sys.modules
     if absent:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from attrs import evolve, frozen
 
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.reports import Heartbeat, Report, ReportResult
 from netfw.errors import Conflict
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
@@ -40,13 +40,13 @@ class HeartbeatHandler:
 
     context: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> bool:
-        """Handle the heartbeats among *reports*; return whether one is of an agent considered dead.
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
+        """Handle the heartbeats among *reports*; ``resync`` if an agent was considered dead.
 
         An agent that has just started needs no such answer.
         """
         revived = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
-        return any(revived)
+        return ReportResult(resync=any(revived))
 
     def _handle(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         digest = _digest(heartbeat)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from netfw.drivers.api_event import ApiEvent, ApiEventSubscriber
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
@@ -42,7 +42,7 @@ class PublishingPlugin(ResourcePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> NoReturn:
         raise NotSupported("the API makes it around a plugin")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return self._plugin.describe()
 
     @property

@@ -12,7 +12,7 @@ from netfw.drivers.base import HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.query import RequestContext
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref
@@ -58,7 +58,7 @@ class ServerContext:
     reassignment_hooks: list[Callable[[UnitOfWork, Ref], None]] = field(factory=list)
     """Hooks that run, inside the transaction, for a network or router whose set of agents
     changed."""
-    report_handlers: list[Callable[[Sequence[Report]], bool | None]] = field(factory=list)
+    report_handlers: list[Callable[[Sequence[Report]], ReportResult]] = field(factory=list)
     """Handlers of reports beside the core plugin itself; each takes the reports that it knows."""
     startup_steps: list[Callable[[], None]] = field(factory=list)
     """Steps that prepare the database before the first request."""

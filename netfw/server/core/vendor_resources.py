@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
 from netfw.drivers.api_extension import ResourceDeclaration
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
@@ -138,7 +138,7 @@ class DocumentsPlugin(HandlerPlugin, ServicePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise ConfigError("the server has this plugin by itself: name the API extension only")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("documents")
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
@@ -57,7 +57,7 @@ class PortStatuses:
     """Callbacks that delay ACTIVE: the outbox of drivers."""
     listeners: list[Listener] = field(factory=list)
 
-    def __call__(self, reports: Sequence[Report]) -> None:
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the reports of ports among *reports*."""
         mine = [
             report
@@ -66,6 +66,7 @@ class PortStatuses:
         ]
         if mine:
             self.context.run(SERVER, lambda unit: self.handle_reports(unit, mine))
+        return ReportResult()
 
     def handle_reports(self, unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
         """Store the valid reports, and set the statuses that follow from them."""

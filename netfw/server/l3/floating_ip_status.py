@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
@@ -29,7 +29,7 @@ class FloatingIpStatuses:
 
     context: ServerContext
 
-    def __call__(self, reports: Sequence[Report]) -> None:
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the reports of floating IPs among *reports*."""
         mine = [
             report
@@ -40,6 +40,7 @@ class FloatingIpStatuses:
         ]
         if mine:
             self.context.run(SERVER, lambda unit: _handle_reports(unit, mine))
+        return ReportResult()
 
 
 def _handle_reports(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:

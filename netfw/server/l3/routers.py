@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
@@ -140,7 +140,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(server_context(host))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("router")
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from netfw.drivers.base import Capability, HostResources
+from netfw.drivers.base import HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.ipam import IpamDriver
+from netfw.drivers.ipam import IpamCapability, IpamDriver
 from netfw.drivers.mechanism import MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.drivers.service_plugin import ServicePlugin
@@ -29,7 +29,7 @@ from netfw.server.l2.port_status import PortStatuses
 from netfw.server.l2.ports import PortHandler
 from netfw.server.l2.subnets import SubnetHandler
 from netfw.server.ml2.agent_services import AgentServices, build_agent_services
-from netfw.server.outbox.recorder import OutboxRecorder
+from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget, Target
 from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkers
 
@@ -73,8 +73,7 @@ class Core:
         """Add the pre-commit checks of service plugins, after all other hooks."""
         self.agent_services.services.extend(each.describe().name for each in services)
         for each in services:
-            if type(each).check is not ServicePlugin.check:
-                self.context.precommit_hooks.append(_check_hook(each))
+            self.context.precommit_hooks.append(_check_hook(each))
 
 
 def _check_hook(plugin: ServicePlugin) -> PrecommitHook:
@@ -95,7 +94,7 @@ def build_core(
     :raises ConfigError: drivers contradict each other, or the settings.
     """
     info = drivers.ipam.describe()
-    if Capability.EXTERNAL in info.capabilities:
+    if IpamCapability.EXTERNAL in info.capabilities:
         raise ConfigError(
             f"ipam_driver: {info.name} keeps its state outside the database, and this server calls "
             "it within transactions only"
@@ -126,7 +125,7 @@ def _build_outbox(
     context: ServerContext, drivers: Drivers, statuses: PortStatuses
 ) -> OutboxWorkers:
     """Assemble the outbox: deliveries after commits, and a gate for ports that wait for drivers."""
-    targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if each.delivers]
+    targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if delivers(each)]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
     pace = DeliveryConfig(
         workers=context.settings.outbox_workers,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.core_plugin import CorePlugin
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.errors import NotSupported
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
@@ -19,8 +19,8 @@ __all__ = ["Ml2Plugin", "server_context"]
 
 R = TypeVar("R")
 
-Hearing = Callable[[Sequence[Report]], bool | None]
-"""Takes the reports that it knows, and passes over others; ``True``: one was believed dead."""
+ReportHandler = Callable[[Sequence[Report]], ReportResult]
+"""Records the reports of its own types, and ignores others."""
 Answer = Callable[[Request[Any]], Any]
 
 
@@ -33,7 +33,7 @@ class Ml2Plugin(HandlerPlugin, CorePlugin):
         self,
         context: ServerContext,
         handlers: Sequence[ResourceHandler],
-        hearing: Sequence[Hearing] = (),
+        hearing: Sequence[ReportHandler] = (),
         answers: Mapping[type[Request[Any]], Answer] | None = None,
     ) -> None:
         super().__init__(context, handlers)
@@ -47,12 +47,12 @@ class Ml2Plugin(HandlerPlugin, CorePlugin):
             core.context, core.handlers(), (there.agents, there.statuses), there.request_handlers
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("ml2")
 
-    def handle_reports(self, reports: Sequence[Report]) -> bool:
-        said = [hear(reports) for hear in (*self._hearing, *self.context.report_handlers)]
-        return any(said)
+    def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
+        results = [handle(reports) for handle in (*self._hearing, *self.context.report_handlers)]
+        return ReportResult(resync=any(result.resync for result in results))
 
     def handle_request(self, request: Request[R]) -> R:
         answer = self._answers.get(type(request))

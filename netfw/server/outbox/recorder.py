@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import MechanismDriver
+from netfw.drivers.mechanism import MechanismCapability, MechanismDriver
 from netfw.drivers.notifier import Notifier
 from netfw.model.ids import PortId
 from netfw.model.network import Network
@@ -20,6 +20,11 @@ LOG = logging.getLogger(__name__)
 
 MECHANISM: Final = "mechanism/"
 NOTIFIER: Final = "notifier/"
+
+
+def delivers(driver: MechanismDriver) -> bool:
+    """Return whether *driver* declares that it writes changes to a backend."""
+    return MechanismCapability.DELIVERS in driver.describe().capabilities
 
 
 def mechanism_name(driver: MechanismDriver) -> str:
@@ -45,7 +50,7 @@ class OutboxRecorder:
         notifiers: Sequence[Notifier] = (),
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        self._drivers = tuple(mechanism_name(each) for each in mechanisms if each.delivers)
+        self._drivers = tuple(mechanism_name(each) for each in mechanisms if delivers(each))
         self._notifiers = tuple((notifier_name(each), each) for each in notifiers)
         self._wake = wake
 

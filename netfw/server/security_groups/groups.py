@@ -6,7 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
@@ -133,7 +133,7 @@ class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(server_context(host))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("security_groups")
 
     def find(self, requester: RequestContext, name: str, query: Query) -> tuple[Body, ...]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Report
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.errors import ConfigError
@@ -25,7 +25,7 @@ from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
 R = TypeVar("R")
 
-Heard = Callable[[Sequence[Report]], bool | None]
+Heard = Callable[[Sequence[Report]], ReportResult]
 Answer = Callable[[Request[Any]], Any]
 
 
@@ -59,45 +59,45 @@ class DatabaseSource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise ConfigError("this source is part of the server; agents use the source `server`")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("database")
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        page = first = self.written_part(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        page = first = self.written_part(subscription)
         yield _read(first)
         while page.more:
             last = max(page.put, key=position)
-            page = evolve(self.written_part(interest, last), cursor=first.cursor)
+            page = evolve(self.written_part(subscription, last), cursor=first.cursor)
             yield _read(page)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return _read(self.written_changes(interest, since))
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return _read(self.written_changes(subscription, since))
 
-    def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
+    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
         """Return a page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises BackendUnavailable: the database does not answer.
         """
-        names = sorted(readers(interest))
+        names = sorted(readers(subscription))
         return self._database.read(lambda view: deltas.part(view, names, after, self._page))
 
-    def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
+    def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """Return the encoded ``changes``: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises CursorLost: the journal does not reach back to the cursor.
         :raises BackendUnavailable: the database does not answer.
         """
-        names = sorted(readers(interest))
+        names = sorted(readers(subscription))
         return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
 
-    def report(self, reports: Sequence[Report]) -> bool | None:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         return self._heard(reports)
 
     def request(self, request: Request[R]) -> R:
         return cast(R, self._answer(request))
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        token, names = object(), readers(interest)
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
+        token, names = object(), readers(subscription)
         with self._hint_lock:
             for name in names:
                 self._hints.setdefault(name, {})[token] = hint

@@ -13,8 +13,8 @@ from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
@@ -103,7 +103,7 @@ class FileSource(StateSource):
             settle=options["settle"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("file")
 
     def problems(self) -> tuple[str, ...]:
@@ -147,20 +147,21 @@ class FileSource(StateSource):
 
     # The contract, called by agents.
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        self._catch_up(interest)
-        yield from self._memory.snapshot(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        self._catch_up(subscription)
+        yield from self._memory.snapshot(subscription)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        self._catch_up(interest)
-        return self._memory.changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        self._catch_up(subscription)
+        return self._memory.changes(subscription, since)
 
-    def report(self, reports: Sequence[Report]) -> None:
-        self._memory.report(reports)
+    def report(self, reports: Sequence[Report]) -> ReportResult:
+        result = self._memory.report(reports)
         if not self._watching:
             self.flush()
         elif self._unwritten:
             raise BackendUnavailable(self._unwritten)
+        return result
 
     def request(self, request: Request[R]) -> R:
         self._load_first()
@@ -172,9 +173,9 @@ class FileSource(StateSource):
             case _:
                 return self._memory.request(request)
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
-        self._open_status(interest)
-        stop = self._memory.watch(interest, hint)
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
+        self._open_status(subscription)
+        stop = self._memory.watch(subscription, hint)
         with self._status_lock:
             self._active = True
             self._notifiers.append(hint)
@@ -218,9 +219,9 @@ class FileSource(StateSource):
             with self._status_lock:
                 self._write()
 
-    def _catch_up(self, interest: Subscription) -> None:
+    def _catch_up(self, subscription: Subscription) -> None:
         """Load changes that can be loaded without waiting; watches are notified of the rest."""
-        self._open_status(interest)
+        self._open_status(subscription)
         self._load_first()
         if not self._watching and self._load_lock.acquire(blocking=False):
             try:
@@ -293,10 +294,10 @@ class FileSource(StateSource):
             lines = "".join(f"\n  {diagnostic}" for diagnostic in diagnostics)
             LOG.log(level, "topology %s %s:%s", self._watcher.path, state, lines)
 
-    def _open_status(self, interest: Subscription) -> None:
+    def _open_status(self, subscription: Subscription) -> None:
         with self._status_lock:
-            for service in interest.services:
-                self._status_files.open(AgentRoot(service, interest.host))
+            for service in subscription.services:
+                self._status_files.open(AgentRoot(service, subscription.host))
 
     def _record_report(self, report: Report) -> None:
         resource = None if isinstance(report, Heartbeat) else self._memory.resource(report.ref)

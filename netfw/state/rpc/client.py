@@ -10,8 +10,8 @@ from oslo_config.cfg import FloatOpt
 
 from netfw import request_id
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.reports import Report
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
@@ -54,25 +54,25 @@ class RemoteSource(StateSource):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.driver(Transport), timeout=options["timeout"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("server")
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
-        for page in self._pages("snapshot", {"interest": SUBSCRIPTION.render(interest)}):
+        for page in self._pages("snapshot", {"interest": SUBSCRIPTION.render(subscription)}):
             cursor = cursor or page.delta.cursor
             yield evolve(page.delta, cursor=cursor, more=page.after is not None)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        content = {"interest": SUBSCRIPTION.render(interest), "since": CURSOR.render(since)}
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        content = {"interest": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}
         return join_pages(page.delta for page in self._pages("changes", content))
 
-    def report(self, reports: Sequence[Report]) -> bool:
+    def report(self, reports: Sequence[Report]) -> ReportResult:
         revived = False
         for at in range(0, len(reports), REPORTS_AT_ONCE):
             batch = [REPORT.render(report) for report in reports[at : at + REPORTS_AT_ONCE]]
             revived |= self._call("report", {"reports": batch}).get(REVIVED) is True
-        return revived
+        return ReportResult(resync=revived)
 
     def request(self, request: Request[R]) -> R:
         codec = codec_of(request)
@@ -85,9 +85,9 @@ class RemoteSource(StateSource):
         except InvalidInput as exc:
             raise BackendBroken(f"the server's answer cannot be read: {exc}") from exc
 
-    def watch(self, interest: Subscription, hint: Hint) -> Stop:
+    def watch(self, subscription: Subscription, hint: Hint) -> Stop:
         token, listener = object(), NotificationFilter(hint)
-        topics = sorted(map(notification_topic, roots(interest)))
+        topics = sorted(map(notification_topic, roots(subscription)))
         unsubscribes = [self._transport.subscribe(topic, listener) for topic in topics]
 
         def stop() -> None:

@@ -37,14 +37,14 @@ class EncodedDelta:
 class EncodedSource(Protocol):
     """A source that has its resources as text, and can continue a snapshot of another process."""
 
-    def written_part(self, interest: Subscription, after: Ref | None = None) -> EncodedDelta:
-        """Return a page of the resources of *interest* after *after*, ordered by :func:`position`.
+    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
+        """Return a page of the resources of *subscription* after *after*, by :func:`position`.
 
         Its cursor is from before it was read.  A reader of several pages keeps the cursor of the
         first: the changes since then correct inconsistent pages.
         """
 
-    def written_changes(self, interest: Subscription, since: Cursor) -> EncodedDelta:
+    def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """Return the same delta as ``changes``, encoded.
 
         :raises CursorLost: the source does not know the changes since then.

@@ -124,7 +124,7 @@ class StateRpcServer:
         parsed = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(report for report in parsed if report is not None)
         _authorize(caller, map(_host, reports))
-        revived = bool(reports) and self._source.report(reports)
+        revived = bool(reports) and self._source.report(reports).resync
         return pack({REVIVED: True} if revived else {})
 
     def _ask(self, content: Content, caller: Caller) -> bytes:

@@ -9,9 +9,8 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.interface import MTU, Attachment, InterfaceDriver
+from netfw.drivers.interface import MTU, Attachment, InterfaceCapability, InterfaceDriver
 from netfw.errors import BackendUnavailable, Conflict, NotFound, NotSupported
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
@@ -33,7 +32,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     HOOKS: ClassVar[tuple[str, ...]] = ("admit", "is_admitted")
 
     def make_namespace(self, name: str) -> None:
-        """Create a network namespace, for drivers that declare ``Capability.NAMESPACES``."""
+        """Create a network namespace, for drivers that declare the capability ``NAMESPACES``."""
         raise NotImplementedError("override `make_namespace`: the driver declares namespaces")
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
@@ -79,7 +78,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
     @proves(InterfaceDriver, 1)
     def test_the_mtu_changes(self, driver: InterfaceDriver) -> None:
-        self.require(driver, Capability.MTU_CHANGE)
+        self.require(driver, InterfaceCapability.MTU_CHANGE)
         ((key, value),) = self.examples(1).items()
         for wanted in (evolve(value, mtu=OTHER_MTU), value, evolve(value, mtu=OTHER_MTU)):
             self.assert_done(driver.converge(Update(put={key: wanted})))
@@ -87,7 +86,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
     @proves(InterfaceDriver, 1)
     def test_a_device_appears_in_its_namespace_and_moves(self, driver: InterfaceDriver) -> None:
-        self.require(driver, Capability.NAMESPACES)
+        self.require(driver, InterfaceCapability.NAMESPACES)
         places = [self.NAMESPACE, f"{self.NAMESPACE}-2"]
         for name in places:
             self.make_namespace(name)
@@ -190,7 +189,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
     @proves(InterfaceDriver, 4)
     def test_a_missing_namespace_concerns_its_port_alone(self, driver: InterfaceDriver) -> None:
-        knows = Capability.NAMESPACES in driver.describe().capabilities
+        knows = InterfaceCapability.NAMESPACES in driver.describe().capabilities
         (one, value), (two, other) = self.examples(2).items()
         lost = evolve(value, netns=f"{self.NAMESPACE}-no")
         outcome = driver.converge(Update(put={one: lost, two: other}))

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.plan import Operation, Plan, Stage, Update, diff
@@ -59,7 +60,7 @@ class FakeBackend(Generic[K, V]):
 class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
     """A driver for such a machine; a test may change the machine behind its back."""
 
-    CAPABILITIES: tuple[Capability, ...] = (Capability.PLAN, Capability.WATCH)
+    CAPABILITIES: tuple[Capability, ...] = (HostCapability.PLAN, HostCapability.WATCH)
 
     def __init__(self, machine: FakeBackend[K, V] | None = None) -> None:
         self.machine: FakeBackend[K, V] = FakeBackend() if machine is None else machine

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.dhcp import (
+    DhcpCapability,
     DhcpDriver,
     DhcpKey,
     DhcpLocation,
@@ -16,6 +17,7 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint
@@ -33,7 +35,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     """
 
     VERSION: ClassVar[int] = 1
-    CAPABILITIES = (Capability.PLAN, Capability.WATCH, Capability.DHCPV6)
+    CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)
 
     def __init__(self, machine: FakeBackend[DhcpKey, DhcpValue] | None = None) -> None:
         super().__init__(machine)
@@ -50,7 +52,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
@@ -135,7 +137,7 @@ class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
     """Metadata proxies in memory; with *dhcp*, each needs the namespace of its network."""
 
     VERSION: ClassVar[int] = 1
-    CAPABILITIES = (Capability.PLAN, Capability.WATCH)
+    CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH)
 
     def __init__(self, dhcp: FakeDhcp | None = None) -> None:
         super().__init__()
@@ -147,7 +149,7 @@ class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def plan(

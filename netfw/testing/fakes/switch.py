@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import KeysChanged
-from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     SwitchDevice,
@@ -30,12 +31,12 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
 
     VERSION: ClassVar[int] = 1
     CAPABILITIES = (
-        Capability.PLAN,
-        Capability.WATCH,
-        Capability.TUNNELS,
-        Capability.POPULATION,
-        Capability.FLOWS,
-        Capability.IN_SWITCH,
+        HostCapability.PLAN,
+        HostCapability.WATCH,
+        SwitchCapability.TUNNELS,
+        SwitchCapability.POPULATION,
+        SwitchCapability.FLOWS,
+        SwitchCapability.IN_SWITCH,
     )
 
     def __init__(
@@ -52,7 +53,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def plug(self, port: PortId, *, ofport: int | None = 1, quiet: bool = False) -> None:
@@ -85,23 +86,23 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         self.machine.answer()
         return self.reported_facts
 
-    def grant(self, claim: GrantRequest) -> Grant:
+    def grant(self, request: GrantRequest) -> Grant:
         number = len(self._grants)
         grant = Grant(
-            owner=claim.owner,
+            owner=request.owner,
             cookie=(number + 1) << 32,
             cookie_mask=0xFFFF_FFFF << 32,
             prefix=f"x{number}-",
             tables={
                 table.name: TableGrant(number=200 + 10 * number + at, then=None)
-                for at, table in enumerate(claim.tables)
+                for at, table in enumerate(request.tables)
             },
             registers={
                 bits.name: RegisterGrant(register=8 + number, first=0, bits=bits.bits)
-                for bits in claim.registers
+                for bits in request.registers
             },
         )
-        return self._grants.setdefault(claim.owner, grant)
+        return self._grants.setdefault(request.owner, grant)
 
     def waits_for(
         self, key: SwitchKey, value: SwitchValue, final: Mapping[SwitchKey, SwitchValue]
@@ -135,11 +136,15 @@ class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):
     """A firewall in memory."""
 
     VERSION: ClassVar[int] = 1
-    CAPABILITIES = (Capability.PLAN, Capability.FILTERING, Capability.SPOOF_GUARD)
+    CAPABILITIES = (
+        HostCapability.PLAN,
+        FirewallCapability.FILTERING,
+        FirewallCapability.SPOOF_GUARD,
+    )
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("fake", self.CAPABILITIES)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from typing import Any, ClassVar, Self
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError
@@ -115,7 +115,7 @@ class FakeTransport(Transport):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise ConfigError("this transport is made by tests")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("wire")
 
     def call(self, message: Message, timeout: float) -> Message:

@@ -111,7 +111,7 @@ class Settings:
     user: str | None = None
     bridged: bool = True
     """The instances are behind the server's device; no: each behind a ``tap`` beside it, in a
-    fabric that routes (``Capability.GATEWAY_ADDRESSES``)."""
+    fabric that routes (``InterfaceCapability.GATEWAY_ADDRESSES``)."""
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
+from netfw.drivers.dhcp import DhcpEntry, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
 from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.service_netns.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId
@@ -37,7 +38,12 @@ def plan_dhcp(
     stages: list[Stage] = []
     waiting: dict[DhcpKey, str] = {}
     refused: dict[DhcpKey, NetfwError] = {}
-    for id, network_update in _updates_by_network(update, observed).items():
+    for key, value in update.put.items():
+        mismatch = entry_error(DhcpEntry, key, value)
+        if mismatch is not None:
+            refused[key] = mismatch
+    fitting = update.without(refused) if refused else update
+    for id, network_update in _updates_by_network(fitting, observed).items():
         found = observed.networks.get(id) or FoundNetwork()
         if network_update.dropped:
             stages += _removal(id, found, context)

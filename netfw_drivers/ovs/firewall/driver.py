@@ -7,9 +7,16 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+)
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
@@ -33,13 +40,13 @@ from netfw_drivers.ovs.firewall.plan.recovery import RecoveredState
 from netfw_drivers.ovs.firewall.plan.state import State
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.WATCH,
-    Capability.FILTERING,
-    Capability.SPOOF_GUARD,
-    Capability.STATELESS_GROUPS,
-    Capability.ADDRESS_GROUPS,
-    Capability.IN_SWITCH,
+    HostCapability.PLAN,
+    HostCapability.WATCH,
+    FirewallCapability.FILTERING,
+    FirewallCapability.SPOOF_GUARD,
+    FirewallCapability.STATELESS_GROUPS,
+    FirewallCapability.ADDRESS_GROUPS,
+    FirewallCapability.IN_SWITCH,
 )
 _OVERTAKEN = "planned before another plan was executed; plan again"
 
@@ -79,7 +86,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             options["integration_bridge"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("openflow", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
@@ -116,7 +123,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
             bridge=self._bridge,
             ports=self._ovsdb.snapshot().ports,
             state=self._state,
-            book=FlowCache() if flows is None else flows.mirror,
+            flows=FlowCache() if flows is None else flows.mirror,
             drifted=self._drifts.now(),
             revision=self._revision,
             absent=absent,
@@ -175,7 +182,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     def _has_unknown_flows(self, drift: Drift) -> bool:
         """Return whether unknown flows with our cookie came; a complete update removes them."""
         assert self._flows is not None
-        cookies = map(self._flows.mirror.cookie, drift.strays)
+        cookies = map(self._flows.mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _on_state(self, up: bool) -> None:

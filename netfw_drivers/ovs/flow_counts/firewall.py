@@ -43,7 +43,7 @@ def counts() -> Iterator[tuple[str, int]]:
     yield "a trusted port", _more(world, _port(2, trusted=True))
     yield "a set of groups that some ports are in, which allow something both ways", set_of_groups
     yield "a group", _more(world, _group(2))
-    yield "what a group allows in one direction to everybody, or to one other group", way
+    yield "what a group allows in one direction to all addresses, or to one other group", way
     yield "a rule without ports, of any number of groups", _more(world, _group(1, inward, any_tcp))
     yield "a rule for one port, of any number of groups", _more(world, _group(1, inward, web))
     yield "a rule for ports 80 to 90, likewise", _more(world, _group(1, inward, more_web))

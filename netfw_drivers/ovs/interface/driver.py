@@ -9,10 +9,11 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.events import Sink as EventSink
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -36,10 +37,10 @@ from netfw_drivers.ovs.interface.observed import (
 from netfw_drivers.ovs.interface.plan import OVSDB, LinkStep, plan_interfaces
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.NAMESPACES,
-    Capability.MTU_CHANGE,
-    Capability.WATCH,
+    HostCapability.PLAN,
+    InterfaceCapability.NAMESPACES,
+    InterfaceCapability.MTU_CHANGE,
+    HostCapability.WATCH,
 )
 
 
@@ -87,7 +88,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         ovsdb = share_ovsdb(host, remote, timeout)
         return cls(ovsdb, options["integration_bridge"], use_veth=options["ovs_use_veth"])
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("openvswitch", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
@@ -295,7 +296,7 @@ class _Networks:
 
     @property
     def home(self) -> NetlinkClient:
-        """The switch's own."""
+        """The switch's own namespace."""
         return self._network(None)
 
     def _network(self, place: Place) -> NetlinkClient:

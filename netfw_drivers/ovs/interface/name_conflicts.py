@@ -1,4 +1,4 @@
-"""Who may have which name.  Pure."""
+"""Conflicts of device and port names.  Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from netfw_drivers.ovs.interface.observed import (
 def refusals(
     update: Update[PortId, Attachment], observed: Observed, settings: InterfaceSettings
 ) -> dict[PortId, NetfwError]:
-    """Who cannot have what they want.
+    """Return the keys that cannot be had.
 
-    Whoever is refused keeps the name he has, which may be the reason to refuse the next.
+    A key that is refused keeps the name it has, which may be the reason to refuse the next one.
     """
     refused: dict[PortId, NetfwError] = {}
     while True:

@@ -7,11 +7,11 @@ Rules found by trying (Open vSwitch 3.1, userspace datapath):
 
 * A switch matches ports by name: one that is removed and added in one transaction keeps its device,
   or the lack of one.  So removal and addition are different stages.
-* A device that is deleted, alone or with its namespace, is not made again, and no column says so.
+* A device that is deleted, alone or with its namespace, is not made again, and no column shows it.
 * A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
 * The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
-  An MTU that it cannot set it leaves as it is, and no column says so: each is a stage of its own,
-  to be looked at afterwards.
+  It leaves an MTU that it cannot set as it is, and no column shows it: each is a stage of its own,
+  to be checked afterwards.
 * When it opens a device it reads and later writes the flags: a device that is set up meanwhile is
   down again.
 """

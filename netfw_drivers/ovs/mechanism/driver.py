@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VifType, VnicType
 from netfw.model.ids import PortId, SegmentId
@@ -32,7 +39,7 @@ class OvsMechanismDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[MechanismCapability]:
         return DriverInfo("openvswitch")
 
     def bind(self, request: BindingRequest) -> Binding:

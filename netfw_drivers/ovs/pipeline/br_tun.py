@@ -165,9 +165,9 @@ def _neighbour_base() -> Iterator[of.Flow]:
     yield PATCH_TO_TUNNEL.flow(
         solicitation & of.eth_dst(_GROUP), of.goto(RESPONDER), priority=3, cookie=COOKIE
     )
-    # Who has no address yet asks whether anybody has it: the one who has it answers to all.
-    nobody = solicitation & of.ipv6_src(IPv6Address(0))
-    yield RESPONDER.flow(nobody, of.goto(FLOOD), priority=2, cookie=COOKIE)
+    # Duplicate address detection: the owner of the address answers to all.
+    probe = solicitation & of.ipv6_src(IPv6Address(0))
+    yield RESPONDER.flow(probe, of.goto(FLOOD), priority=2, cookie=COOKIE)
     # The option with the address can be named only when the packet is an advertisement.
     yield NEIGHBOUR.flow(
         of.icmpv6() & of.icmpv6_type(ADVERTISEMENT),

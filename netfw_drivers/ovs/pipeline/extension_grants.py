@@ -1,8 +1,8 @@
-"""What extensions are given of ``br-int``, and what they may do with it.  Pure.
+"""Grants of ``br-int`` to extensions, and checks of what they do with them.  Pure.
 
-Claims are granted one after the other and a grant never changes, so the tables of one place are
-chained through hops: behind each extension's table there is one of ours that leads to whoever
-comes next.
+Requests are granted one after the other and a grant never changes, so the tables of one hook are
+chained through hops: behind each extension's table there is one of ours that leads to the next
+extension.
 """
 
 from __future__ import annotations

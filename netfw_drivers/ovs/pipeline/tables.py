@@ -62,7 +62,7 @@ _JUDGED = (POLICY, DIRECTION)
 LOCAL_SWITCHING = of.Table(
     number=0,
     name="local-switching",
-    asks="Where does this come from: a wired port, a physical network, tunnels, or nowhere good?",
+    asks="Where does it come from: a wired port, a physical network, tunnels, or none of these?",
     leads_to=(
         "dvr-to-tunnel", "dvr-to-physical", "arp-dvr-tunnel", "arp-dvr-physical", "spoof-arp",
         "spoof-mac", "local-egress", "rate-packets",
@@ -95,12 +95,12 @@ ARP_DVR_PHYSICAL = of.Table(
     leads_to=("rate-packets",),
 )
 CANARY = of.Table(
-    number=23, name="canary", asks="Nothing: it is gone when the switch has lost its flows."
+    number=23, name="canary", asks="Nothing: its flow is gone when the switch has lost its flows."
 )
 SPOOF_ARP = of.Table(
     number=24,
     name="spoof-arp",
-    asks="May this port say that it has this address, in ARP and neighbour advertisements?",
+    asks="May this port claim this address, in ARP and neighbour advertisements?",
     leads_to=("spoof-mac", "dropped"),
     miss=(of.goto(93),),
 )
@@ -142,14 +142,14 @@ RATE_BANDWIDTH = of.Table(
 TRANSIENT = of.Table(
     number=60,
     name="transient",
-    asks="Is it to be filtered, or just sent on?",
+    asks="Is it to be filtered, or sent on?",
     leads_to=("base-egress", "accepted-egress", "accepted"),
     miss=(of.goto(91),),
 )
 BASE_EGRESS = of.Table(
     number=71,
     name="base-egress",
-    asks="(firewall) Is the sender who it says it is, and may anybody send this?",
+    asks="(firewall) Are the sender's addresses its own, and may any port send this?",
     leads_to=("rules-egress", "accepted-egress", "dropped"),
     writes=_JUDGED,
     miss=(of.goto(93),),
@@ -165,7 +165,7 @@ RULES_EGRESS = of.Table(
 ACCEPT_OR_INGRESS = of.Table(
     number=73,
     name="accept-or-ingress",
-    asks="(firewall) Is the connection remembered now, or does a receiver on this host decide?",
+    asks="(firewall) Is the connection committed now, or does a receiver on this host decide?",
     leads_to=("accepted-egress", "accepted-ingress"),
 )
 ACCEPTED_EGRESS = of.Table(
@@ -178,7 +178,7 @@ ACCEPTED_EGRESS = of.Table(
 ACCEPTED = of.Table(
     number=94,
     name="accepted",
-    asks="It may go on, whoever it comes from; (firewall) has it many receivers?",
+    asks="It may go on, whatever its sender; (firewall) has it many receivers?",
     leads_to=("local-output",),
     back_to=("accepted",),
     miss=(of.goto(61),),
@@ -201,7 +201,7 @@ MEMBERS = of.Table(
 BASE_INGRESS = of.Table(
     number=81,
     name="base-ingress",
-    asks="(firewall) May anybody receive this?",
+    asks="(firewall) May every port receive this?",
     leads_to=("rules-ingress", "accepted-ingress", "dropped"),
     writes=_JUDGED,
     miss=(of.goto(93),),
@@ -224,7 +224,7 @@ ACCEPTED_INGRESS = of.Table(
 DELIVER = of.Table(
     number=64,
     name="deliver",
-    asks="(extensions) It leaves by the port that the register says.",
+    asks="(extensions) It leaves by the port in the register.",
     miss=(of.OutputTo(TARGET.bits),),
 )
 EGRESS = of.Table(
@@ -268,7 +268,7 @@ TUNNEL_DVR = of.Table(
 PATCH_TO_TUNNEL = of.Table(
     number=2,
     name="patch-to-tunnel",
-    asks="Is it for one receiver, a question that can be answered here, or for all?",
+    asks="Is it for one receiver, a request that can be answered here, or for all?",
     leads_to=("unicast", "learnt", "responder", "flood"),
     writes=(KIND,),
 )
@@ -300,13 +300,13 @@ NO_LEARN = of.Table(
 LEARN = of.Table(
     number=10,
     name="learn",
-    asks="Is the sender to be remembered?  Then it goes to this host's ports.",
+    asks="Is the sender to be learned?  Then it goes to this host's ports.",
     learns_into=("unicast",),
 )
 RESPONDER = of.Table(
     number=21,
     name="responder",
-    asks="Which MAC address has the address that ARP or neighbour solicitation asks for?",
+    asks="Which MAC address has the address of the ARP request or neighbour solicitation?",
     leads_to=("neighbour", "flood"),
     miss=(of.goto(22),),
 )
@@ -316,13 +316,13 @@ NEIGHBOUR = of.Table(
 UNICAST = of.Table(
     number=20,
     name="unicast",
-    asks="Behind which tunnel is the receiver, as we were told or as was learnt?",
+    asks="Behind which tunnel is the receiver, by configuration or by a learned flow?",
     writes=(VIA,),
 )
 BY_LEARNING = of.Table(
     number=19,
     name="learnt",
-    asks="Is the tunnel still one to learn from?  What was learnt is worth nothing without it.",
+    asks="Is the tunnel still one to learn from?  A learned flow has no effect without it.",
     leads_to=("flood",),
     miss=(of.goto(22),),
 )
@@ -339,7 +339,7 @@ TUNNELS = of.Pipeline(
 PHYSICAL_INPUT = of.Table(
     number=0,
     name="translate",
-    asks="Does it come from this host's ports, with a local VLAN that the network has a name for?",
+    asks="Does it come from this host's ports, with a local VLAN that the network has a tag for?",
     leads_to=("dvr-process", "dvr-translate", "dvr-not-learn"),
     miss=(of.normal(),),
 )

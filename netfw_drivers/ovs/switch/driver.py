@@ -9,12 +9,13 @@ from uuid import UUID
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Endpoint,
     SwitchDevice,
@@ -51,12 +52,12 @@ from netfw_drivers.ovs.switch.port_tracker import PortTracker
 from netfw_drivers.ovs.switch.veth_links import HostLinks, shared_links
 
 _CAPABILITIES = (
-    Capability.PLAN,
-    Capability.WATCH,
-    Capability.TUNNELS,
-    Capability.POPULATION,
-    Capability.FLOWS,
-    Capability.IN_SWITCH,
+    HostCapability.PLAN,
+    HostCapability.WATCH,
+    SwitchCapability.TUNNELS,
+    SwitchCapability.POPULATION,
+    SwitchCapability.FLOWS,
+    SwitchCapability.IN_SWITCH,
 )
 
 
@@ -114,7 +115,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             vhostuser_socket_dir=options["vhostuser_socket_dir"],
         )
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
         return DriverInfo("openvswitch", _CAPABILITIES)
 
     def problems(self) -> tuple[str, ...]:
@@ -150,9 +151,9 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             features=frozenset(self._switch().iface_types),
         )
 
-    def grant(self, claim: GrantRequest) -> Grant:
-        self._layout = self._layout.granted(claim)
-        return self._layout.grants[claim.owner]
+    def grant(self, request: GrantRequest) -> Grant:
+        self._layout = self._layout.granted(request)
+        return self._layout.grants[request.owner]
 
     def present(self) -> frozenset[SwitchKey]:
         observed = self.observe(None)
@@ -179,7 +180,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
             admission=self._admission,
             vlans=self._recorded(bridge.external_ids if bridge is not None else {}),
             layout=self._layout,
-            book=self._state,
+            state=self._state,
             members=self._members,
             links=self._links.read(self._settings.physical_ends),
             flows=flows,
@@ -243,7 +244,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     def _has_unknown_flows(self, bridge: str, drift: Drift) -> bool:
         """Return whether unknown flows with our cookie came; a complete update removes them."""
         mirror = self._mirrors.mirror(bridge)
-        cookies = map(mirror.cookie, drift.strays)
+        cookies = map(mirror.cookie, drift.unowned)
         return any(cookie is not None and cookie in OURS for cookie in cookies)
 
     def _concerned(self, owner: tuple[object, ...]) -> Iterable[object]:

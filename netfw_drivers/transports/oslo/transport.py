@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.transport import Handler, Listener, Message, Stop, Transport
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw_drivers.transports.oslo.options import OPTIONS, Settings, settings_from
@@ -39,7 +39,7 @@ class OsloTransport(Transport):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(settings_from(options))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("oslo")
 
     def problems(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from oslo_config import cfg
 
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.support.error_codec import decode_error, encode_error
 from netfw.drivers.support.rpc_dispatch import CoalescingSubscriber, HandlerRegistry
 from netfw.drivers.support.thread_pool import BoundedThreadPool
@@ -60,7 +60,7 @@ class SocketTransport(Transport):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(settings_from(options))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("socket")
 
     def problems(self) -> tuple[str, ...]:

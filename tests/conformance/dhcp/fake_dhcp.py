@@ -10,9 +10,10 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.dhcp import DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.dhcp import DhcpCapability, DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
 from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.address import IpAddress, IpInterface
@@ -40,7 +41,7 @@ NAMES6 = {"bootfile-url": 59, "dns-server": 23}
 class FakeDhcpDriver(DhcpDriver):
     """Keeps every promise; mutations override single methods."""
 
-    CAPABILITIES = (Capability.WATCH, Capability.DHCPV6)
+    CAPABILITIES = (HostCapability.WATCH, DhcpCapability.DHCPV6)
     boots = "!ipxe"
     """The boot tag of the client whose options are rendered."""
 
@@ -52,7 +53,7 @@ class FakeDhcpDriver(DhcpDriver):
     def from_conf(cls, options, host):
         return cls(host.share(FakeDhcpBackend, FakeDhcpBackend))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def watch(self, sink: Sink) -> None:

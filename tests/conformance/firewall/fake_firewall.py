@@ -14,11 +14,13 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import (
     FilteredPort,
+    FirewallCapability,
     FirewallDriver,
     FirewallKey,
     FirewallValue,
     Rules,
 )
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
@@ -66,11 +68,11 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     VERSION: ClassVar[int] = 1
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
         {
-            Capability.PLAN,
-            Capability.FILTERING,
-            Capability.SPOOF_GUARD,
-            Capability.STATELESS_GROUPS,
-            Capability.ADDRESS_GROUPS,
+            HostCapability.PLAN,
+            FirewallCapability.FILTERING,
+            FirewallCapability.SPOOF_GUARD,
+            FirewallCapability.STATELESS_GROUPS,
+            FirewallCapability.ADDRESS_GROUPS,
         }
     )
 
@@ -81,7 +83,7 @@ class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, 
     def from_conf(cls, options: Mapping[str, Any], host: object) -> FakeFirewallDriver:
         raise NotImplementedError
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | FirewallCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def present(self) -> frozenset[FirewallKey]:

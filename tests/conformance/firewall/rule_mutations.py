@@ -2,8 +2,7 @@
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, Member, Rules
+from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey
 from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.testing.conformance.firewall.packets import Arp, Other, Packet
@@ -273,5 +272,5 @@ def drop_arp_to_filtered_ports(cls, original, policy, way, opened):
 MUTATIONS.replace(
     "accept_undeclared_stateless_group",
     breaks(FirewallDriver, 9),
-    CAPABILITIES=FakeFirewallDriver.CAPABILITIES - {Capability.STATELESS_GROUPS},
+    CAPABILITIES=FakeFirewallDriver.CAPABILITIES - {FirewallCapability.STATELESS_GROUPS},
 )

@@ -5,8 +5,9 @@ from contextlib import ExitStack, closing, contextmanager
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, OperationRefused
 from netfw.model.ids import PortId
@@ -37,7 +38,11 @@ class Observed:
 
 
 class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observed]):
-    CAPABILITIES = (Capability.PLAN, Capability.NAMESPACES, Capability.MTU_CHANGE)
+    CAPABILITIES = (
+        HostCapability.PLAN,
+        InterfaceCapability.NAMESPACES,
+        InterfaceCapability.MTU_CHANGE,
+    )
 
     def __init__(self, backend: FakeInterfaceBackend) -> None:
         self.backend = backend
@@ -46,7 +51,7 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
     def from_conf(cls, options, host):
         return cls(host.share(FakeInterfaceBackend, FakeInterfaceBackend))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def devices(self) -> Mapping[PortId, Device]:

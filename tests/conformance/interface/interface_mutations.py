@@ -2,9 +2,8 @@
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
+from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefused
 from netfw.plan import Outcome, Plan, Stage
@@ -386,4 +385,4 @@ def ignore_namespaces(driver, original, update, observed):
     return original(evolve(update, put=put), observed)
 
 
-ignore_namespaces.values["CAPABILITIES"] = (Capability.PLAN, Capability.MTU_CHANGE)
+ignore_namespaces.values["CAPABILITIES"] = (HostCapability.PLAN, InterfaceCapability.MTU_CHANGE)

@@ -11,8 +11,9 @@ from itertools import count
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.events import ProcessDied
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
@@ -157,8 +158,8 @@ class FakeMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProxy, 
     def from_conf(cls, options, host):
         return cls(host.share(FakeMetadataBackend, FakeMetadataBackend))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("fake", {Capability.PLAN, Capability.WATCH})
+    def describe(self) -> DriverInfo[HostCapability]:
+        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH})
 
     def watch(self, sink) -> None:
         self.sinks.append(sink)

@@ -17,7 +17,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from tests.conformance.common.mutations import Mutations, breaks
 
 MUTATIONS = Mutations()
@@ -51,7 +51,7 @@ class Taps(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("taps")
 
     def info(self) -> ExtensionInfo:

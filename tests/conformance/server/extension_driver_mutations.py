@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
 from netfw.drivers.query import Body
@@ -37,7 +37,7 @@ class Painter(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("painter")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
@@ -46,17 +46,17 @@ class Painter(ExtensionDriver):
         off = Attribute(name=OFF, type=AttributeType.BOOLEAN)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade, off)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
-        if isinstance(after, Port) and OFF in asked:
-            return evolve(after, port_security=cast(bool, asked[OFF]))
+        if isinstance(after, Port) and OFF in requested:
+            return evolve(after, port_security=cast(bool, requested[OFF]))
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if asked.get(COLOUR) == "black":
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        if COLOUR in asked or change.before is None:
-            store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+        if COLOUR in requested or change.before is None:
+            store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         kept = store.read(kind, ids)
@@ -68,10 +68,10 @@ class PlainPainter(Painter):
 
     VERSION: ClassVar[int] = 1
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
-        if asked.get(COLOUR) == "black":
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        ExtensionDriver.store_attributes(self, change, asked, store)
+        ExtensionDriver.store_attributes(self, change, requested, store)
 
 
 class FakeExtensionDriver(Painter):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.ipam import AddressRequest, AddressStore
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.ipam import AddressRequest, AddressStore, IpamCapability
 from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
@@ -23,8 +23,8 @@ class ExternalIpam(InternalIpamDriver):
     def __init__(self, elsewhere: MemoryAddresses) -> None:
         self.elsewhere = elsewhere
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("external", {Capability.EXTERNAL})
+    def describe(self) -> DriverInfo[IpamCapability]:
+        return DriverInfo("external", {IpamCapability.EXTERNAL})
 
     def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
         with self.elsewhere.transaction() as own:

@@ -10,7 +10,14 @@ from attrs import define, evolve, field
 
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import Binding, BindingRequest, Bound, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    Bound,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Ref, Resource
@@ -60,8 +67,8 @@ class FabricDriver(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(host.share(FakeFabric, FakeFabric))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("fabric")
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo("fabric", {MechanismCapability.DELIVERS})
 
     def validate(self, change: Change) -> None:
         if isinstance(change.after, Network) and change.after.name == FORBIDDEN:

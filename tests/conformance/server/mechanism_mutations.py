@@ -43,10 +43,15 @@ def write_while_validating(driver, original, change):
     original(change)
 
 
-@MUTATIONS.override("delivers", breaks(MechanismDriver, 6))
-def deny_delivery(driver, _):
+@MUTATIONS.override("describe", breaks(MechanismDriver, 6))
+def deny_delivery(driver, original):
     """Declare that there is nothing to deliver."""
-    return False
+    return evolve(original(), capabilities=())
+
+
+@MUTATIONS.override("deliver", breaks(MechanismDriver, 6))
+def declare_delivery_without_delivering(driver, _, change):
+    """Declare that there is something to deliver, and deliver nothing."""
 
 
 @MUTATIONS.override("validate", breaks(MechanismDriver, 1))

@@ -8,7 +8,7 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.reports import StatusReport
+from netfw.drivers.reports import ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
@@ -31,6 +31,10 @@ class FakeSource(MemorySource):
 
     cut: Callable[[], None] | None = None
     """Interrupts the connection to the server; ``None``: there is none."""
+
+    def accepts(self, report: StatusReport) -> bool:
+        """Return whether `accept_every_report` and what builds upon it accept *report*."""
+        return True
 
     def now(self) -> Cursor:
         return next(MemorySource.snapshot(self, Subscription("anywhere", ()))).cursor
@@ -168,11 +172,7 @@ def accept_every_report(source, _, reports):
     for report in reports:
         if isinstance(report, StatusReport) and source.accepts(report):
             source.accepted[report.ref, report.service] = report
-
-
-@accept_every_report.also("accepts")
-def _(source, _, report):
-    return True
+    return ReportResult()
 
 
 @accept_every_report.also("status")

@@ -10,7 +10,7 @@ import pytest
 
 from netfw.drivers.agent_requests import Request
 from netfw.drivers.registry.loader import load
-from netfw.drivers.reports import Report
+from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Subscription
 from netfw.errors import BackendUnavailable
@@ -46,14 +46,14 @@ class RemoteSource(MemorySource):
             raise BackendUnavailable("cut off")
         return super()  # type: ignore[return-value]
 
-    def snapshot(self, interest: Subscription) -> Iterator[Delta]:
-        return self.answering().snapshot(interest)
+    def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
+        return self.answering().snapshot(subscription)
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
-        return self.answering().changes(interest, since)
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
+        return self.answering().changes(subscription, since)
 
-    def report(self, reports: Sequence[Report]) -> None:
-        self.answering().report(reports)
+    def report(self, reports: Sequence[Report]) -> ReportResult:
+        return self.answering().report(reports)
 
     def request(self, request: Request[R]) -> R:
         return self.answering().request(request)

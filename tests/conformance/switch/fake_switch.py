@@ -6,13 +6,14 @@ from itertools import count
 from attrs import define, evolve, field, frozen
 
 from netfw import flows as of
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     Endpoint,
@@ -100,12 +101,12 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
     """Keeps every promise; mutations override single methods."""
 
     CAPABILITIES = (
-        Capability.PLAN,
-        Capability.WATCH,
-        Capability.TUNNELS,
-        Capability.POPULATION,
-        Capability.FLOWS,
-        Capability.IN_SWITCH,
+        HostCapability.PLAN,
+        HostCapability.WATCH,
+        SwitchCapability.TUNNELS,
+        SwitchCapability.POPULATION,
+        SwitchCapability.FLOWS,
+        SwitchCapability.IN_SWITCH,
     )
 
     def __init__(self, backend: FakeSwitchBackend, facts: SwitchFacts | None = None) -> None:
@@ -121,7 +122,7 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
     def from_conf(cls, options, host):
         return cls(host.share(FakeSwitchBackend, FakeSwitchBackend))
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | SwitchCapability]:
         return DriverInfo("fake", self.CAPABILITIES)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.core.extension_drivers import ExtensionDrivers
@@ -29,7 +29,7 @@ class Declares(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("declares")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

@@ -16,7 +16,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
@@ -69,7 +69,7 @@ class TapExtension(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(self._alias)
 
     def info(self) -> ExtensionInfo:
@@ -109,7 +109,7 @@ class TapPlugin(ResourcePlugin):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("taps")
 
     @property

@@ -15,7 +15,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.environment import Client, api
@@ -40,7 +40,7 @@ class VipExtension(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("vips")
 
     def info(self) -> ExtensionInfo:

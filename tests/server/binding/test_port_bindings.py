@@ -15,6 +15,7 @@ from netfw.drivers.mechanism import (
     Binding,
     BindingRequest,
     Bound,
+    MechanismCapability,
     MechanismDriver,
     Partial,
     Refused,
@@ -47,8 +48,8 @@ class Answering(MechanismDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise NotImplementedError
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo(self.name)
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo(self.name, {MechanismCapability.DELIVERS})
 
     def bind(self, request: BindingRequest) -> Binding:
         return cast(Binding, self.answer(request))

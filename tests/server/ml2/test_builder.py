@@ -14,6 +14,7 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.change import Change
 from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
+from netfw.drivers.ipam import IpamCapability
 from netfw.drivers.query import Body, Query
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
@@ -52,7 +53,7 @@ class Painter(ExtensionDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("painter")
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
@@ -60,19 +61,19 @@ class Painter(ExtensionDriver):
         shade = Attribute(name=SHADE, type=AttributeType.TEXT, settable=False, mutable=False)
         return {Kind.NETWORK: (colour, shade), Kind.PORT: (colour, shade)}
 
-    def apply_fields(self, change: Change, asked: Body) -> Resource:
+    def apply_fields(self, change: Change, requested: Body) -> Resource:
         self.told.append("shape")
         after = change.resource
-        if isinstance(after, Network) and asked.get(COLOUR) == "long":
+        if isinstance(after, Network) and requested.get(COLOUR) == "long":
             return evolve(after, description="x" * 300)
         return after
 
-    def store_attributes(self, change: Change, asked: Body, store: AttributeStore) -> None:
+    def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
         self.told.append("keep")
-        if asked.get(COLOUR) == "black":
+        if requested.get(COLOUR) == "black":
             raise Conflict("black is no colour")
-        if COLOUR in asked:
-            store.write(change.ref, {COLOUR: asked[COLOUR]} if asked[COLOUR] else {})
+        if COLOUR in requested:
+            store.write(change.ref, {COLOUR: requested[COLOUR]} if requested[COLOUR] else {})
 
     def extend(self, kind: Kind, ids: Sequence[UUID], store: AttributeStore) -> Mapping[UUID, Body]:
         if self.away:
@@ -251,8 +252,8 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
 class Elsewhere(InternalIpamDriver):
     """Asks somebody else."""
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("elsewhere", {Capability.EXTERNAL})
+    def describe(self) -> DriverInfo[IpamCapability]:
+        return DriverInfo("elsewhere", {IpamCapability.EXTERNAL})
 
 
 def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(

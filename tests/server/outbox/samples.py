@@ -9,9 +9,15 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.base import DriverInfo
+from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.change import Change
-from netfw.drivers.mechanism import Binding, BindingRequest, MechanismDriver, Refused
+from netfw.drivers.mechanism import (
+    Binding,
+    BindingRequest,
+    MechanismCapability,
+    MechanismDriver,
+    Refused,
+)
 from netfw.drivers.notifier import Notifier
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
@@ -19,7 +25,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.outbox.recorder import OutboxRecorder
+from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget
 from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkers
 
@@ -42,8 +48,8 @@ class Recorder(MechanismDriver):
     def from_conf(cls, options: Any, host: Any) -> Any:
         return cls()
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo(self._name)
+    def describe(self) -> DriverInfo[MechanismCapability]:
+        return DriverInfo(self._name, {MechanismCapability.DELIVERS})
 
     def bind(self, request: BindingRequest) -> Binding:
         return Refused("it only records")
@@ -72,7 +78,7 @@ class Gossip(Notifier):
     def from_conf(cls, options: Any, host: Any) -> Any:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("gossip")
 
     def concerns(self, change: Change) -> bool:
@@ -104,7 +110,7 @@ class Scene:
         pace: DeliveryConfig = QUICK,
     ) -> None:
         self.context = context
-        targets = [DriverTarget(each) for each in drivers if each.delivers]
+        targets = [DriverTarget(each) for each in drivers if delivers(each)]
         targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
         self.delivery = OutboxWorkers(context, targets, delivered, pace)
         self.outbox = OutboxRecorder(drivers, notifiers, self.delivery.wake)

@@ -17,7 +17,10 @@ PAGES = ROOT / "docs/contracts"
             "ExtensionInfo ResourceDeclaration PolicyRule Attribute AttributeType Value Verb",
         ),
         ("extension_drivers", "Kind Attribute AttributeType Change Body AttributeStore"),
-        ("mechanism_drivers", "Change BindingRequest Binding Bound Partial Refused Capability"),
+        (
+            "mechanism_drivers",
+            "Change BindingRequest Binding Bound Partial Refused MechanismCapability",
+        ),
         ("type_drivers", "NetworkType Range Pool AllocationStore"),
     ],
 )

@@ -45,8 +45,8 @@ def test_a_word_of_a_rule_is_one_word(word):
         RouterRule(table=RuleTable.NAT, chain=RuleChain.OUTPUT, words=("-j", word))
 
 
-def test_a_refusal_says_why():
-    with pytest.raises(ValueError, match="says why"):
+def test_a_refusal_has_a_reason():
+    with pytest.raises(ValueError, match="has a reason"):
         Refused(" ")
 
 
@@ -69,10 +69,10 @@ def test_a_change_is_about_one_resource():
 def test_ports_are_looked_for_in_one_place():
     address = IPv4Address("10.0.0.1")
     for where in ({}, {"network": NetworkId(ID), "router": RouterId(ID)}):
-        with pytest.raises(ValueError, match="not for both or neither"):
+        with pytest.raises(ValueError, match="not both or neither"):
             FindPorts(address=address, **where)
 
 
-def test_what_nobody_may_give_is_not_required():
-    with pytest.raises(ValueError, match="nobody may give"):
+def test_attribute_that_is_not_settable_is_not_required():
+    with pytest.raises(ValueError, match="required, but not settable"):
         Attribute(name="x", type=AttributeType.TEXT, required=True, settable=False)

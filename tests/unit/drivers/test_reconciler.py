@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from attrs import evolve, field, frozen
 
-from netfw.drivers.base import DriverInfo
+from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.reconciler import Reconciler
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.plan import Operation, Outcome, Plan, Stage, Update
@@ -47,7 +47,7 @@ class MemoryReconciler(Reconciler[Key, Value, Mapping[Key, Value]]):
     def from_conf(cls, options, host):
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("memory")
 
     def present(self) -> frozenset[Key]:

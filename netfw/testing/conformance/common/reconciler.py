@@ -7,8 +7,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable, Conflict, OperationRefused
 from netfw.plan import Plan, Stage, Update
@@ -42,14 +41,14 @@ def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> 
 
 
 class ReconcilerConformance(HostDriverConformance[K, V]):
-    """The promises of :class:`Reconciler`, for drivers that declare ``Capability.PLAN``."""
+    """The promises of :class:`Reconciler`, for drivers that declare ``HostCapability.PLAN``."""
 
     def drifts(self) -> Mapping[str, Drift]:
         """Return ways to damage what the driver made, by name; each takes the key and its value."""
         raise NotImplementedError("override `drifts`: what can other programs change?")
 
     def reconciler(self, driver: HostDriver[K, V]) -> Reconciler[K, V, Any]:
-        self.require(driver, Capability.PLAN)
+        self.require(driver, HostCapability.PLAN)
         assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
         return cast(Reconciler[K, V, Any], driver)
 

@@ -172,5 +172,5 @@ class DhcpEnvironment(ABC):
         """Return a context in which the switch is unreachable."""
 
     def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
-        """Return ways to damage what the driver made, by name; used with ``Capability.PLAN``."""
+        """Return ways to damage what the driver made, by name; for ``HostCapability.PLAN``."""
         raise NotImplementedError("override `drifts`: what can other programs change?")

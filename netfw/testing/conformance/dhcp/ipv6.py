@@ -1,4 +1,4 @@
-"""IPv6 with real clients, for drivers that declare ``Capability.DHCPV6``."""
+"""IPv6 with real clients, for drivers that declare ``DhcpCapability.DHCPV6``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 import pytest
 
-from netfw.drivers.base import Capability
-from netfw.drivers.dhcp import DhcpDriver
+from netfw.drivers.dhcp import DhcpCapability, DhcpDriver
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.common.promises import proves
@@ -25,7 +24,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     def test_with_stateful_dhcpv6_a_port_gets_its_address_and_the_rest(
         self, driver: DhcpDriver
     ) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenants = [net.tenant(20), net.tenant(30)]
         self.bring(driver, net, *tenants)
@@ -41,7 +40,7 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 1, 9)
     def test_an_unknown_client_gets_no_ipv6_address(self, driver: DhcpDriver) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenant, unknown = net.tenant(20), net.tenant(30)
         self.bring(driver, net, tenant)
@@ -52,7 +51,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     def test_with_stateless_dhcpv6_a_port_makes_its_address_and_receives_the_rest(
         self, driver: DhcpDriver
     ) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATELESS))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
@@ -69,7 +68,7 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 1, 9)
     def test_with_slaac_alone_a_port_makes_its_address(self, driver: DhcpDriver) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.SLAAC))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
@@ -82,7 +81,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     @proves(DhcpDriver, 1, 9)
     def test_an_external_router_is_the_only_one_to_advertise(self, driver: DhcpDriver) -> None:
         """Without ``ipv6_ra_mode`` an external router does."""
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL, ipv6_ra_mode=None))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
@@ -94,7 +93,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     def test_ipv6_options_are_sent_and_those_of_the_port_win(
         self, driver: DhcpDriver, mode: Ipv6Mode
     ) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         common = DhcpOption(name="bootfile-url", value="http://common/", ip_version=6)
         own = (
             DhcpOption(name="bootfile-url", value="http://own/", ip_version=6),
@@ -114,7 +113,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     @proves(DhcpDriver, 1, 9)
     @pytest.mark.parametrize("mode", [Ipv6Mode.STATEFUL, Ipv6Mode.STATELESS])
     def test_a_port_gets_both_families(self, driver: DhcpDriver, mode: Ipv6Mode) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet(), a_subnet6(mode))
         own = (DhcpOption(name="bootfile-url", value="http://own/", ip_version=6),)
         tenant = net.tenant(20, on=(0, 1), options=own)
@@ -127,7 +126,7 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 3, 9)
     def test_an_ipv6_address_is_free_at_once(self, driver: DhcpDriver) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenant, heir = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
@@ -143,7 +142,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     @proves(DhcpDriver, 4, 9)
     def test_an_ipv6_lease_lives_on(self, make_driver: MakeDriver) -> None:
         first = make_driver()
-        self.require(first, Capability.DHCPV6)
+        self.require(first, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenant = net.tenant()
         self.bring(first, net, tenant)
@@ -160,7 +159,7 @@ class DhcpIpv6Conformance(DhcpSuite):
 
     @proves(DhcpDriver, 6, 9)
     def test_the_device_has_addresses_and_routes_of_both_families(self, driver: DhcpDriver) -> None:
-        self.require(driver, Capability.DHCPV6)
+        self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL))
         self.bring(driver, net)
         found = self.server(net)

@@ -20,8 +20,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpLocation, DhcpNetwork, DhcpValue, ServerPort
+from netfw.drivers.dhcp import (
+    DhcpCapability,
+    DhcpDriver,
+    DhcpKey,
+    DhcpLocation,
+    DhcpNetwork,
+    DhcpValue,
+    ServerPort,
+)
 from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
@@ -56,7 +65,7 @@ class Elsewhere(DhcpDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         raise NotImplementedError("it is made of a driver")
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return self._driver.describe()
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:

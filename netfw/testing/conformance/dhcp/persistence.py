@@ -9,9 +9,8 @@ from ipaddress import IPv4Address
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.model.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
@@ -77,7 +76,7 @@ class DhcpConstancyConformance(DhcpSuite):
 
     @proves(DhcpDriver, 4, 5)
     def test_a_server_that_dies_is_reported_and_restarted(self, driver: DhcpDriver) -> None:
-        self.require(driver, Capability.WATCH)
+        self.require(driver, HostCapability.WATCH)
         deaths = Deaths(driver)
         net = make_network()
         tenant, other = net.tenant(20), net.tenant(30)
@@ -100,7 +99,7 @@ class DhcpConstancyConformance(DhcpSuite):
         self, make_driver: MakeDriver
     ) -> None:
         first = make_driver()
-        self.require(first, Capability.WATCH)
+        self.require(first, HostCapability.WATCH)
         net = make_network()
         tenant = net.tenant()
         self.bring(first, net, tenant)

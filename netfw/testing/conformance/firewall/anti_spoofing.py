@@ -7,8 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FilteredPort, FirewallDriver
+from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver
 from netfw.model.address import Mac
 from netfw.model.protocol import ICMPV6, UDP
 from netfw.testing.conformance.common.promises import proves
@@ -74,7 +73,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_another_mac_is_no_source(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         for version in FAMILIES:
             sent = one.udp(outside, 9, version=version)
@@ -85,8 +84,8 @@ class FirewallSourcesConformance(FirewallSuite):
         self, driver: FirewallDriver
     ) -> None:
         """No switch on the way learns from what is dropped."""
-        self.require(driver, Capability.FILTERING)
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.FILTERING)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, other, outside = self.make_ports(3)
         self.apply(driver, {**self.open_state(one, outside), **trusted(other)})
         self.assert_passes(outside, other, outside.arp(other))
@@ -99,7 +98,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_arp_is_about_oneself(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         other = IPv4Address("10.99.0.1")
         for asks in (one.arp(outside), one.arp(outside, answer=True, target_mac=outside.mac)):
@@ -120,7 +119,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_neighbour_advertisements_are_about_oneself(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.open_port(driver)
         for own in (one.address6, one.link_local):
             self.assert_passes(one, outside, one.advertisement(outside, own, source=own))
@@ -161,17 +160,17 @@ class FirewallSourcesConformance(FirewallSuite):
         for addresses, check in ((inside4, self.assert_passes), (beyond4, self.assert_blocked)):
             for address in map(IPv4Address, addresses):
                 check(one, outside, one.udp(outside, 9, source=address))
-                if Capability.SPOOF_GUARD in driver.describe().capabilities:
+                if FirewallCapability.SPOOF_GUARD in driver.describe().capabilities:
                     check(one, outside, one.arp(outside, sender=address))
         for addresses6, check in ((inside6, self.assert_passes), (beyond6, self.assert_blocked)):
             for address6 in map(IPv6Address, addresses6):
                 check(one, outside, one.udp(outside, 9, version=6, source=address6))
-                if Capability.SPOOF_GUARD in driver.describe().capabilities:
+                if FirewallCapability.SPOOF_GUARD in driver.describe().capabilities:
                     check(one, outside, one.advertisement(outside, address6))
 
     @proves(FirewallDriver, 2)
     def test_a_pair_is_of_its_own_mac(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.make_ports(2)
         pairs = [pair(one, "10.99.0.0/24", _OTHER_MAC), pair(one, "fd00:99::/64", _OTHER_MAC)]
         self.apply(driver, self.open_state(one, outside, *pairs))

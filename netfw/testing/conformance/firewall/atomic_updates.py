@@ -10,9 +10,8 @@ from typing import Any, ClassVar, cast
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallDriver, FirewallKey, FirewallValue, Member
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable
 from netfw.model.protocol import TCP, UDP
@@ -359,10 +358,10 @@ class FirewallUpdatesConformance(FirewallSuite):
         self.assert_deliveries(self.expected(ports, states[2]))
 
     def plans(self, driver: FirewallDriver) -> bool:
-        return Capability.PLAN in driver.describe().capabilities
+        return HostCapability.PLAN in driver.describe().capabilities
 
     def reconciler(self, driver: FirewallDriver) -> Reconciler[FirewallKey, FirewallValue, Any]:
-        self.require(driver, Capability.PLAN)
+        self.require(driver, HostCapability.PLAN)
         assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
         return cast(Reconciler[FirewallKey, FirewallValue, Any], driver)
 

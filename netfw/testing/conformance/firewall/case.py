@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
+from netfw.drivers.firewall import (
+    FilteredPort,
+    FirewallCapability,
+    FirewallDriver,
+    FirewallKey,
+    FirewallValue,
+)
 from netfw.drivers.host_driver import HostDriver
 from netfw.model.protocol import ICMP, ICMPV6, TCP
 from netfw.plan import Outcome, Update
@@ -24,15 +30,19 @@ from netfw.testing.conformance.firewall.factories import State
 from netfw.testing.conformance.firewall.packets import ECHO, Packet, Sent
 
 MakeDriver = Callable[[], FirewallDriver]
-_WAYS = {Capability.SPOOF_GUARD, Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS}
+_WAYS = {
+    FirewallCapability.SPOOF_GUARD,
+    FirewallCapability.STATELESS_GROUPS,
+    FirewallCapability.ADDRESS_GROUPS,
+}
 
 
 class FirewallSuite:
     """Fixtures and assertions of the tests.
 
     The hook is `shared_environment`: all tests of the class use what it yields.  A driver that does
-    not declare ``Capability.FILTERING`` has to let everything pass: what should be blocked must
-    arrive.
+    not declare ``FirewallCapability.FILTERING`` has to let everything pass: what should be blocked
+    must arrive.
     """
 
     numbers: ClassVar[Iterator[int]] = itertools.count(2)
@@ -77,7 +87,7 @@ class FirewallSuite:
             if made:  # one at a time works on a host
                 environment.killed(made[-1])
             driver = environment.make_driver()
-            self.filtering = Capability.FILTERING in driver.describe().capabilities
+            self.filtering = FirewallCapability.FILTERING in driver.describe().capabilities
             made.append(driver)
             return driver
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FirewallDriver, Member, Rules
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey
 from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.plan import Update
@@ -80,7 +79,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 3, 4)
     def test_prefixes_of_an_address_group_come_and_go(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.ADDRESS_GROUPS)
+        self.require(driver, FirewallCapability.ADDRESS_GROUPS)
         one, friend = self.make_ports(2)
         id, groups_by_name = a_group(), an_address_group()
         rules = [rule(id, IN, version=version, addresses=groups_by_name) for version in FAMILIES]

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from netfw.drivers.base import Capability
 from netfw.drivers.firewall import (
     FilteredPort,
+    FirewallCapability,
     FirewallDriver,
     FirewallKey,
     FirewallValue,
@@ -95,8 +95,8 @@ class FirewallPropertyConformance(InjectionSuite):
         able = driver.describe().capabilities
         states = policies(
             ports,
-            stateless=Capability.STATELESS_GROUPS in able,
-            address_groups=Capability.ADDRESS_GROUPS in able,
+            stateless=FirewallCapability.STATELESS_GROUPS in able,
+            address_groups=FirewallCapability.ADDRESS_GROUPS in able,
         )
         former: list[Opened] = []
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.model.protocol import ICMP, ICMPV6, SCTP, TCP, UDP
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.firewall.case import FirewallSuite, pings
@@ -72,7 +71,7 @@ class FirewallRulesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_what_has_no_family_that_rules_know_does_not_pass(self, driver: FirewallDriver) -> None:
         """Neither other frames than those of IP, nor IP that hides behind a tag."""
-        self.require(driver, Capability.FILTERING)
+        self.require(driver, FirewallCapability.FILTERING)
         one, outside = self.make_ports(2)
         id = a_group()
         allow = group(id, rule(id, OUT, TCP, (80, 80)), rule(id, IN, TCP, (80, 80)))
@@ -281,7 +280,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_remote_address_groups(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.ADDRESS_GROUPS)
+        self.require(driver, FirewallCapability.ADDRESS_GROUPS)
         one, friend, outsider = self.make_ports(3)
         id, groups_by_name = a_group(), an_address_group()
         allow = group(

@@ -6,8 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.firewall import FirewallDriver
+from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.keys import GroupKey
 from netfw.errors import NotSupported
 from netfw.model.protocol import TCP, UDP
@@ -33,11 +32,11 @@ from netfw.testing.conformance.firewall.reference_model import passes
 
 
 class FirewallStatelessConformance(FirewallSuite):
-    """For drivers that declare ``Capability.STATELESS_GROUPS``; the others say that they do not."""
+    """Tests of stateless groups; a driver without the capability reports that it has none."""
 
     @proves(FirewallDriver, 1)
     def test_without_state_a_reply_needs_a_rule(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, outside = self.make_ports(2)
         id = a_group()
         asked = [rule(id, IN, UDP, (9, 9), version=version) for version in FAMILIES]
@@ -56,7 +55,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_without_state_nothing_is_invalid(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, two = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **port(two, id), **everything(id, stateful=False)})
@@ -68,7 +67,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1, 3)
     def test_without_state_rules_mean_the_same(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, friend, outsider = self.make_ports(3)
         id, friends = a_group(), a_group()
         rules = [rule(id, way, TCP, (80, 89), remote=friends) for way in (IN, OUT)]
@@ -83,8 +82,8 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 2)
     def test_without_state_one_is_still_only_oneself(self, driver: FirewallDriver) -> None:
         """Rules that are asked before all others are not asked before who somebody is."""
-        self.require(driver, Capability.STATELESS_GROUPS)
-        self.require(driver, Capability.SPOOF_GUARD)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.make_ports(2)
         id = a_group()
         self.apply(driver, {**port(one, id), **trusted(outside), **everything(id, stateful=False)})
@@ -103,7 +102,7 @@ class FirewallStatelessConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_a_port_may_be_in_groups_of_both_kinds(self, driver: FirewallDriver) -> None:
         """Whichever allows it; and what has state on one side has it whatever the other has."""
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, two, outside = self.make_ports(3)
         stateful, stateless = a_group(), a_group()
         state = {
@@ -123,7 +122,7 @@ class FirewallStatelessConformance(FirewallSuite):
     def test_a_sender_with_state_has_replies_from_a_port_without(
         self, driver: FirewallDriver
     ) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, two = self.make_ports(2)
         stateful, stateless = a_group(), a_group()
         state = {
@@ -138,7 +137,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_state_that_comes_and_goes(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, outside = self.make_ports(2)
         id = a_group()
         rules = [rule(id, IN, version=version) for version in FAMILIES]
@@ -153,7 +152,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1, 3)
     def test_state_rules_and_members_change_together(self, driver: FirewallDriver) -> None:
-        self.require(driver, Capability.STATELESS_GROUPS)
+        self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, friend, other = self.make_ports(3)
         id, friends = a_group(), a_group()
         around = {**port(one, id), **trusted(friend, other)}
@@ -177,8 +176,10 @@ class FirewallStatelessConformance(FirewallSuite):
         one, _ = self.make_ports(2)
         id, able = a_group(), driver.describe().capabilities
         asked = {
-            Capability.STATELESS_GROUPS: everything(id, stateful=False),
-            Capability.ADDRESS_GROUPS: group(id, rule(id, IN, addresses=an_address_group())),
+            FirewallCapability.STATELESS_GROUPS: everything(id, stateful=False),
+            FirewallCapability.ADDRESS_GROUPS: group(
+                id, rule(id, IN, addresses=an_address_group())
+            ),
         }
         for capability, state in asked.items():
             self.wire(port(one, id))

@@ -12,9 +12,8 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, ProcessDied
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.errors import Conflict, NotFound
@@ -225,7 +224,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
             driver.close()
             driver = make_driver()
             driver.converge(Update(put=things))
-        self.require(driver, Capability.WATCH)
+        self.require(driver, HostCapability.WATCH)
         events: list[Event] = []
         driver.watch(events.append)
         key, proxy = next(iter(things.items()))

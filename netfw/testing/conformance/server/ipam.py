@@ -1,8 +1,8 @@
 """The suite of `IpamDriver`: subclass it, make your driver, run pytest.
 
 It runs on a store in memory; to run it on another one as well, override ``stores``.  A driver that
-keeps its books elsewhere (``Capability.EXTERNAL``) overrides ``taken``, so that the suite can look
-at them.
+stores addresses elsewhere (``IpamCapability.EXTERNAL``) overrides ``taken``, so that the suite can
+read them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import ClassVar, Protocol
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
-from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress, IpamDriver
+from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress, IpamCapability, IpamDriver
 from netfw.errors import Conflict, InvalidInput, RequestError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.ids import SubnetId
@@ -238,7 +237,7 @@ class IpamDriverConformance(RequiresHooks):
         """A request that takes addresses, and fails after that."""
         took = [driver.allocate(request, store)]
         took.append(driver.allocate(AnyAddress(subnets=(samples.SMALL,)), store))
-        if Capability.EXTERNAL in driver.describe().capabilities:
+        if IpamCapability.EXTERNAL in driver.describe().capabilities:
             for fixed in took:
                 driver.release(fixed, store)
         raise Failed

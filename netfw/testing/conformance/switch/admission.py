@@ -7,10 +7,9 @@ from ipaddress import ip_network
 from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.base import Capability
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import Admission
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
@@ -110,7 +109,7 @@ class SwitchAdmissionConformance(SwitchSuite):
     def test_a_filtered_port_neither_sends_nor_receives_without_a_firewall(
         self, driver: SwitchDriver
     ) -> None:
-        self.require(driver, Capability.IN_SWITCH)
+        self.require(driver, SwitchCapability.IN_SWITCH)
         net = a_network()
         one, two, *filtered = self.make_ports(net, 4)
         self.wire(driver, net, one, two)
@@ -131,7 +130,7 @@ class SwitchAdmissionConformance(SwitchSuite):
     def test_a_port_on_hold_stays_filtered_or_not(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
-        self.require(driver, Capability.IN_SWITCH)
+        self.require(driver, SwitchCapability.IN_SWITCH)
         net = a_network()
         one, closed, open = self.make_ports(net, 3)
         self.wire(driver, net, one, open)
@@ -223,7 +222,7 @@ class SwitchAdmissionConformance(SwitchSuite):
 
     @proves(SwitchDriver, 2)
     def test_letting_live_takes_one_step(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.PLAN)
+        self.require(driver, HostCapability.PLAN)
         assert isinstance(driver, Reconciler)
         net = a_network()
         ports = self.make_ports(net, 3)

@@ -13,7 +13,7 @@ import pytest
 
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, FeedLost, KeysChanged
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
 from netfw.model.address import IpAddress, Mac
@@ -162,7 +162,7 @@ class SwitchSuite:
 
     def events(self, driver: SwitchDriver) -> Events:
         """Record the events of *driver* from now on."""
-        self.require(driver, Capability.WATCH)
+        self.require(driver, HostCapability.WATCH)
         return Events(driver, self.patience)
 
     def await_devices(self, driver: SwitchDriver, *ports: SwitchTestPort) -> None:

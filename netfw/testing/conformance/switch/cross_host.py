@@ -6,9 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from netfw.drivers.base import Capability
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Endpoint,
     Flood,
@@ -71,7 +70,7 @@ class SwitchTunnelsConformance(SwitchSuite):
     def test_a_mesh_joins_the_hosts_and_not_the_networks(
         self, driver: SwitchDriver, far: SwitchDriver, kind: NetworkType
     ) -> None:
-        self.require(driver, Capability.TUNNELS)
+        self.require(driver, SwitchCapability.TUNNELS)
         red, red_near, red_far = self.across(kind, 7)
         blue, blue_near, blue_far = self.across(kind, 8)
         here, there = self.peers(kind, mesh=True)
@@ -89,7 +88,7 @@ class SwitchTunnelsConformance(SwitchSuite):
     def test_entries_join_the_networks_that_have_them(
         self, driver: SwitchDriver, far: SwitchDriver, kind: NetworkType
     ) -> None:
-        self.require(driver, Capability.POPULATION)
+        self.require(driver, SwitchCapability.POPULATION)
         red, red_near, red_far = self.across(kind, 7)
         blue, blue_near, blue_far = self.across(kind, 8)
         here, there = self.peers(kind, mesh=False)
@@ -112,7 +111,7 @@ class SwitchTunnelsConformance(SwitchSuite):
     def test_an_address_elsewhere_is_answered_for_here(
         self, driver: SwitchDriver, version: int
     ) -> None:
-        self.require(driver, Capability.POPULATION)
+        self.require(driver, SwitchCapability.POPULATION)
         kind = NetworkType.VXLAN
         red, blue = a_network(kind, 7), a_network(kind, 8)
         (sender,), (stranger,) = self.make_ports(red, 1), self.make_ports(blue, 1)
@@ -135,7 +134,7 @@ class SwitchTunnelsConformance(SwitchSuite):
 
     @proves(SwitchDriver, 3, 4)
     def test_an_entry_waits_for_its_network_and_its_tunnel(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.POPULATION)
+        self.require(driver, SwitchCapability.POPULATION)
         kind = NetworkType.VXLAN
         net = a_network(kind, 7)
         away = SwitchTestPort(number=700, net=net, host=1)
@@ -152,7 +151,7 @@ class SwitchTunnelsConformance(SwitchSuite):
     def test_learned_flows_are_removed_with_network_and_tunnel(
         self, driver: SwitchDriver, far: SwitchDriver
     ) -> None:
-        self.require(driver, Capability.POPULATION)
+        self.require(driver, SwitchCapability.POPULATION)
         kind = NetworkType.VXLAN
         net, near, away = self.across(kind, 7)
         here, there = self.peers(kind, mesh=True)
@@ -172,7 +171,7 @@ class SwitchTunnelsConformance(SwitchSuite):
     def test_tunnels_lose_nothing_when_everything_is_converged_again(
         self, driver: SwitchDriver, far: SwitchDriver, make_driver: MakeDriver
     ) -> None:
-        self.require(driver, Capability.TUNNELS)
+        self.require(driver, SwitchCapability.TUNNELS)
         kind = NetworkType.VXLAN
         net, near, away = self.across(kind, 7)
         here, there = self.peers(kind, mesh=True)
@@ -251,7 +250,7 @@ class SwitchProviderConformance(SwitchSuite):
     def test_facts_are_what_was_configured(self, driver: SwitchDriver) -> None:
         facts = driver.host_facts()
         assert facts.physical_networks == frozenset(self.environment.physical)
-        if Capability.TUNNELS in driver.describe().capabilities:
+        if SwitchCapability.TUNNELS in driver.describe().capabilities:
             assert facts.endpoints == {self.environment.endpoint(kind, 0) for kind in TUNNELS}
         assert facts == driver.host_facts()
 

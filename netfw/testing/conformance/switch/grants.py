@@ -8,7 +8,6 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.base import Capability
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.pipeline_grant import (
@@ -18,7 +17,7 @@ from netfw.drivers.pipeline_grant import (
     RegisterRequest,
     TableRequest,
 )
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import SwitchKey, Wiring
 from netfw.errors import ConfigError, NetfwError, NotSupported
 from netfw.plan import Update
@@ -48,7 +47,7 @@ class SwitchGrantsConformance(SwitchSuite):
 
     @proves(SwitchDriver, 8)
     def test_grants_do_not_overlap(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.FLOWS)
+        self.require(driver, SwitchCapability.FLOWS)
         first, second = driver.grant(FIRST), driver.grant(SECOND)
         numbers = [table.number for grant in (first, second) for table in grant.tables.values()]
         assert len(set(numbers)) == 4
@@ -60,7 +59,7 @@ class SwitchGrantsConformance(SwitchSuite):
 
     @proves(SwitchDriver, 8)
     def test_grants_are_the_same_again(self, driver: SwitchDriver, make_driver: MakeDriver) -> None:
-        self.require(driver, Capability.FLOWS)
+        self.require(driver, SwitchCapability.FLOWS)
         before = [driver.grant(request) for request in (FIRST, SECOND)]
         assert [driver.grant(request) for request in (FIRST, SECOND)] == before
         assert [driver.grant(request) for request in (SECOND, FIRST)] == before[::-1]
@@ -69,7 +68,7 @@ class SwitchGrantsConformance(SwitchSuite):
 
     @proves(SwitchDriver, 8)
     def test_granting_touches_nothing(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.FLOWS)
+        self.require(driver, SwitchCapability.FLOWS)
         before = self.environment.dump_state().keys()
         driver.grant(FIRST)
         assert self.environment.dump_state().keys() == before
@@ -81,7 +80,7 @@ class SwitchGrantsConformance(SwitchSuite):
 
     @proves_raise(SwitchDriver, "grant", ConfigError)
     def test_exhaustion_names_the_owners_of_grants(self, driver: SwitchDriver) -> None:
-        self.require(driver, Capability.FLOWS)
+        self.require(driver, SwitchCapability.FLOWS)
         tables = tuple(TableRequest(name=f"t{n}") for n in range(4))
 
         def request_all() -> None:
@@ -93,7 +92,7 @@ class SwitchGrantsConformance(SwitchSuite):
 
     def granted(self, driver: SwitchDriver) -> tuple[Grant, tuple[SwitchTestPort, SwitchTestPort]]:
         """A driver with two extensions that say nothing yet, and two live ports."""
-        self.require(driver, Capability.FLOWS)
+        self.require(driver, SwitchCapability.FLOWS)
         grant = driver.grant(FIRST)
         driver.grant(SECOND)
         net = a_network()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
 from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
@@ -93,7 +93,7 @@ class SwitchConstancyConformance(SwitchSuite):
     def test_dying_at_any_stage_loses_nothing_of_the_others(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
-        self.require(driver, Capability.PLAN)
+        self.require(driver, HostCapability.PLAN)
         nets, ports = self.couples()
         things = wanted(*nets, *ports)
         fresh = a_network(NetworkType.VLAN, 56, self.environment.physical[0])

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from attrs import evolve
 
-from netfw.drivers.base import Capability
 from netfw.drivers.keys import PortKey
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.switch_values import (
     Admission,
     Flood,
@@ -200,10 +199,10 @@ class SwitchNetworksConformance(SwitchSuite):
         if not kind.is_tunnel:
             physical = None if kind is NetworkType.LOCAL else self.environment.physical[0]
             return a_network(kind, 77 if kind is NetworkType.VLAN else None, physical), {}
-        self.require(driver, Capability.TUNNELS)
+        self.require(driver, SwitchCapability.TUNNELS)
         net, peer = a_network(kind, 77), self.environment.endpoint(kind, 1)
         entries: State = {peer: Tunnel("host2")}
-        if Capability.POPULATION in driver.describe().capabilities:
+        if SwitchCapability.POPULATION in driver.describe().capabilities:
             away = SwitchTestPort(number=800, net=net, host=1)
             entries[FloodKey(net.id, peer)] = Flood()
             entries[ForwardingKey(net.id, away.mac)] = Forwarding(peer, away.addresses)

@@ -116,7 +116,7 @@ def member_spots(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
 
 
 def address_at(spot: ClauseMatch) -> Address | None:
-    """The member whose packets those of *spot* are; ``None``: no member has such packets."""
+    """Return the member whose packets *spot* matches, or ``None`` if it matches no member."""
     match = spot.match
     family, ends = match.get("eth_type"), (match.get("eth_src"), match.get("eth_dst"))
     if family is None:

@@ -63,7 +63,7 @@ class Observed:
     ports: Mapping[str, Port]
     """Those of the switch's database, by name."""
     state: State
-    book: FlowPlanner
+    flows: FlowPlanner
     drifted: frozenset[FlowOwner] = frozenset()
     """Owners of flows that another process changed."""
     revision: int = 0
@@ -140,7 +140,7 @@ class FirewallOutline:
         put, drop = self._groups
         kept = [Owner(key) for key in self.draft.state.inherited()]
         space = OURS if self._update.complete else None
-        return self._observed.book.plan(put, drop, complete=space, keep=kept)
+        return self._observed.flows.plan(put, drop, complete=space, keep=kept)
 
     def _dropped_keys(self) -> Iterator[FirewallKey]:
         kept = self._update.keep | self.refused.keys()

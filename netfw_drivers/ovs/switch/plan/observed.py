@@ -47,7 +47,7 @@ class Observed:
     """Returns the cookie of the flow by which the port of a number can send, if there is one."""
     vlans: Vlans
     layout: ExtensionLayout
-    book: SwitchState
+    state: SwitchState
     members: Members
     recovered: bool = False
     """The state includes what an earlier run has left on the machine."""

@@ -59,7 +59,7 @@ class PlanOutline:
     remove_unowned: bool
     """Flows with our cookie that no key wants are removed."""
     unknown_flows: bool
-    """Unwanted flows stay: they cannot be told from the flows of keys that are kept."""
+    """Unwanted flows stay: they cannot be distinguished from the flows of keys that are kept."""
     orphans: frozenset[str]
     """Extensions that are dropped without a record of their flows."""
     flows: Mapping[str, BridgeFlowPlan] = field(factory=dict)
@@ -141,7 +141,7 @@ class _Planner:
         self._keep = update.keep | refused.keys()
         self._put = {key: update.put[key] for key in self._ranked() if key not in refused}
         self._drop = self._dropped_keys()
-        self._wanted = SwitchStateOverlay(observed.book, self._put, self._drop)
+        self._wanted = SwitchStateOverlay(observed.state, self._put, self._drop)
         self._draft = OvsdbChanges(observed.snapshot)
 
     def outline(self) -> PlanOutline:
@@ -175,26 +175,26 @@ class _Planner:
             frozenset(
                 key.owner
                 for key in _of(self._drop, ExtensionKey)
-                if key not in self._observed.book.values
+                if key not in self._observed.state.values
             ),
         )
 
     def _ranked(self) -> Iterable[SwitchKey]:
         """Return the keys to put; those on the machine come first and win conflicts."""
-        known = self._observed.book.values
+        known = self._observed.state.values
         return sorted(self._update.put, key=lambda key: not (key in known or key in self._recorded))
 
     def _dropped_keys(self) -> frozenset[SwitchKey]:
         """Return the keys that this update removes."""
         drop = {key for key in self._update.drop if key not in self._keep}
         if self._update.complete:
-            everything = self._observed.book.values.keys() | self._recorded
+            everything = self._observed.state.values.keys() | self._recorded
             drop |= everything - self._put.keys() - self._keep
         return frozenset(drop)
 
     def _knows_kept(self) -> bool:
-        """Return whether the flows of kept keys are known and can be told from garbage."""
-        unknown = self._keep - self._observed.book.values.keys()
+        """Return whether the flows of kept keys are known and can be distinguished from garbage."""
+        unknown = self._keep - self._observed.state.values.keys()
         return not unknown & self._recorded
 
     def _networks(self) -> VlanAssignment:

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
+from netfw.drivers.keys import ExtensionKey
+from netfw.drivers.support.entry_validation import entry_error
 from netfw.drivers.switch_values import (
     Endpoint,
-    Flood,
-    FloodKey,
-    Forwarding,
-    ForwardingKey,
     HostMac,
     LocalNetwork,
+    SwitchEntry,
     SwitchKey,
     SwitchValue,
     Tunnel,
@@ -24,16 +22,6 @@ from netfw.errors import InvalidInput, NetfwError, NotFound, NotSupported
 from netfw.model.segment import NetworkType, Segment
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.switch.plan.settings import Settings
-
-_FITS: Mapping[type, type] = {
-    PortKey: Wiring,
-    NetworkKey: LocalNetwork,
-    Endpoint: Tunnel,
-    FloodKey: Flood,
-    ForwardingKey: Forwarding,
-    HostKey: HostMac,
-    ExtensionKey: SwitchContribution,
-}
 
 
 def refusals(
@@ -51,8 +39,9 @@ def refusals(
 def _problem(
     key: SwitchKey, value: SwitchValue, settings: Settings, layout: ExtensionLayout
 ) -> NetfwError | None:
-    if not isinstance(value, _FITS[type(key)]):
-        return InvalidInput({str(key): f"{type(value).__name__} is no value for it"})
+    mismatch = entry_error(SwitchEntry, key, value)
+    if mismatch is not None:
+        return mismatch
     problems: Iterable[NetfwError] = ()
     match value:
         case Wiring():

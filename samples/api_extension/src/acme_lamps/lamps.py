@@ -13,7 +13,7 @@ from netfw.drivers.api_extension import (
     Verb,
 )
 from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 
 OWNER = "rule:admin or project_id:%(project_id)s"
 
@@ -45,7 +45,7 @@ class LampExtension(ApiExtension):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("lamps")
 
     def info(self) -> ExtensionInfo:

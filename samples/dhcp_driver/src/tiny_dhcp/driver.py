@@ -18,8 +18,9 @@ from uuid import UUID
 
 from oslo_config import cfg
 
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.dhcp import (
+    DhcpCapability,
     DhcpDriver,
     DhcpKey,
     DhcpLocation,
@@ -29,6 +30,7 @@ from netfw.drivers.dhcp import (
     ServerPort,
 )
 from netfw.drivers.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
@@ -65,8 +67,8 @@ class TinyDhcpDriver(DhcpDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(Path(options["directory"]), options["lease"], host.driver(InterfaceDriver))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("tiny-dhcp", {Capability.WATCH})
+    def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
+        return DriverInfo("tiny-dhcp", {HostCapability.WATCH})
 
     def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation:
         device = self._interface.device_name(server.id)

@@ -13,7 +13,7 @@ from uuid import UUID
 from oslo_config import cfg
 
 from netfw import flows as of
-from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import KeysChanged, Sink
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
@@ -49,7 +49,7 @@ class Quarantine(L2Extension):
             raise ConfigError(f"clinic is not a prefix like 192.0.2.0/24: {exc}") from exc
         return cls(clinic, Path(options["list_file"]) if options["list_file"] else None)
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("quarantine")
 
     def grant_request(self) -> GrantRequest:

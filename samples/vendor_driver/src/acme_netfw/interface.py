@@ -10,8 +10,9 @@ from uuid import UUID
 from oslo_config import cfg
 
 from acme_netfw.switch import AcmeSwitch, SwitchPort
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.interface import Attachment, Device, InterfaceDriver
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.errors import Conflict, NetfwError, NotSupported
 from netfw.model import Mac, PortId
 from netfw.plan import Outcome, Update
@@ -37,8 +38,8 @@ class AcmeInterfaceDriver(InterfaceDriver):
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         return cls(AcmeSwitch(Path(options["switch"])))
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("acme", {Capability.MTU_CHANGE})
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
+        return DriverInfo("acme", {InterfaceCapability.MTU_CHANGE})
 
     def faults(self) -> tuple[str, ...]:
         try:

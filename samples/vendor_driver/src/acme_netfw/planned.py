@@ -13,8 +13,9 @@ from attrs import frozen
 
 from acme_netfw.interface import AcmeInterfaceDriver, decide, owner
 from acme_netfw.switch import SwitchPort
-from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.interface import Attachment
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import Attachment, InterfaceCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.errors import OperationRefused
 from netfw.model import PortId
@@ -35,8 +36,8 @@ class Replace:
 class PlannedAcmeInterfaceDriver(Reconciler[PortId, Attachment, Ports], AcmeInterfaceDriver):
     """Ports of an Acme switch, by a plan of one stage."""
 
-    def describe(self) -> DriverInfo:
-        return DriverInfo("acme", {Capability.MTU_CHANGE, Capability.PLAN})
+    def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
+        return DriverInfo("acme", {InterfaceCapability.MTU_CHANGE, HostCapability.PLAN})
 
     def observe(self, scope: Update[PortId, Attachment] | None) -> Ports:
         with self._switch.session() as ports:

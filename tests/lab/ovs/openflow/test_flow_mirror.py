@@ -171,7 +171,7 @@ def test_strangers_in_our_space_are_removed_and_others_stay(
     mirror.converge(wanted, complete=OURS)
     ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
     ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
-    wait_until(lambda: sum(len(drift.strays) for drift in watch.drifts) == 2)
+    wait_until(lambda: sum(len(drift.unowned) for drift in watch.drifts) == 2)
     plan = mirror.converge(wanted, complete=OURS)
     assert list(plan.changes.lines()) == ["remove cookie=0x10,table=5,priority=2"]
     assert len(mirror) == 6

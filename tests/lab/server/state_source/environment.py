@@ -17,7 +17,7 @@ from sqlalchemy import delete, event, select
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.query import Query
-from netfw.drivers.reports import Report, StatusReport
+from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
@@ -96,7 +96,7 @@ class DatabaseWorld:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
-    def heard(self, reports: Sequence[Report]) -> None:
+    def heard(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
             if isinstance(report, StatusReport):
@@ -105,6 +105,7 @@ class DatabaseWorld:
                 )
                 if any(_counts(report, port) for port in found):
                     self._statuses[report.ref, report.service] = report.status
+        return ReportResult()
 
     def answer(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""

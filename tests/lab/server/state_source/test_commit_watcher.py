@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
+from netfw.drivers.reports import ReportResult
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import CursorLost
@@ -36,7 +37,7 @@ def watch(database: Database) -> Iterator[CommitWatch]:
 
 @pytest.fixture
 def source(database: Database, watch: CommitWatch) -> Iterator[DatabaseSource]:
-    made = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    made = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     yield made
     made.close()
 
@@ -103,7 +104,7 @@ def test_a_commit_costs_two_statements_however_many_watch(
 def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
     database = Database(places.filled("sqlite"))
     watch = CommitWatch(database)
-    source = DatabaseSource(database, watch, heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     time.sleep(0.2)
@@ -247,7 +248,9 @@ def test_what_is_too_old_is_forgotten_and_its_cursors_are_lost(
     for each in both:
         each.start()
     _wait(lambda: _head(database).oldest == _head(database).seq - 3)
-    source = DatabaseSource(database, both[0], heard=lambda _: None, answer=lambda _: None)
+    source = DatabaseSource(
+        database, both[0], heard=lambda _: ReportResult(), answer=lambda _: None
+    )
     with pytest.raises(CursorLost):
         source.changes(on("h1"), first)
     oldest = Cursor(first.epoch, _head(database).oldest)

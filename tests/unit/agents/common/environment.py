@@ -5,6 +5,7 @@ import threading
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
+from netfw.drivers.reports import ReportResult
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 from netfw.testing.fakes.switch import FakeSwitch
@@ -29,27 +30,27 @@ class ShyAnswers(MemorySource):
 
     away = False
     pulls = 0
-    believed_dead = False
+    considered_dead = False
     """Whether who reports next is told that he was."""
 
     def _answers(self):
         if self.away:
             raise BackendUnavailable("the source does not answer")
 
-    def snapshot(self, interest):
+    def snapshot(self, subscription):
         self._answers()
-        return super().snapshot(interest)
+        return super().snapshot(subscription)
 
-    def changes(self, interest, since):
+    def changes(self, subscription, since):
         self.pulls += 1
         self._answers()
-        return super().changes(interest, since)
+        return super().changes(subscription, since)
 
     def report(self, reports):
         self._answers()
         super().report(reports)
-        told, self.believed_dead = self.believed_dead, False
-        return told
+        dead, self.considered_dead = self.considered_dead, False
+        return ReportResult(resync=dead)
 
 
 class World:

@@ -53,7 +53,7 @@ def test_it_is_ready_when_everything_has_converged(world):
 def test_what_is_up_is_told_in_one_message_with_revision_and_host(world):
     messages = []
     report = world.source.report
-    world.source.report = lambda reports: (messages.append(reports), report(reports))
+    world.source.report = lambda reports: messages.append(reports) or report(reports)
     world.turn()
     statuses = [m for m in messages if any(hasattr(r, "ref") for r in m)]
     assert len(statuses) == 1
@@ -340,7 +340,7 @@ def test_a_resync_finds_what_no_feed_announced(world):
 
 
 @pytest.mark.spec("L2-45", "DHCP-08")
-def test_an_agent_that_was_believed_dead_compares_everything():
+def test_agent_considered_dead_compares_everything():
     world = World(*ALL, timing=Intervals(report=30, audit=0, pull=0))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
@@ -348,8 +348,8 @@ def test_an_agent_that_was_believed_dead_compares_everything():
     pulls = world.source.pulls
     world.turn(after=31.0)
     world.turn()
-    assert (world.machine.rereads, world.source.pulls) == (0, pulls), "nobody believed so"
-    world.source.believed_dead = True
+    assert (world.machine.rereads, world.source.pulls) == (0, pulls), "not considered dead"
+    world.source.considered_dead = True
     world.turn(after=31.0)
     assert world.turn().ready
     assert (world.machine.rereads, world.source.pulls) == (1, pulls + 1)

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.firewall import Member, Rules
@@ -16,6 +16,7 @@ from netfw.drivers.keys import ExtensionKey, GroupKey, NetworkKey, PortKey
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.switch import SwitchCapability
 from netfw.drivers.switch_values import Admission, Endpoint, FloodKey, SwitchDevice, SwitchFacts
 from netfw.errors import ConfigError, Conflict, NotSupported
 from netfw.flows import Flow, Match
@@ -394,7 +395,7 @@ def test_impossible_settings_are_refused_with_a_sentence(settings, switch, sente
 @pytest.mark.spec("L2-01")
 def test_distributed_routing_over_tunnels_needs_population():
     class Distributed(FakeSwitch):
-        CAPABILITIES = (*FakeSwitch.CAPABILITIES, Capability.DISTRIBUTED)
+        CAPABILITIES = (*FakeSwitch.CAPABILITIES, SwitchCapability.DISTRIBUTED)
 
     agent = L2Agent(L2AgentConfig(host=HERE, distributed=True), Distributed(FACTS))
     with pytest.raises(ConfigError, match="set l2_population = true"):

@@ -7,9 +7,9 @@ from attrs import evolve
 
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.agents.l2.port_wiring import sources
-from netfw.drivers.base import Capability
 from netfw.drivers.events import FeedLost
-from netfw.drivers.firewall import Member, Rules
+from netfw.drivers.firewall import FirewallCapability, Member, Rules
+from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.switch_values import Admission
 from netfw.errors import ConfigError
@@ -47,7 +47,9 @@ PORT = PortKey(GUARDED.id)
 
 def firewall(*capabilities, filtering=True):
     made = FakeFirewall()
-    known = (Capability.PLAN, Capability.FILTERING) if filtering else (Capability.PLAN,)
+    known = (
+        (HostCapability.PLAN, FirewallCapability.FILTERING) if filtering else (HostCapability.PLAN,)
+    )
     made.CAPABILITIES = (*known, *capabilities)
     return made
 
@@ -95,7 +97,7 @@ def test_a_stateless_group_needs_a_driver_that_has_them():
 
 @pytest.mark.spec("FW-02")
 def test_stateless_and_address_groups_go_to_a_driver_that_has_them():
-    able = firewall(Capability.STATELESS_GROUPS, Capability.ADDRESS_GROUPS)
+    able = firewall(FirewallCapability.STATELESS_GROUPS, FirewallCapability.ADDRESS_GROUPS)
     stateless = evolve(GROUP, stateful=False, revision=2)
     assert world_of(able, stateless, BY_OFFICE, OFFICE).turn().ready
     assert able.machine.present[KEY] == Rules(frozenset({PLAIN, BY_OFFICE}), stateful=False)
@@ -230,7 +232,7 @@ def test_a_host_gets_a_firewall_and_its_ports_stay_live_all_the_time():
 @pytest.mark.spec("FW-01", "FW-07")
 def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
     trusted = port(2, NET, port_security=False)
-    world = world_of(firewall(Capability.IN_SWITCH), trusted)
+    world = world_of(firewall(FirewallCapability.IN_SWITCH), trusted)
     world.switch.plug(trusted.id, quiet=True)
     assert world.turn().ready
     assert world.machine.present[PORT].filtered
@@ -238,7 +240,7 @@ def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
 
 
 def test_a_firewall_elsewhere_or_one_that_filters_nothing_leaves_the_switch_alone():
-    for driver in (firewall(), firewall(Capability.IN_SWITCH, filtering=False), None):
+    for driver in (firewall(), firewall(FirewallCapability.IN_SWITCH, filtering=False), None):
         world = world_of(driver)
         assert world.turn().ready
         assert not world.machine.present[PORT].filtered
@@ -248,7 +250,7 @@ def test_a_firewall_elsewhere_or_one_that_filters_nothing_leaves_the_switch_alon
 def test_a_port_is_left_to_the_firewall_in_the_switch_when_its_filters_are_there():
     world = world_of(None)
     world.turn()
-    driver = firewall(Capability.IN_SWITCH)
+    driver = firewall(FirewallCapability.IN_SWITCH)
     driver.machine.refused[PORT] = "no room"
     world.begin(driver)
     world.turn()
@@ -260,10 +262,10 @@ def test_a_port_is_left_to_the_firewall_in_the_switch_when_its_filters_are_there
 
 def test_a_firewall_inside_the_switch_needs_a_switch_that_lets_it():
     class Closed(FakeSwitch):
-        CAPABILITIES = (Capability.PLAN,)
+        CAPABILITIES = (HostCapability.PLAN,)
 
     with pytest.raises(ConfigError, match="choose another firewall_driver"):
-        L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall(Capability.IN_SWITCH))
+        L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall(FirewallCapability.IN_SWITCH))
     L2Agent(L2AgentConfig(host=HERE), Closed(), firewall=firewall())
 
 
@@ -366,7 +368,7 @@ def plug_new(world):
 
 @pytest.mark.spec("L2-13")
 def test_new_port_behind_a_firewall_in_the_switch_converges_the_switch_once():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     calls = converged(world, driver)
     plug_new(world)
@@ -387,7 +389,7 @@ def test_new_port_behind_another_firewall_is_held_then_filtered_then_live():
 
 @pytest.mark.spec("L2-13")
 def test_new_port_is_held_while_the_filters_of_a_gone_port_may_be_on_its_number():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     calls = converged(world, driver)
     driver.machine.crashing.add(PORT)
@@ -409,7 +411,7 @@ def test_new_port_is_held_while_the_filters_of_a_gone_port_may_be_on_its_number(
 
 @pytest.mark.spec("L2-13")
 def test_new_port_in_the_pass_that_drops_another_is_held():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     calls = converged(world, driver)
     world.switch.unplug(GUARDED.id)
@@ -420,7 +422,7 @@ def test_new_port_in_the_pass_that_drops_another_is_held():
 
 @pytest.mark.spec("L2-13")
 def test_new_port_without_a_number_is_held():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     calls = converged(world, driver)
     world.source.put(NEW)
@@ -431,7 +433,7 @@ def test_new_port_without_a_number_is_held():
 
 @pytest.mark.spec("L2-13", "FW-09")
 def test_no_port_is_fresh_before_a_complete_pass_succeeded():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     driver.machine.refused[PORT] = "no room"
     world.turn()
     calls = converged(world, driver)
@@ -442,7 +444,7 @@ def test_no_port_is_fresh_before_a_complete_pass_succeeded():
 
 @pytest.mark.spec("L2-13")
 def test_new_port_whose_filters_are_refused_stays_closed_and_is_retried():
-    world = world_of(driver := firewall(Capability.IN_SWITCH))
+    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     driver.machine.refused[NEW_KEY] = "no room"
     plug_new(world)

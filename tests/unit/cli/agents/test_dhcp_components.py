@@ -81,12 +81,13 @@ def test_without_a_metadata_driver_there_is_none(tmp_path):
 
 
 ROUTED = """
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.interface import InterfaceCapability
 from netfw_drivers.null.interface import NullInterfaceDriver
 
 class Routed(NullInterfaceDriver):
     def describe(self):
-        return DriverInfo("routed", {Capability.GATEWAY_ADDRESSES})
+        return DriverInfo("routed", {InterfaceCapability.GATEWAY_ADDRESSES})
 """
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.registry.loader import catalogue, check, create, installed, load
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError, DriverInvalid, DriverNotFound
@@ -198,7 +199,7 @@ def test_a_class_of_the_program_itself_is_checked_too() -> None:
     class Half(InterfaceDriver):
         VERSION = 1
 
-        def describe(self) -> DriverInfo:
+        def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
             return DriverInfo("half")
 
         def converge(self, update: object) -> Outcome[object]:  # type: ignore[override]
@@ -227,3 +228,36 @@ def test_what_a_driver_finds_wrong_is_said_with_its_group(site: Site) -> None:
     site.install("acme_k", refusing, name="acme", distribution="acme-net", cls="Acme")
     with pytest.raises(ConfigError, match=r"^\[acme\] switch: not there$"):
         create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
+
+
+def test_driver_with_a_capability_of_another_contract_is_refused(site: Site) -> None:
+    foreign = GOOD.replace('DriverInfo("acme")', 'DriverInfo("acme", {DhcpCapability.DHCPV6})')
+    foreign = f"from netfw.drivers.dhcp import DhcpCapability\n{foreign}"
+    site.install("acme_l", foreign, name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(DriverInvalid) as caught:
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
+    assert str(caught.value) == (
+        "netfw.interface_drivers: 'acme' cannot be used: it declares dhcpv6, and the capabilities "
+        "of InterfaceDriver are plan, watch, namespaces, mtu-change, gateway-addresses"
+    )
+
+
+def test_driver_that_cannot_describe_itself_is_refused(site: Site) -> None:
+    mute = GOOD.replace('return DriverInfo("acme")', "raise KeyError('name')")
+    site.install("acme_m", mute, name="acme", distribution="acme-net", cls="Acme")
+    with pytest.raises(DriverInvalid, match="'acme' cannot describe itself: KeyError: 'name'"):
+        create(InterfaceDriver, "acme", {"switch": "s"}, LocalHostResources())
+
+
+def test_driver_of_a_draft_contract_is_loaded_with_a_warning(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.install("acme_n", GOOD, name="acme", distribution="acme-net", cls="Acme")
+    load(InterfaceDriver, "acme")
+    assert not caplog.records
+    monkeypatch.setattr(InterfaceDriver, "DRAFT", True)
+    load(InterfaceDriver, "acme")
+    assert [record.getMessage() for record in caplog.records] == [
+        "netfw.interface_drivers: 'acme' is a driver of a draft contract: "
+        "it may change without notice"
+    ]

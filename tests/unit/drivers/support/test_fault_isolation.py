@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from netfw.drivers.base import DriverInfo
+from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendUnavailable, Conflict, DriverCrashed
@@ -26,7 +26,7 @@ class CrashingDriver(HostDriver[str, int]):
     def from_conf(cls, options, host):
         return cls()
 
-    def describe(self) -> DriverInfo:
+    def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("crashing")
 
     def present(self) -> frozenset[str]:

@@ -81,32 +81,32 @@ def group(*flows: of.Flow, source: object = None) -> FlowGroup:
 
 
 class Switch:
-    """A switch as a book sees it: entries that plans and strangers change."""
+    """A switch as a cache sees it: entries that plans and strangers change."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
-        self.book = FlowCache()
-        self.book.load({})
+        self.cache = FlowCache()
+        self.cache.load({})
 
     def converge(self, wanted: dict[object, FlowGroup]) -> int:
-        plan = self.book.plan(wanted, complete=OURS)
+        plan = self.cache.plan(wanted, complete=OURS)
         for key in plan.changes.removed:
             del self.entries[key]
         for encoded in (*plan.changes.added, *plan.changes.changed):
             self.entries[encoded.key] = encoded.state
-        self.book.confirm(plan)
+        self.cache.confirm(plan)
         return len(plan.changes)
 
     def strange_add(self, flow: of.Flow) -> None:
         encoded = Encoded(flow)
         kind = Event.MODIFIED if encoded.key in self.entries else Event.ADDED
         self.entries[encoded.key] = encoded.state
-        self.book.on_event(FlowEvent(kind, shuffled(encoded.key), encoded.state))
+        self.cache.on_event(FlowEvent(kind, shuffled(encoded.key), encoded.state))
 
     def strange_delete(self, flow: of.Flow) -> None:
         encoded = Encoded(flow)
         if self.entries.pop(encoded.key, None) is not None:
-            self.book.on_event(FlowEvent(Event.REMOVED, encoded.key, encoded.state))
+            self.cache.on_event(FlowEvent(Event.REMOVED, encoded.key, encoded.state))
 
 
 numbers = st.integers(1, 12)
@@ -150,9 +150,9 @@ def test_only_the_owner_of_a_touched_flow_looks_again() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
     (key, state), *_ = entries(flow(1))
-    assert switch.book.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift(frozenset({1}))
-    assert switch.book.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift()
-    assert [encoded.flow for encoded in switch.book.plan({1: group(flow(1))}).changes.added] == [
+    assert switch.cache.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift(frozenset({1}))
+    assert switch.cache.on_event(FlowEvent(Event.REMOVED, key, state)) == Drift()
+    assert [encoded.flow for encoded in switch.cache.plan({1: group(flow(1))}).changes.added] == [
         flow(1)
     ]
 
@@ -160,7 +160,7 @@ def test_only_the_owner_of_a_touched_flow_looks_again() -> None:
 def test_an_owner_that_is_kept_stays_as_it_is() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
-    plan = switch.book.plan({}, complete=OURS, keep=[2])
+    plan = switch.cache.plan({}, complete=OURS, keep=[2])
     assert plan.gone == {1}
     assert plan.changes.removed == {Encoded(flow(1)).key: 0x10}
 
@@ -196,73 +196,73 @@ def test_garbage_in_a_dump_or_report_never_hangs(garbage: bytes) -> None:
 def test_what_happens_between_plan_and_commit_is_not_forgotten() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1), flow(2))})
-    plan = switch.book.plan({1: group(flow(1), flow(2), flow(3))})
+    plan = switch.cache.plan({1: group(flow(1), flow(2), flow(3))})
     switch.strange_delete(flow(1))
-    assert switch.book.confirm(plan) == Drift(frozenset({1}))
-    again = switch.book.plan({1: group(flow(1), flow(2), flow(3))})
+    assert switch.cache.confirm(plan) == Drift(frozenset({1}))
+    again = switch.cache.plan({1: group(flow(1), flow(2), flow(3))})
     assert [encoded.flow for encoded in again.changes.added] == [flow(1)]
 
 
 def test_a_flow_taken_over_between_plan_and_commit_is_still_seen() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1))})
-    plan = switch.book.plan({}, drop=[1])
+    plan = switch.cache.plan({}, drop=[1])
     switch.strange_add(flow(1, cookie=0x99))
-    assert switch.book.confirm(plan) == Drift()
-    assert Encoded(flow(1)).key in switch.book.observed
+    assert switch.cache.confirm(plan) == Drift()
+    assert Encoded(flow(1)).key in switch.cache.observed
 
 
 def test_taking_over_what_is_there_does_not_hide_what_vanishes_meanwhile() -> None:
     switch = Switch()
     switch.strange_add(flow(1))
-    plan = switch.book.plan({1: group(flow(1))})
+    plan = switch.cache.plan({1: group(flow(1))})
     assert not plan
     switch.strange_delete(flow(1))
-    assert switch.book.confirm(plan) == Drift(frozenset({1}))
-    assert switch.book.plan({1: group(flow(1))})
+    assert switch.cache.confirm(plan) == Drift(frozenset({1}))
+    assert switch.cache.plan({1: group(flow(1))})
 
 
 def test_a_doubtful_plan_is_settled_by_what_is_read() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
-    before = dict(switch.book.observed)
-    plan = switch.book.plan({1: group(flow(3))}, drop=[2])
-    switch.book.mark_uncertain(plan)
-    assert switch.book.load({Encoded(flow(3)).key: digest(Encoded(flow(3)).state)}) == Drift()
-    assert not switch.book.plan({1: group(flow(3))}, drop=[2], complete=OURS)
-    switch.book.mark_uncertain(switch.book.plan({2: group(flow(4))}))
-    assert switch.book.load(before) == Drift(
+    before = dict(switch.cache.observed)
+    plan = switch.cache.plan({1: group(flow(3))}, drop=[2])
+    switch.cache.mark_uncertain(plan)
+    assert switch.cache.load({Encoded(flow(3)).key: digest(Encoded(flow(3)).state)}) == Drift()
+    assert not switch.cache.plan({1: group(flow(3))}, drop=[2], complete=OURS)
+    switch.cache.mark_uncertain(switch.cache.plan({2: group(flow(4))}))
+    assert switch.cache.load(before) == Drift(
         frozenset({1}), frozenset({Encoded(flow(1)).key, Encoded(flow(2)).key})
     )
-    assert [item.flow for item in switch.book.plan({2: group(flow(4))}).changes.added] == [flow(4)]
+    assert [item.flow for item in switch.cache.plan({2: group(flow(4))}).changes.added] == [flow(4)]
 
 
 def test_a_doubtful_removal_is_settled_too() -> None:
     for there in (False, True):
         switch = Switch()
         switch.converge({1: group(flow(1), flow(2))})
-        before = dict(switch.book.observed)
-        switch.book.mark_uncertain(switch.book.plan({}, drop=[1]))
-        assert switch.book.load(before if there else {}) == Drift()
-        assert len(switch.book.plan({}, drop=[1]).changes.removed) == (2 if there else 0)
+        before = dict(switch.cache.observed)
+        switch.cache.mark_uncertain(switch.cache.plan({}, drop=[1]))
+        assert switch.cache.load(before if there else {}) == Drift()
+        assert len(switch.cache.plan({}, drop=[1]).changes.removed) == (2 if there else 0)
 
 
 def test_a_doubt_is_settled_once() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1))})
-    switch.book.mark_uncertain(switch.book.plan({}, drop=[1]))
-    switch.book.load(dict(switch.book.observed))
-    assert switch.book.load({}) == Drift(frozenset({1})), "somebody else has deleted it"
+    switch.cache.mark_uncertain(switch.cache.plan({}, drop=[1]))
+    switch.cache.load(dict(switch.cache.observed))
+    assert switch.cache.load({}) == Drift(frozenset({1})), "somebody else has deleted it"
 
 
 def test_a_doubtful_plan_does_not_undo_a_newer_one() -> None:
     switch = Switch()
-    older = switch.book.plan({1: group(flow(1))})
+    older = switch.cache.plan({1: group(flow(1))})
     switch.converge({1: group(flow(2))})
-    switch.book.mark_uncertain(older)
-    there = {**switch.book.observed, Encoded(flow(1)).key: digest(Encoded(flow(1)).state)}
-    assert switch.book.load(there) == Drift(strays=frozenset({Encoded(flow(1)).key}))
-    assert not switch.book.plan({1: group(flow(2))})
+    switch.cache.mark_uncertain(older)
+    there = {**switch.cache.observed, Encoded(flow(1)).key: digest(Encoded(flow(1)).state)}
+    assert switch.cache.load(there) == Drift(unowned=frozenset({Encoded(flow(1)).key}))
+    assert not switch.cache.plan({1: group(flow(2))})
 
 
 def test_what_was_learnt_is_no_stray_when_everything_is_read() -> None:
@@ -270,25 +270,25 @@ def test_what_was_learnt_is_no_stray_when_everything_is_read() -> None:
     switch.converge({1: group(flow(1, of.learn(5, cookie=0x11)))})
     learnt, stranger = Encoded(flow(2, cookie=0x11)), Encoded(flow(3, cookie=0x12))
     there = {each.key: digest(each.state) for each in (learnt, stranger)}
-    drift = switch.book.load({**switch.book.observed, **there})
-    assert drift == Drift(strays=frozenset({stranger.key}))
+    drift = switch.cache.load({**switch.cache.observed, **there})
+    assert drift == Drift(unowned=frozenset({stranger.key}))
 
 
 def test_a_plan_is_outdated_for_those_whose_flows_were_planned_anew() -> None:
     switch = Switch()
-    older = switch.book.plan({1: group(flow(1)), 2: group(flow(2))})
-    thief = switch.book.plan({3: group(flow(1))})
+    older = switch.cache.plan({1: group(flow(1)), 2: group(flow(2))})
+    thief = switch.cache.plan({3: group(flow(1))})
     switch.converge({2: group(flow(5))})
-    assert switch.book.outdated(older) == {2}
-    switch.book.confirm(thief)
-    assert switch.book.outdated(older) == {2, 3}
-    assert switch.book.outdated(thief) == frozenset()
+    assert switch.cache.outdated(older) == {2}
+    switch.cache.confirm(thief)
+    assert switch.cache.outdated(older) == {2, 3}
+    assert switch.cache.outdated(thief) == frozenset()
 
 
 def test_a_plan_reads_as_what_it_does() -> None:
     switch = Switch()
     switch.converge({1: group(flow(1)), 2: group(flow(2))})
-    plan = switch.book.plan({1: group(flow(3, of.output(3))), 3: group(flow(2))})
+    plan = switch.cache.plan({1: group(flow(3, of.output(3))), 3: group(flow(2))})
     assert str(plan).splitlines() == [
         "remove cookie=0x10,table=5,priority=9,tcp,reg0=0x1,tp_dst=80",
         f"add {flow(3, of.output(3))}",
@@ -299,8 +299,8 @@ def test_a_plan_reads_as_what_it_does() -> None:
 
 
 def test_who_has_a_flow_keeps_it_whoever_asks_first() -> None:
-    book = FlowCache()
-    book.confirm(book.plan({"a": group_of(flow(1)), "b": group_of(flow(2))}))
+    cache = FlowCache()
+    cache.confirm(cache.plan({"a": group_of(flow(1)), "b": group_of(flow(2))}))
     keeping, giving_up = group_of(flow(2), flow(3)), group_of(flow(1))
-    assert book.plan({"a": group_of(flow(2)), "b": keeping}).refused.keys() == {"a"}
-    assert book.plan({"a": group_of(flow(2)), "b": giving_up}).refused == {}
+    assert cache.plan({"a": group_of(flow(2)), "b": keeping}).refused.keys() == {"a"}
+    assert cache.plan({"a": group_of(flow(2)), "b": giving_up}).refused == {}

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.reports import Heartbeat, Report
+from netfw.drivers.reports import Heartbeat, Report, ReportResult
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Handler, Message
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, NotSupported
@@ -35,8 +35,9 @@ class Listening(MemorySource):
         super().__init__(*items)
         self.reported: list[Report] = []
 
-    def report(self, reports: Any) -> None:
+    def report(self, reports: Any) -> ReportResult:
         self.reported += reports
+        return ReportResult()
 
 
 @pytest.fixture

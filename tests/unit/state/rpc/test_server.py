@@ -26,7 +26,7 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.reports import Heartbeat, Report, RoleReport
+from netfw.drivers.reports import Heartbeat, Report, ReportResult, RoleReport
 from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta
 from netfw.drivers.subscription import Service, Subscription
@@ -267,7 +267,7 @@ class Announcer(MemorySource):
         self.tell = tell
         return lambda: None
 
-    def watch(self, interest: Any, hint: Any) -> Any:
+    def watch(self, subscription: Any, hint: Any) -> Any:
         raise AssertionError("no agent is watched by itself")
 
 
@@ -327,12 +327,13 @@ class Oracle(MemorySource):
         self.heard.append(request)
         return self.answer  # type: ignore[no-any-return]
 
-    def report(self, reports: Any) -> None:
+    def report(self, reports: Any) -> ReportResult:
         self.heard += reports
+        return ReportResult()
 
-    def changes(self, interest: Subscription, since: Cursor) -> Delta:
+    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         self.trails.append(request_id.current())
-        return super().changes(interest, since)
+        return super().changes(subscription, since)
 
 
 NET, SUBNET, PORT = samples.NET.id, samples.SUBNET.id, samples.WEB_HERE
@@ -386,16 +387,16 @@ def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork
 
 
 @pytest.mark.spec("RPC-03")
-def test_whoever_was_believed_dead_is_told_so_by_any_part_of_his_report(wire: FakeNetwork) -> None:
+def test_agent_considered_dead_gets_resync_from_any_part_of_its_report(wire: FakeNetwork) -> None:
     class Undertaker(Oracle):
-        def report(self, reports: Any) -> bool:
+        def report(self, reports: Any) -> ReportResult:
             super().report(reports)
-            return any(isinstance(each, Heartbeat) for each in reports)
+            return ReportResult(resync=any(isinstance(each, Heartbeat) for each in reports))
 
     source = offered(wire, Undertaker())
     many: list[Report] = [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
-    assert source.report(many) is False
-    assert source.report([Heartbeat(agent=samples.AGENT_THERE), *many]) is True
+    assert source.report(many) == ReportResult(resync=False)
+    assert source.report([Heartbeat(agent=samples.AGENT_THERE), *many]) == ReportResult(resync=True)
 
 
 @pytest.mark.spec("RPC-07")

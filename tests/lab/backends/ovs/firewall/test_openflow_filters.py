@@ -73,7 +73,7 @@ def test_members_come_and_go(duo):
 
 
 @pytest.mark.spec("FW-04")
-def test_who_could_only_answer_may_ask_once_a_rule_allows_it(pair):
+def test_a_replying_end_may_open_connections_once_a_rule_allows_it(pair):
     """Both ends use one port: without more, questions would be taken for late answers for ever."""
     exchange = {"protocol": UDP, "port_min": 500, "port_max": 500}
     asks, answers = group(1, rule(OUT, **exchange)), group(2, rule(IN, **exchange))
@@ -102,7 +102,7 @@ def test_none_passes_as_an_answer_for_one_and_as_a_question_for_the_other(pair):
 
 @pytest.mark.spec("FW-05")
 @pytest.mark.parametrize("stateful", [True, False])
-def test_nobody_claims_another_address_whatever_the_rules_allow(pair, stateful):
+def test_no_port_claims_another_address_whatever_the_rules_allow(pair, stateful):
     """Rules that keep no state are asked first of all, but not about who somebody is."""
     open_to_all = {"stateful": stateful}
     pair.filter(
@@ -158,7 +158,7 @@ def test_a_burst_of_answers_ends_with_the_rule_as_well(pair):
 
 
 @pytest.mark.spec("FW-06")
-def test_nothing_leaves_whose_first_piece_does_not_say_what_it_is(pair):
+def test_fragments_that_hide_their_protocol_are_dropped(pair):
     """Without state nobody puts pieces together: what is forbidden could hide in the next one."""
     free = {"stateful": False}
     open_to_all = {**group(1, *everything(OUT), **free), **group(2, *everything(IN), **free)}

@@ -78,7 +78,7 @@ def test_fragments_pass_with_the_first_of_them(duo, stateful):
 
 
 @pytest.mark.spec("FW-02")
-def test_who_keeps_state_hears_answers_of_one_who_keeps_none(duo):
+def test_a_stateful_port_receives_replies_of_a_stateless_one(duo):
     rules = [rule(IN, **TALK), rule(OUT, protocol=UDP), rule(IN, **WEB), rule(OUT, protocol=TCP)]
     duo.filter(group(2, *rules, stateful=False))
     one, two = duo.udp(1, "10.0.0.1", 4000), duo.udp(2, "10.0.0.2", 500)

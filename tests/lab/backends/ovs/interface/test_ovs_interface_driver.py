@@ -51,7 +51,7 @@ def external_ids(ovs: PrivateOvs, table: str, name: str) -> dict[str, str]:
 
 
 @pytest.mark.spec("DHCP-23")
-def test_the_switch_learns_who_is_plugged(ovs, ovsdb, namespace):
+def test_the_switch_has_the_ids_of_plugged_ports(ovs, ovsdb, namespace):
     ovs.add_bridge("br-int")
     key = port_id()
     driver = OvsInterfaceDriver(ovsdb)
@@ -67,7 +67,7 @@ def test_the_switch_learns_who_is_plugged(ovs, ovsdb, namespace):
 
 
 @pytest.mark.spec("DHCP-23")
-def test_without_its_bridge_the_driver_says_what_to_do(ovs, ovsdb):
+def test_a_missing_bridge_is_reported_with_what_to_do(ovs, ovsdb):
     driver = OvsInterfaceDriver(ovsdb, "br-none")
     key = port_id()
     outcome = driver.converge(Update(put={key: Attachment(device="tap1", mac=MAC)}))
@@ -79,7 +79,7 @@ def test_without_its_bridge_the_driver_says_what_to_do(ovs, ovsdb):
     assert driver.problems() == ()
 
 
-def test_a_port_of_another_bridge_is_somebody_elses_even_with_our_mark(ovs, ovsdb):
+def test_a_port_of_another_bridge_is_foreign_even_with_our_mark(ovs, ovsdb):
     ovs.add_bridge("br-int")
     ovs.add_bridge("br-other")
     one, two = OvsInterfaceDriver(ovsdb), OvsInterfaceDriver(ovsdb, "br-other")
@@ -167,7 +167,7 @@ def test_deleting_a_namespace_takes_the_port_along_and_the_next_pass_brings_it_b
     netns.delete("shaky")
 
 
-def test_who_watches_is_told_which_ports_others_changed(ovs, ovsdb):
+def test_watchers_receive_the_ports_that_others_changed(ovs, ovsdb):
     ovs.add_bridge("br-int")
     events: queue.Queue[Event] = queue.Queue()
     driver = OvsInterfaceDriver(ovsdb)
@@ -221,7 +221,7 @@ def options_of(ovs: PrivateOvs, **changes) -> dict[str, object]:
     return {**defaults, "ovsdb_connection": ovs.remote, **changes}
 
 
-def test_each_driver_waits_as_long_as_it_was_told(ovs):
+def test_each_driver_has_its_own_timeout(ovs):
     ovs.add_bridge("br-int")
     with LocalHostResources() as host:
         patient, _, impatient = (

@@ -46,7 +46,7 @@ def links(place: str | None = None) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["foo bar", "a+b", ".hidden", "ü", "x,y"])
-def test_a_foreign_namespace_of_any_name_is_nobodys_problem(ovsdb, name):
+def test_a_foreign_namespace_of_any_name_is_ignored(ovsdb, name):
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         driver, key = OvsInterfaceDriver(ovsdb), port_id()
@@ -182,7 +182,7 @@ class LateOvsdb(Ovsdb):
 
 
 @pytest.mark.parametrize("look", ["held", "devices", "observe"])
-def test_whoever_asks_for_everything_sees_what_others_did_before(ovs, look):
+def test_a_full_observation_includes_earlier_changes_of_others(ovs, look):
     ovs.add_bridge("br-int")
     with LateOvsdb(ovs.remote) as ovsdb:
         driver, key = OvsInterfaceDriver(ovsdb), port_id()

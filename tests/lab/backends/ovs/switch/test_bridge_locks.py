@@ -97,7 +97,7 @@ def test_every_bridge_that_is_written_to_is_held(one, driver_on, option):
             other.converge(Update(complete=True))
 
 
-def test_whose_lock_was_stolen_writes_no_more_until_he_has_it_back(one, driver_on):
+def test_a_driver_whose_lock_was_stolen_writes_nothing_until_it_has_it_back(one, driver_on):
     with LocalHostResources() as mine:
         driver = driver_on(mine)
         assert driver.converge(Update(complete=True)).ok

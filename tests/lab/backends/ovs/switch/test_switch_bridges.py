@@ -46,7 +46,7 @@ def test_a_bridge_that_was_there_before_is_taken_over_in_one_call(one, versions)
     assert "OpenFlow14" in kept
 
 
-def test_a_bridge_that_somebody_makes_speak_otherwise_is_put_right_in_one_call(one):
+def test_a_bridge_with_other_protocols_is_repaired_in_one_call(one):
     """The switch hangs up when the row changes; it may take a while until this side sees it."""
     wanted = Update(put=network(1), complete=True)
     assert one.driver.converge(wanted).ok

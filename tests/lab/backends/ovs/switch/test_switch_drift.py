@@ -52,7 +52,7 @@ def records(host) -> str:
     return host.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
 
 
-def test_records_that_somebody_removed_are_noticed_and_written_again(wired):
+def test_removed_records_are_noticed_and_written_again(wired):
     before = records(wired)
     assert "netfw-vlan-1" in before
     wired.ovs.vsctl("clear", "Bridge", "br-int", "external_ids")
@@ -67,7 +67,7 @@ def test_records_that_somebody_removed_are_noticed_and_written_again(wired):
     assert wired.heard == []
 
 
-def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired):
+def test_a_renumbered_tunnel_is_noticed_and_used_again(wired):
     name = f"vxlan-{int(PEER.address):08x}"
     wired.ovs.vsctl("set", "Interface", name, "ofport_request=77")
     wait_until(lambda: any(isinstance(e, KeysChanged) and PEER in e.keys for e in wired.heard))
@@ -76,7 +76,7 @@ def test_a_tunnel_that_somebody_renumbered_is_noticed_and_used_again(wired):
     assert any("in_port=77" in flow for flow in wired.flows("br-tun"))
 
 
-def test_a_cable_that_somebody_renumbered_is_noticed_and_used_again(wired):
+def test_a_renumbered_link_is_noticed_and_used_again(wired):
     wired.ovs.vsctl("set", "Interface", "patch-tun", "ofport_request=77")
     wait_until(lambda: lost(wired))
     wait_until(lambda: wired.ovs.vsctl("get", "Interface", "patch-tun", "ofport").strip() == "77")
@@ -108,7 +108,7 @@ def test_work_goes_on_without_a_physical_bridge_and_it_is_wired_again_when_it_is
 
 
 @pytest.mark.spec("L2-02")
-def test_own_bridges_that_somebody_removed_are_made_again_in_one_call(wired):
+def test_removed_own_bridges_are_made_again_in_one_call(wired):
     before = {name: len(wired.flows(name)) for name in ("br-int", "br-tun")}
     wired.ovs.vsctl("del-br", "br-tun")
     wait_until(lambda: lost(wired))

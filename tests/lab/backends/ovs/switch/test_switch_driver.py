@@ -60,7 +60,7 @@ def test_ports_of_a_network_talk_and_broadcast_reaches_them_alone(trio):
     assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == {"tap2", "tap3"}
 
 
-def test_a_device_plugged_without_a_tag_hears_nothing(trio):
+def test_a_device_plugged_without_a_tag_receives_nothing(trio):
     trio.instance(9, tag=None)
     trio.ovs.vsctl("add-port", "br-int", "stray", "--", "set", "Interface", "stray",
                    "type=internal")  # fmt: skip
@@ -70,7 +70,7 @@ def test_a_device_plugged_without_a_tag_hears_nothing(trio):
 
 
 @pytest.mark.spec("L2-13")
-def test_a_tag_admits_nobody(trio):
+def test_a_tag_admits_no_port(trio):
     """It is written before the filters are there; what admits a port is its flows."""
     trio.instance(4)
     trio.driver.observe(None)  # what was plugged is known
@@ -116,7 +116,7 @@ def test_an_urgent_packet_is_no_packet_of_another_network(trio):
     assert leaves(trio, "tap1", tagged) == set()
 
 
-def test_nobody_draws_traffic_to_himself_by_sending_as_another(trio):
+def test_a_port_that_sends_as_another_does_not_receive_its_traffic(trio):
     for _ in range(3):
         leaves(trio, "tap3", f"dl_src={mac(2)},{BROADCAST}")
     assert leaves(trio, "tap1", f"dl_src={mac(1)},dl_dst={mac(2)},dl_type=0x9999") == {"tap2"}
@@ -170,7 +170,7 @@ def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
         "table=61,priority=10,reg6=1/0xffff,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00",
     ],
 )
-def test_a_flow_deleted_by_hand_is_announced_for_those_who_miss_it(trio, flow):
+def test_a_flow_deleted_by_hand_is_announced_for_its_keys(trio, flow):
     heard = Heard(trio.driver)
     before = set(trio.flows("br-int"))
     trio.ovs.ofctl("-OOpenFlow14", "--strict", "del-flows", trio.ovs.management("br-int"), flow)
@@ -265,7 +265,7 @@ def test_devices_of_other_bridges_are_seen_and_not_touched(one):
 
 
 @pytest.mark.spec("L2-03")
-def test_no_cable_is_joined_before_both_its_bridges_are_ready(make_lab, hosts):
+def test_no_link_is_joined_before_both_its_bridges_are_ready(make_lab, hosts):
     """A provider network whose frames came back from the host would be a loop."""
     (host,) = make_lab(hosts=1, provider=["physnet1"]).hosts.values()
     host.ovs.vsctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
@@ -317,7 +317,7 @@ def test_an_extension_sees_what_ports_receive_broadcast_included(one):
 
 
 @pytest.mark.spec("L2-31", "L2-20")
-def test_what_was_learnt_is_left_alone_and_worth_nothing_without_its_tunnel(lab, hosts):
+def test_learned_flows_are_left_alone_and_have_no_effect_without_their_tunnel(lab, hosts):
     one, two = (
         hosts(host, tunnel_types=["vxlan"], local_ip=str(host.address.ip))
         for host in lab.hosts.values()

@@ -62,7 +62,7 @@ def hears(host, number: int) -> str:
 
 
 @pytest.mark.spec("FW-01")
-def test_nothing_passes_a_filtered_port_while_nobody_filters(trio):
+def test_nothing_passes_a_filtered_port_without_a_firewall(trio):
     filtered, two, three = trio.machines
     with two.pinging("10.0.0.3") as ping:
         for target in ("10.0.0.2", "fd00:1::3"):

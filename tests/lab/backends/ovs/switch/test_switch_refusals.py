@@ -39,7 +39,7 @@ def two_networks(one):
     return one
 
 
-def test_who_is_refused_after_a_restart_keeps_nobody_alive_who_is_gone(two_networks):
+def test_a_port_refused_after_a_restart_keeps_no_removed_port_alive(two_networks):
     host = two_networks
     host.start()
     outcome = host.driver.converge(Update(put={**host.wanted, **with_mac_of(2, 1)}, complete=True))
@@ -50,7 +50,7 @@ def test_who_is_refused_after_a_restart_keeps_nobody_alive_who_is_gone(two_netwo
     assert (leaves(host, 3), leaves(host, 5)) == (set(), set())
 
 
-def test_a_dead_port_that_is_refused_after_a_restart_shields_nobody(two_networks):
+def test_a_dead_port_refused_after_a_restart_keeps_no_removed_port_alive(two_networks):
     host = two_networks
     host.driver.converge(Update(put=port(2, 1, Admission.DEAD)))
     host.start()
@@ -61,7 +61,7 @@ def test_a_dead_port_that_is_refused_after_a_restart_shields_nobody(two_networks
 
 
 @pytest.mark.parametrize(("taker", "owner"), [(1, 2), (2, 1)])
-def test_who_has_an_address_keeps_it(two_networks, taker, owner):
+def test_the_port_that_has_an_address_keeps_it(two_networks, taker, owner):
     host = two_networks
     for _ in ("running", "restarted"):
         outcome = host.driver.converge(
@@ -72,7 +72,7 @@ def test_who_has_an_address_keeps_it(two_networks, taker, owner):
         host.start()
 
 
-def test_what_is_no_record_harms_nobody_and_is_removed(two_networks):
+def test_a_text_that_is_no_record_does_no_harm_and_is_removed(two_networks):
     host = two_networks
     ids = host.ovs.vsctl("get", "Bridge", "br-int", "external_ids:netfw-vlan-1").strip().strip('"')
     host.ovs.vsctl("remove", "Bridge", "br-int", "external_ids", "netfw-vlan-1")

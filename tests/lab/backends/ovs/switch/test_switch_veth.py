@@ -153,7 +153,7 @@ def test_no_veth_is_up_before_both_bridges_are_ready(joined):
      "link set phy-br-ex mtu 1400"],
 )  # fmt: skip
 @pytest.mark.spec("L2-03")
-def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, harm):
+def test_foreign_changes_of_a_veth_are_noticed_and_repaired(one_joined, harm):
     one_joined.host.place.ip(harm)
     wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     assert one_joined.is_right()
@@ -161,7 +161,7 @@ def test_what_somebody_does_to_a_veth_is_noticed_and_put_right(one_joined, harm)
     assert {link["mtu"] for link in one_joined.devices().values()} == {9000}
 
 
-def test_a_port_that_somebody_removed_is_plugged_again_with_both_ends_down(one_joined):
+def test_a_removed_port_is_plugged_again_with_both_ends_down(one_joined):
     one_joined.ovs.vsctl("del-port", "phy-br-ex")
     wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     up = []
@@ -180,7 +180,7 @@ def test_another_size_is_set_at_the_next_start(one_joined):
 
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.spec("L2-03")
-def test_who_dies_after_any_step_leaves_nothing_that_the_next_does_not_put_right(joined, before):
+def test_a_crash_after_any_step_is_repaired_by_the_next_run(joined, before):
     (host,) = joined(use_veth_interconnection=before)
     assert host.is_right()
     for steps in count(1):
@@ -204,7 +204,7 @@ def test_who_dies_after_any_step_leaves_nothing_that_the_next_does_not_put_right
     ["link add int-br-ex type bridge", "link add phy-br-ex type veth peer name other"],
 )
 @pytest.mark.spec("L2-03")
-def test_a_device_of_somebody_else_is_named_and_left_alone(joined, taken):
+def test_a_foreign_device_is_named_and_left_alone(joined, taken):
     (host,) = joined()
     host.host.place.ip(taken)
     name = taken.split()[2]
@@ -224,7 +224,7 @@ def test_a_veth_pair_without_its_ports_is_removed_when_the_option_is_off(joined)
     assert host.devices() == {}
 
 
-def test_the_host_says_nothing_on_a_veth(one_joined):
+def test_the_host_sends_nothing_on_a_veth(one_joined):
     """Its packets would come from ``br-int``, as those of a flat network."""
     for end in ENDS:
         assert one_joined.host.run(["ip", "address", "show", end]).count("inet") == 0

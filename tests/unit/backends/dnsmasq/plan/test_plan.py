@@ -375,3 +375,12 @@ def test_keys_are_told_apart() -> None:
     update: Update[Any, Any] = Update(drop=frozenset({PortKey(net.id)}))  # type: ignore[arg-type]
     assert not plan_dhcp(update, observed, TERMS)
     assert wanted(net).keys() == {NetworkKey(net.id)}
+
+
+def test_value_of_another_key_is_refused_and_the_rest_is_planned() -> None:
+    net = make_network()
+    port = net.tenant()
+    swapped: Update[Any, Any] = Update(put={net.key: net.value, port.key: net.value})
+    plan = plan_dhcp(swapped, Observed(), TERMS)
+    assert {key: type(error) for key, error in plan.refused.items()} == {port.key: InvalidInput}
+    assert any(isinstance(operation.payload, PutNetwork) for operation in plan)

@@ -86,7 +86,7 @@ class Bench:
 
     def __init__(self, devices: int = 8) -> None:
         self.ports = {f"tap{n}": _device(n) for n in range(1, devices + 1)}
-        self.book, self.state = FlowCache(), State()
+        self.cache, self.state = FlowCache(), State()
         self.flows: dict[Key, Bytes] = {}
         self.revision = 0
 
@@ -106,7 +106,7 @@ class Bench:
         return plan_firewall(update, self.observed(**more))
 
     def observed(self, **more: Any) -> Observed:
-        return Observed(bridge=BRIDGE, ports=self.ports, state=self.state, book=self.book, **more)
+        return Observed(bridge=BRIDGE, ports=self.ports, state=self.state, flows=self.cache, **more)
 
     def apply(self, *args: Any, **more: Any) -> Plan:
         """Plan, and have it so."""
@@ -118,17 +118,17 @@ class Bench:
             del self.flows[key]
         for encoded in (*plan.flows.changes.added, *plan.flows.changes.changed):
             self.flows[encoded.key] = encoded.state
-        self.book.confirm(plan.flows)
+        self.cache.confirm(plan.flows)
         plan.draft.state.commit()
-        assert {key: digest(state) for key, state in self.flows.items()} == self.book.observed
+        assert {key: digest(state) for key, state in self.flows.items()} == self.cache.observed
         return plan
 
     def restart(self) -> None:
         """Forget everything but the flows."""
-        self.book = FlowCache()
-        self.book.load({key: digest(state) for key, state in self.flows.items()})
+        self.cache = FlowCache()
+        self.cache.load({key: digest(state) for key, state in self.flows.items()})
         found = RecoveredState(self.flows.items())
-        self.book.adopt(found.groups())
+        self.cache.adopt(found.groups())
         self.state = found.state
 
     @property

@@ -48,7 +48,7 @@ def test_no_two_meanings_are_written_alike():
 
 
 @given(st.binary(max_size=60))
-def test_notes_that_nobody_here_wrote_mean_nothing(data):
+def test_bytes_that_are_no_note_are_ignored(data):
     noted = read(data)
     assert noted is None or of.Note(write(noted)).data == data
 

@@ -34,7 +34,7 @@ def test_masked_ports_are_the_range_and_nothing_else(one, two):
     assert sum(0x10000 - mask for _, mask in parts) == len(ports)
 
 
-def test_a_rule_asks_about_the_packet_that_opened_the_connection():
+def test_a_rule_matches_the_packet_that_opened_the_connection():
     web = rule(IN, protocol=6, port_min=80, port_max=81, remote_prefix="192.0.2.0/24")
     assert texts(rule_spots(web, stateful=True)) == {
         "82 ct_state=-inv+trk,ct_nw_src=192.0.2.0/24,ct_nw_proto=6,ct_tp_dst=0x50/0xfffe,ip",
@@ -42,7 +42,7 @@ def test_a_rule_asks_about_the_packet_that_opened_the_connection():
     }
 
 
-def test_a_stateless_rule_asks_about_the_packet_itself():
+def test_a_stateless_rule_matches_the_packet_itself():
     web = rule(OUT, protocol=6, port_min=80, port_max=81, remote_prefix="192.0.2.0/24")
     assert texts(rule_spots(web, stateful=False)) == {
         "72 tcp,nw_dst=192.0.2.0/24,tp_dst=0x50/0xfffe",
@@ -82,7 +82,7 @@ def test_a_member_is_known_again_by_its_matches(plane, prefix, mac):
     assert {address_at(spot) for spot in spots} == {address}
 
 
-def test_a_rule_with_a_protocol_is_nobodys_address():
+def test_a_rule_with_a_protocol_is_no_member():
     for stateful in (True, False):
         for each in (rule(IN, protocol=6), rule(OUT, V6, protocol=17, port_min=1, port_max=9)):
             assert {address_at(spot) for spot in rule_spots(each, stateful=stateful)} == {None}

@@ -80,7 +80,7 @@ def test_what_a_group_begins_to_allow_reaches_the_ports_in_it(bench):
 
 
 @pytest.mark.spec("FW-11")
-def test_one_member_more_is_one_flow_however_many_there_are_and_whoever_refers_to_it(bench):
+def test_one_more_member_is_one_flow_however_many_members_and_rules_there_are(bench):
     everybody = {**group(1, FRIENDS, WEB), **group(3, FRIENDS, WEB), **port(1, 1), **port(2, 3)}
     bench.apply({**everybody, **member(2, "10.0.1.1"), **member(2, "10.0.1.2")})
     for number in range(3, 9):
@@ -98,7 +98,7 @@ def test_members_and_rules_with_equal_matches_share_a_flow_and_part_again(bench)
     assert bench.flows == before
 
 
-def test_a_member_nobody_refers_to_is_held_and_counts_later(bench):
+def test_a_member_without_a_referring_rule_is_present_and_counts_later(bench):
     bench.apply(member(2, "10.0.0.9"))
     assert bench.present == member(2, "10.0.0.9").keys()
     bench.apply({**port(1, 1), **group(1, LISTED, rule(OUT, remote_group_id=group_id(2)))})
@@ -185,7 +185,7 @@ def test_numbers_are_the_lowest_free_ones(bench):
     assert set(bench.state.meanings.thing) == {1, 2, 3, 5, 6}
 
 
-def test_what_is_kept_stays_although_nobody_knows_its_value(bench):
+def test_a_kept_key_of_unknown_value_stays(bench):
     wanted = {**port(1, 1), **port(2, 2), **group(1, WEB, FRIENDS), **member(2, "10.0.0.9")}
     bench.apply(wanted)
     before = dict(bench.flows)
@@ -196,12 +196,12 @@ def test_what_is_kept_stays_although_nobody_knows_its_value(bench):
     assert bench.flows == before
 
 
-def test_somebody_elses_changes_are_put_right_with_the_next_update(bench):
+def test_foreign_changes_are_repaired_by_the_next_update(bench):
     bench.apply({**port(1, 1), **port(2, 2), **group(1, WEB)})
     lost = [key for key in bench.flows if key[0] == 72]
     for key in lost:
-        del bench.flows[key], bench.book.observed[key]
-    bench.book.load(bench.book.observed)
+        del bench.flows[key], bench.cache.observed[key]
+    bench.cache.load(bench.cache.observed)
     policies = {Owner(PolicyOwner(number)).part for number in (1, 2)}
     parts = policies | bench.state.ports.keys() | {"static"}
     bench.apply(group(3, WEB), drifted=frozenset(parts))
@@ -345,7 +345,7 @@ def cramped(monkeypatch) -> Bench:
     ],
     ids=["remote groups of a group", "groups of a port", "groups of an address"],
 )
-def test_what_makes_a_flow_too_long_is_refused_and_concerns_nobody_else(cramped, many, complete):
+def test_a_key_that_makes_a_flow_too_long_is_refused_alone(cramped, many, complete):
     before = {**port(1, 1), **group(1, WEB)}
     cramped.apply(before)
     others = {**port(2, 2), **group(2, WEB), **_all(*(group(id) for id in range(100, 121)))}

@@ -136,7 +136,7 @@ def test_drift_is_put_right_without_a_word_about_the_tag():
     ]
 
 
-def test_on_the_host_itself_the_switch_is_told_the_mtu():
+def test_on_the_host_itself_the_mtu_is_requested_of_the_switch():
     here = seen(port(netns=None), links={None: {"tap-a": link()}})
     assert lines(Update(put={A: wanted(netns=None, mtu=1400)}), here) == [
         "1. ovsdb: set Interface tap-a mtu_request=1400",
@@ -194,7 +194,7 @@ def test_an_error_from_before_the_pair_was_made_does_not_keep_it_from_being_comp
     assert str(plan).endswith("iface-status=active")
 
 
-def test_a_whole_pair_that_the_switch_has_not_found_is_shown_to_it_and_waits():
+def test_a_complete_pair_that_the_switch_has_not_opened_is_marked_again_and_waits():
     lost = seen(veth_port(ofport=-1, error="No such device"), links=RIGHT_VETH.links)
     assert lines(Update(put={A: wanted()}), lost, VETH) == [
         f"1. ovsdb: set Interface {TAP_A} external_ids:iface-status=active",
@@ -274,7 +274,7 @@ def test_a_name_moves_from_port_to_port():
     ]
 
 
-def test_who_cannot_have_his_new_name_keeps_the_old_one_and_nobody_gets_it():
+def test_a_port_refused_its_new_name_keeps_the_old_one_for_itself():
     foreign = Port(uuid=UUID(int=8), name="taken", bridge="br-ex")
     observed = evolve(RIGHT, named={**RIGHT.named, "taken": foreign})
     update = Update(put={A: wanted("taken"), B: wanted("tap-a", mac=OTHER_MAC)})
@@ -292,7 +292,7 @@ def test_a_device_that_netfw_did_not_make_is_a_conflict(settings, place):
     )
 
 
-def test_a_mark_on_a_name_that_somebody_else_was_faster_to_take_is_withdrawn():
+def test_a_mark_on_a_name_that_another_device_took_first_is_withdrawn():
     late = seen(
         port(netns=None, ofport=-1, error="could not open network device"),
         links={None: {"tap-a": link(kind="veth")}},
@@ -315,7 +315,7 @@ def test_a_missing_namespace_is_said_clearly():
     assert "nowhere" in str(error)
 
 
-def test_every_operation_knows_whom_it_is_for():
+def test_every_operation_names_its_owner():
     plan = plan_interfaces(
         Update(put={A: wanted(), B: wanted("tap-b", mac=OTHER_MAC)}), seen(), VETH
     )
@@ -328,7 +328,7 @@ def test_every_operation_knows_whom_it_is_for():
     [{"mac": "00:00:00:00:00:00"}, {"mtu": 67}, {"mtu": 0}, {"mtu": -1}, {"mtu": 65536}],
     ids=str,
 )
-def test_no_driver_is_asked_for_what_no_machine_has(impossible):
+def test_values_that_no_machine_has_are_refused(impossible):
     with pytest.raises(ValueError, match="tap-a"):
         wanted(**impossible)
     assert wanted(mtu=68).mtu == 68

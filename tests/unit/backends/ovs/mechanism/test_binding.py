@@ -10,7 +10,8 @@ from attrs import evolve
 
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.state_report import L2AgentConfig, make_state_report
-from netfw.drivers.base import Capability, DriverInfo
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.mechanism import Binding, Bound, Refused
 from netfw.drivers.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
@@ -34,7 +35,9 @@ USERSPACE = evolve(
     vhostuser_socket_dir="/run/vhu",
     features=FACTS.features | {"dpdkvhostuser", "dpdkvhostuserclient"},
 )
-HYBRID = DriverInfo("iptables_hybrid", {Capability.FILTERING, Capability.HYBRID_PLUG})
+HYBRID = DriverInfo(
+    "iptables_hybrid", {FirewallCapability.FILTERING, FirewallCapability.HYBRID_PLUG}
+)
 SOCKET = f"/run/vhu/vhu{samples.PORT.id}"[: len("/run/vhu/") + 14]
 LOCAL = Provider(network_type=NetworkType.LOCAL)
 VLAN_ELSEWHERE = Provider(
@@ -43,7 +46,9 @@ VLAN_ELSEWHERE = Provider(
 GENEVE = Provider(network_type=NetworkType.GENEVE, segmentation_id=5)
 
 
-def agent(facts: SwitchFacts = FACTS, firewall: DriverInfo | None = None) -> Agent:
+def agent(
+    facts: SwitchFacts = FACTS, firewall: DriverInfo[FirewallCapability] | None = None
+) -> Agent:
     """The agent, as its report says."""
     report = make_state_report(
         L2AgentConfig(host=samples.HOST),
@@ -126,7 +131,7 @@ def test_segments_out_of_reach_are_refused_with_what_the_agent_has() -> None:
 
 
 @pytest.mark.spec("ML2-05")
-def test_who_cannot_bind_says_why() -> None:
+def test_a_refused_binding_has_a_reason() -> None:
     dead = evolve(agent(), alive=False)
     received = evolve(dead, heartbeat_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
     dhcp = evolve(agent(), agent_type="DHCP agent")

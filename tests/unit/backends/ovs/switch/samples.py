@@ -152,7 +152,9 @@ class Database:
         changed_row = evolve(row, interfaces=(inner,)) if wanted.table is Table.INTERFACE else inner
         rows[wanted.record] = changed_row
 
-    def observed(self, book: SwitchState | None = None, members: Members | None = None) -> Observed:
+    def observed(
+        self, state: SwitchState | None = None, members: Members | None = None
+    ) -> Observed:
         bridge = self.bridges.get("br-int")
         plugged: dict[PortId, tuple[Port, ...]] = {}
         for port in self.ports.values():
@@ -167,7 +169,7 @@ class Database:
             admission=self.admissions.get,
             vlans=Vlans.recorded(bridge.external_ids if bridge else {}),
             layout=ExtensionLayout(),
-            book=book or SwitchState(),
+            state=state or SwitchState(),
             members=members or Members(),
         )
 

@@ -41,7 +41,7 @@ class Switch:
     """The flows of ``br-tun`` of a host with one network and one peer."""
 
     def __init__(self) -> None:
-        self.database, self.book, self.flows = Database(), SwitchState(), FlowCache()
+        self.database, self.state, self.flows = Database(), SwitchState(), FlowCache()
         self.states: dict[object, dict[tuple[int, bytes], State]] = {}
         self.do(put=network(1, "vxlan", segmentation_id=7))
         self.do(put=tunnel(2))
@@ -50,14 +50,14 @@ class Switch:
         self, put: dict[SwitchKey, SwitchValue] | None = None, drop: Iterable[SwitchKey] = ()
     ) -> None:
         update = Update(put=put or {}, drop=frozenset(drop))
-        found = outline(update, self.database.observed(self.book), ANSWERING)
+        found = outline(update, self.database.observed(self.state), ANSWERING)
         for stage in (*found.draft.before(), *found.draft.after()):
             self.database.run(stage.operations)
         groups, gone = found.groups.put.get("br-tun", {}), found.groups.drop.get("br-tun", set())
         plan = self.flows.plan(groups, gone)
         assert plan.refused == {}
         self.flows.confirm(plan)
-        self.book.commit(found.put, found.drop)
+        self.state.commit(found.put, found.drop)
         for owner in gone:
             self.states.pop(owner, None)
         for owner, group in groups.items():
@@ -78,7 +78,7 @@ class Switch:
 
 
 @pytest.mark.spec("L2-24")
-def test_all_are_sent_to_and_the_lowest_is_answered_for_whoever_comes_and_goes():
+def test_all_entries_are_forwarded_and_the_lowest_is_answered_for_after_every_change():
     switch = Switch()
     switch.do(entries(3, 2))
     assert switch.shown() == (2, [2])

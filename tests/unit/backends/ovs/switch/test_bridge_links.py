@@ -106,13 +106,13 @@ def test_veths_are_made_before_their_ports_and_raised_after_the_flows():
 
 
 @pytest.mark.spec("L2-01", "L2-03")
-def test_whoever_looks_again_finds_nothing_to_do(joined: Machine):
+def test_a_second_plan_has_nothing_to_do(joined: Machine):
     assert joined.do(VETH) == []
     assert joined.types() == ["", ""]
     assert all(link.up for link in joined.links.values())
 
 
-def test_only_cables_to_physical_bridges_are_veths(joined: Machine):
+def test_only_links_to_physical_bridges_are_veths(joined: Machine):
     assert joined.database.ports["patch-tun"].interface.type == "patch"
     assert joined.links.keys() == set(ENDS)
 
@@ -190,7 +190,7 @@ def strangers() -> dict[str, Machine]:
 
 @pytest.mark.parametrize("kind", strangers())
 @pytest.mark.spec("L2-03")
-def test_a_device_of_somebody_else_is_named_and_left_alone(kind: str):
+def test_a_foreign_device_is_named_and_left_alone(kind: str):
     machine = strangers()[kind]
     before = dict(machine.links)
     found = machine.outline(VETH)
@@ -211,7 +211,7 @@ def test_patch_ports_do_not_care_what_devices_are_called():
     assert machine.links.keys() == {"int-br-ex"}
 
 
-def test_a_port_with_a_device_of_somebody_else_is_not_replaced_by_a_patch():
+def test_a_port_with_a_foreign_device_is_not_replaced_by_a_patch():
     machine = Machine()
     machine.do(SETTINGS)
     del machine.database.ports["int-br-ex"]
@@ -225,7 +225,7 @@ def options(**given: object) -> dict[str, object]:
 
 
 @pytest.mark.spec("L2-01")
-def test_options_say_what_cables_are_made_of():
+def test_options_choose_what_links_are_made_of():
     assert not settings_from(options()).use_veth
     mappings = {"physnet1": "br-ex", "physnet2": "br-provider", "physnet3": "br-provider1"}
     found = settings_from(

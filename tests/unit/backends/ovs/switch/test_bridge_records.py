@@ -32,7 +32,7 @@ def test_a_record_is_made_only_where_there_is_none():
         render([record(None, "x")], snapshot(a="z"))
 
 
-def test_a_record_is_removed_only_by_who_knows_it():
+def test_a_record_is_removed_only_with_its_expected_value():
     assert render([record("x", None)], snapshot(a="x")).statements
     with pytest.raises(OperationRefused, match="its a is None, not x"):
         render([record("x", None)], snapshot())

@@ -65,7 +65,7 @@ def test_every_cookie_is_in_the_space_of_the_switch_driver():
     assert {cookie & SPACE_MASK for cookie in cookies} == {SWITCH_SPACE}
 
 
-def test_bits_of_one_claim_are_in_one_register_and_nobody_elses():
+def test_bits_of_one_grant_are_in_one_register_and_in_no_other_grant():
     layout = ExtensionLayout()
     for owner in "abcdefgh":
         layout = layout.granted(claim(owner, bits=20))
@@ -87,7 +87,7 @@ def test_what_a_switch_has_not_is_refused():
         ExtensionLayout().granted(claim("a")).granted(claim("a", PipelineHook.SENT))
 
 
-def test_an_addition_may_go_on_where_its_grant_says_and_write_what_it_has():
+def test_a_contribution_may_go_on_and_write_within_its_grant():
     layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=4))
     grant = layout.grants["a"]
     table = grant.tables["t0"]

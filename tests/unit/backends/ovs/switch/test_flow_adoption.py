@@ -10,40 +10,40 @@ def flow(number: int, *actions: of.Action, cookie: int = 1) -> of.Flow:
 
 
 def loaded(*flows: of.Flow) -> FlowCache:
-    """A book of a switch that holds *flows*, of which nobody knows whose they are."""
-    book = FlowCache()
-    book.load({key: digest(encoded.state) for key, encoded in encode_flows(flows).items()})
-    return book
+    """A cache of a switch that holds *flows*, of which nobody knows whose they are."""
+    cache = FlowCache()
+    cache.load({key: digest(encoded.state) for key, encoded in encode_flows(flows).items()})
+    return cache
 
 
 def test_what_is_adopted_can_be_dropped():
-    book = loaded(flow(1), flow(2))
-    assert not book.plan({}, drop=["a"])
-    book.adopt({"a": group_of(flow(1), flow(9))})
-    assert list(book.plan({}, drop=["a"]).changes.lines()) == [
+    cache = loaded(flow(1), flow(2))
+    assert not cache.plan({}, drop=["a"])
+    cache.adopt({"a": group_of(flow(1), flow(9))})
+    assert list(cache.plan({}, drop=["a"]).changes.lines()) == [
         "remove cookie=0x1,table=0,priority=1,in_port=1"
     ]
 
 
 def test_what_is_adopted_is_compared_when_it_is_put():
-    book = loaded(flow(1, of.normal()))
-    book.adopt({"a": group_of(flow(1))})
-    assert not book.plan({"a": group_of(flow(1, of.normal()))})
-    plan = book.plan({"a": group_of(flow(1, of.output(7)))})
+    cache = loaded(flow(1, of.normal()))
+    cache.adopt({"a": group_of(flow(1))})
+    assert not cache.plan({"a": group_of(flow(1, of.normal()))})
+    plan = cache.plan({"a": group_of(flow(1, of.output(7)))})
     assert [encoded.flow for encoded in plan.changes.changed] == [flow(1, of.output(7))]
 
 
-def test_what_somebody_has_is_not_adopted_by_another():
-    book = loaded(flow(1))
-    book.confirm(book.plan({"a": group_of(flow(1))}))
-    book.adopt({"b": group_of(flow(1)), "a": group_of()})
-    assert not book.plan({}, drop=["b"])
-    assert len(book.plan({}, drop=["a"]).changes) == 1
+def test_owned_flows_are_not_adopted_by_another_owner():
+    cache = loaded(flow(1))
+    cache.confirm(cache.plan({"a": group_of(flow(1))}))
+    cache.adopt({"b": group_of(flow(1)), "a": group_of()})
+    assert not cache.plan({}, drop=["b"])
+    assert len(cache.plan({}, drop=["a"]).changes) == 1
 
 
-def test_erasing_takes_what_nobody_has_and_leaves_the_rest():
-    book = loaded(flow(1), flow(2), flow(3, cookie=2))
-    book.confirm(book.plan({"a": group_of(flow(1))}))
-    plan = book.plan({}, erase=CookieSpace(1, 0xFF))
+def test_erasing_removes_flows_without_owner_and_leaves_the_rest():
+    cache = loaded(flow(1), flow(2), flow(3, cookie=2))
+    cache.confirm(cache.plan({"a": group_of(flow(1))}))
+    plan = cache.plan({}, erase=CookieSpace(1, 0xFF))
     assert list(plan.changes.lines()) == ["remove cookie=0x1,table=0,priority=1,in_port=2"]
     assert plan.gone == frozenset()

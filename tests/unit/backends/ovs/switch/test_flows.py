@@ -103,7 +103,7 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
     assert "table=93, priority=0 actions=drop" in base
 
 
-def test_broadcast_asks_the_firewall_for_those_alone_that_are_filtered():
+def test_broadcast_passes_the_firewall_for_filtered_ports_only():
     some = (Receiver(200), Receiver(201, filtered=True), Receiver(202))
     assert texts(br_int.chunk_flows(7, 3, some, PLAIN)) == [
         "table=63, priority=1,reg6=0x7/0xffff,reg8=0x30000/0xffff0000 actions="
@@ -233,7 +233,7 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
     assert [flow.table for flow in flows] == [20, 21, 21]
 
 
-def test_a_flow_says_where_it_sends_and_as_whom():
+def test_outputs_and_source_mac_can_be_read_from_a_flow():
     addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
     flows = br_tun.forwarding_flows(7, 100, MAC, 21, addresses)
     states = [encoded.state for encoded in encode_flows(flows).values()]
@@ -291,7 +291,7 @@ def test_only_the_rest_of_a_table_has_no_priority(layout: ExtensionLayout):
 
 
 @pytest.mark.parametrize("layout", [PLAIN, WATCHED])
-def test_a_tag_that_only_says_how_urgent_it_is_is_gone_before_anybody_looks(
+def test_a_priority_tag_is_removed_before_any_other_flow(
     layout: ExtensionLayout,
 ):
     first = [flow for flow in everything(layout)[INTEGRATION] if flow.table == 0]
@@ -327,7 +327,7 @@ def guards(match: of.Match) -> bool:
 
 
 @pytest.mark.spec("L2-20")
-def test_what_is_learnt_is_told_apart_from_what_is_made():
+def test_learned_flows_differ_from_made_ones_by_cookie():
     flows = br_tun.base_flows(1, responder=False)
     (lesson,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
     assert (lesson.table, lesson.cookie) == (20, LEARNT)

@@ -36,14 +36,14 @@ def test_what_has_a_record_comes_before_what_is_new():
     assert list(found.put) == [network_key(2), port_key(2), network_key(1), port_key(1)]
 
 
-def test_what_the_driver_was_told_comes_before_what_is_new():
-    book = SwitchState({**vlan_network(2), **wiring(2, 2)})
+def test_applied_keys_come_before_new_ones():
+    state = SwitchState({**vlan_network(2), **wiring(2, 2)})
     put = {**wiring(1, 2), **wiring(2, 2)}
-    found = outline(Update(put=put), Database().observed(book), SETTINGS)
+    found = outline(Update(put=put), Database().observed(state), SETTINGS)
     assert list(found.put) == [port_key(2), port_key(1)]
 
 
-def test_the_flows_of_networks_are_in_the_order_in_which_they_were_asked_for():
+def test_the_flows_of_networks_are_in_the_order_of_the_update():
     numbers = range(2, 30)
     put = {key: value for number in numbers for key, value in vlan_network(number).items()}
     found = outline(Update(put=put, complete=True), Database().observed(), SETTINGS)

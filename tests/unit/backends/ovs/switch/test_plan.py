@@ -41,11 +41,11 @@ class Scene:
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
         self.settings, self.database = settings, Database()
-        self.book, self.members = SwitchState(), Members()
+        self.state, self.members = SwitchState(), Members()
         self.flows = {bridge: FlowCache() for bridge in settings.bridges}
 
     def outline(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
-        observed = self.database.observed(self.book, self.members)
+        observed = self.database.observed(self.state, self.members)
         return outline(update, observed, self.settings)
 
     def do(self, update: Update[SwitchKey, SwitchValue]) -> PlanOutline:
@@ -55,7 +55,7 @@ class Scene:
         for bridge, flows in self.flows.items():
             put, drop = found.groups.put.get(bridge, {}), found.groups.drop.get(bridge, ())
             flows.confirm(flows.plan(put, drop))
-        self.book.commit(found.put, found.drop)
+        self.state.commit(found.put, found.drop)
         self.members.commit(found.live, found.concerned)
         cookies = {
             member.number: self.flows["br-int"].observed.get(
@@ -86,7 +86,7 @@ def ground(scene: Scene) -> Scene:
 
 
 @pytest.mark.spec("L2-02", "L2-03", "L2-04")
-def test_bridges_and_cables_come_first_and_are_joined_last(scene: Scene):
+def test_bridges_and_links_come_first_and_are_joined_last(scene: Scene):
     found = scene.outline(Update(put=network(1)))
     assert [operation.text for operation in found.draft.prepare] == [
         "add bridge br-int",
@@ -116,7 +116,7 @@ def test_where_all_is_as_it_should_be_nothing_is_done(ground: Scene):
     assert rows(ground.outline(Update(put=network(1)))) == []
 
 
-def test_a_bridge_that_somebody_opened_is_closed_again(ground: Scene):
+def test_a_bridge_with_another_fail_mode_is_made_secure_again(ground: Scene):
     bridge = ground.database.bridges["br-int"]
     ground.database.bridges["br-int"] = evolve(bridge, fail_mode="standalone")
     assert rows(ground.outline(Update(put=network(1)))) == ["set Bridge br-int fail_mode=secure"]
@@ -141,7 +141,7 @@ def test_a_number_is_recorded_before_anything_uses_it_and_given_back_after(groun
 def test_a_restarted_driver_finds_the_numbers_again(ground: Scene):
     ground.do(Update(put=network(2)))
     ground.do(Update(drop=frozenset({network_key(1)})))
-    ground.book, ground.members = SwitchState(), Members()
+    ground.state, ground.members = SwitchState(), Members()
     found = ground.outline(Update(put={**network(3), **network(2)}, complete=True))
     assert found.draft.release == []
     assert len(found.draft.prepare) == 1
@@ -202,7 +202,7 @@ def test_what_lives_is_known_by_its_flows_after_a_restart(ground: Scene):
     ground.database.plug(1, 5)
     ground.database.plug(2, 6)
     ground.do(Update(put={**wiring(1, 1), **wiring(2, 1, Admission.HOLD)}))
-    ground.book, ground.members = SwitchState(), Members()
+    ground.state, ground.members = SwitchState(), Members()
     held = {**wiring(1, 1, Admission.HOLD), **wiring(2, 1, Admission.HOLD)}
     found = ground.outline(Update(put={**network(1), **held}, complete=True))
     assert found.live.keys() == {port_key(1)}
@@ -228,7 +228,7 @@ def test_a_live_port_on_hold_stays_filtered_or_not(ground: Scene, before: bool):
     assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=before)))) == before
     held = wiring(1, 1, Admission.HOLD, filtered=not before)
     assert is_filtered(ground.do(Update(put=held))) == before
-    ground.book, ground.members = SwitchState(), Members()  # a restart
+    ground.state, ground.members = SwitchState(), Members()  # a restart
     assert is_filtered(ground.do(Update(put={**network(1), **held}, complete=True))) == before
     assert is_filtered(ground.do(Update(put=wiring(1, 1, filtered=not before)))) != before
 
@@ -243,7 +243,7 @@ def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(ground: Sc
     ground.database.plug(1, 5)
     ground.do(Update(put=wiring(1, 1, guard=guard)))
     before = dict(ground.flows["br-int"].observed)
-    ground.book, ground.members = SwitchState(), Members()  # an agent that has a firewall now
+    ground.state, ground.members = SwitchState(), Members()  # an agent that has a firewall now
     held = {**network(1), **wiring(1, 1, Admission.HOLD, guard=guard, filtered=True)}
     ground.do(Update(put=held, complete=True))
     assert ground.flows["br-int"].observed == before
@@ -265,7 +265,7 @@ def test_a_later_run_knows_which_ports_are_filtered(ground: Scene):
     for number, filtered in ((1, True), (2, False)):
         ground.database.plug(number, number)
         ground.do(Update(put=wiring(number, 1, filtered=filtered)))
-    ground.book, ground.members = SwitchState(), Members()
+    ground.state, ground.members = SwitchState(), Members()
     found = ground.outline(Update(put=recover_state((), ground.database.observed(), SETTINGS)))
     assert {key: member.filtered for key, member in found.live.items()} == {
         port_key(1): True,
@@ -342,7 +342,7 @@ def test_of_two_devices_for_one_port_one_is_wired(ground: Scene):
 
 
 @pytest.mark.parametrize("said", [f"{ID}".upper(), f"{{{ID}}}", f"urn:uuid:{ID}", f" {ID}"])
-def test_a_device_with_the_id_of_a_port_in_other_words_is_nobodys(ground: Scene, said: str):
+def test_a_device_with_a_port_id_that_is_not_canonical_has_no_port(ground: Scene, said: str):
     ground.database.plug(0xAB, ofport=1)
     device = ground.database.ports["tap171"]
     other = evolve(device.interface, name="aaa", ofport=9, external_ids={"iface-id": said})
@@ -367,7 +367,7 @@ def test_the_device_that_is_wired_stays_so_when_another_claims_its_port(ground: 
 
 
 @pytest.mark.spec("L2-32")
-def test_tunnels_are_named_by_type_and_peer_and_asked_for_by_number(ground: Scene):
+def test_tunnels_are_named_by_type_and_peer_and_request_a_number(ground: Scene):
     found = ground.outline(Update(put=tunnel(2, mesh=True)))
     (operation,) = found.draft.prepare
     assert operation.payload.name == "vxlan-c0000202"
@@ -382,7 +382,7 @@ def test_tunnels_are_named_by_type_and_peer_and_asked_for_by_number(ground: Scen
     assert found.draft.waiting == {}
 
 
-def test_a_tunnel_that_somebody_turned_away_is_turned_back(ground: Scene):
+def test_a_tunnel_with_other_options_is_repaired(ground: Scene):
     ground.do(Update(put=tunnel(2)))
     port = ground.database.ports["vxlan-c0000202"]
     options = {**port.interface.options, "remote_ip": "192.0.2.99", "csum": "true"}
@@ -450,7 +450,7 @@ def test_what_cannot_be_is_refused_for_its_key_alone(ground: Scene, wrong: State
 
 
 def test_what_is_kept_but_unknown_protects_flows_from_the_sweep(ground: Scene):
-    ground.book = SwitchState()
+    ground.state = SwitchState()
     keep = frozenset({network_key(1)})
     assert not ground.outline(Update(put=network(2), complete=True, keep=keep)).remove_unowned
     assert ground.outline(Update(put=network(2), complete=True)).remove_unowned
@@ -470,7 +470,9 @@ def test_without_a_sweep_no_number_is_given_back(ground: Scene):
     ("name", "bridge", "kind"),
     [("patch-tun", "br-ex", "patch"), ("patch-tun", "br-int", ""), ("patch-int", "br-ex", "")],
 )
-def test_a_cable_is_not_told_by_its_name_alone(scene: Scene, name: str, bridge: str, kind: str):
+def test_a_link_is_not_recognised_by_its_name_alone(
+    scene: Scene, name: str, bridge: str, kind: str
+):
     stranger = AddPort(bridge=bridge, name=name, type=kind, ofport_request=3)
     scene.database.add_port(stranger)
     before = scene.database.ports[name]

@@ -28,7 +28,7 @@ def observed(**ids: str):
         ("netfw-vlan-7", VALUE.replace("77", "077")),
     ],
 )
-def test_what_nobody_would_write_is_no_record_and_is_removed(name, value):
+def test_a_text_that_is_no_record_is_removed(name, value):
     found = Vlans.recorded({name: value, "other": "thing"})
     assert (found.numbers, found.segments, found.garbage) == ({}, {}, {name: value})
     update = Update(put=network(1, "vxlan", segmentation_id=77), complete=True)

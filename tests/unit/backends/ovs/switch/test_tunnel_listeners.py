@@ -45,7 +45,7 @@ def test_a_tunnel_to_the_host_itself_stays(database: Database):
         evolve(SETTINGS, tunnel_types=frozenset({NetworkType.GENEVE})),
     ],
 )
-def test_it_goes_when_nobody_needs_it(database: Database, settings: Settings):
+def test_a_listener_that_is_not_needed_is_removed(database: Database, settings: Settings):
     assert "remove port listen-vxlan" in work(database, settings)
     assert "listen-vxlan" not in database.ports
     assert work(database, settings) == []
@@ -58,7 +58,7 @@ def test_it_moves_with_the_address_of_the_host(database: Database):
     ]
 
 
-def test_what_somebody_else_called_so_is_left_alone(database: Database):
+def test_a_foreign_port_with_the_name_of_a_listener_is_left_alone(database: Database):
     ours = database.ports["listen-vxlan"]
     stranger = evolve(ours, external_ids={}, bridge="br-ex")
     database.ports["listen-vxlan"] = stranger

@@ -29,7 +29,7 @@ def test_tunnels_are_named_by_type_and_peer():
     assert all(len(name) == 15 and name.startswith("geneve-") for name in names)
 
 
-def test_cables_of_bridges_with_long_names_are_told_apart():
+def test_links_of_bridges_with_long_names_have_different_ends():
     names = [f"br-physical-network-{n}" for n in (1, 2)]
     settings = Settings(mappings={str(n): name for n, name in enumerate(names)})
     ends = {end.name for cable in settings.bridge_links() for end in (cable.near, cable.far)}
@@ -37,7 +37,7 @@ def test_cables_of_bridges_with_long_names_are_told_apart():
     assert all(len(name) <= 15 for name in ends)
 
 
-def test_a_record_says_all_that_it_takes_to_know_the_flows_again(segments):
+def test_a_record_holds_all_that_the_flows_are_made_of(segments):
     ids = dict(record_of(vlan, segment) for vlan, segment in segments.items())
     found = Vlans.recorded({**ids, "netfw-vlan-x": "a joke", "other": "thing"})
     assert sorted(found.numbers.values()) == sorted(segments)
@@ -89,7 +89,7 @@ def test_making_a_driver_touches_nothing():
     driver.close()
 
 
-def test_the_firewall_in_the_switch_says_that_there_is_no_switch():
+def test_the_firewall_in_the_switch_reports_that_there_is_no_switch():
     options = {"ovsdb_connection": "unix:/nowhere/db.sock", "ovsdb_timeout": 0.1}
     driver = create(FirewallDriver, "openflow", options, LocalHostResources())
     assert "/nowhere/db.sock" in driver.problems()[0]
