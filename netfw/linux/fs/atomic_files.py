@@ -1,8 +1,8 @@
-"""Files that are there as a whole or not at all.
+"""Atomic files: each is replaced as a whole, several all or none.
 
-What is new is written beside first and then moved to its place, so that whoever reads, also by
-inotify, sees the former text or the new one.  Every file can be read by everybody, whatever the
-umask says: the programs that read them have given up root's rights.
+New text is written to a scratch file and then renamed, so that a reader, also one that uses
+inotify, sees the former text or the new one.  Files are world-readable, whatever the umask: the
+programs that read them have dropped root's privileges.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from netfw.errors import BackendBroken, BackendError, BackendUnavailable, Operat
 
 _FILE, _DIRECTORY = 0o644, 0o755
 _ASIDE = re.compile(r"\.(?:new|old)-(?:(\d+)-)?")
-"""How names in a scratch directory begin, with the pid of who uses them."""
+"""Prefix of the names in a scratch directory, with the pid of the writer."""
 
 
 @frozen
 class WriteFile:
-    """Make the file have exactly this text."""
+    """Write the file with exactly this text."""
 
     path: str
     content: str
@@ -35,7 +35,7 @@ class WriteFile:
 
 @frozen
 class RemoveFile:
-    """Make sure that there is no such file."""
+    """Remove the file if it exists."""
 
     path: str
 
@@ -44,33 +44,33 @@ FileChange = WriteFile | RemoveFile
 
 
 def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
-    """Carry out *changes* in order, all of them or none.
+    """Execute *changes* in order, all of them or none.
 
-    Several may use one scratch directory at the same time.
+    Several processes may use one scratch directory at the same time.
 
-    :param scratch: a directory on the same file system, for what is not in its place yet; it is
-        made when it is not there, and so are the directories of the files.  It should have few
-        other files: it is looked through for what was left there by who was killed.
-    :raises OperationRefused: none was carried out; who is at fault, as far as that is known, is
-        named: a full disk concerns all of them, a file that cannot be replaced itself alone.
+    :param scratch: a directory on the same file system, for files before their rename; it is made
+        if it is missing, and so are the directories of the files.  It should have few other
+        files: it is scanned for files of killed processes.
+    :raises OperationRefused: none was executed; the failed changes are named as far as they are
+        known: a full disk concerns all, a file that cannot be replaced itself alone.
     """
     own = f"{os.getpid()}-{secrets.token_hex(4)}"
     new = [f"{scratch}/.new-{own}-{number}" for number in range(len(changes))]
     try:
         folders = {os.path.dirname(c.path) for c in changes if isinstance(c, WriteFile)}
         _make_directories([scratch, *map(Path, folders)])
-        _forget(_left_behind(scratch))
+        _unlink_all(_stale_files(scratch))
         for change, beside in zip(changes, new, strict=True):
             if isinstance(change, WriteFile):
                 _write(beside, change.content)
     except OSError as error:
-        _forget(new)
+        _unlink_all(new)
         raise OperationRefused(dict.fromkeys(changes, _why(error))) from error
     _move(changes, new, [f"{scratch}/.old-{own}-{number}" for number in range(len(changes))])
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0: there is none, or it cannot be looked at."""
+    """Return the size of a file in bytes; 0 if there is none, or it cannot be read."""
     try:
         return path.stat().st_size
     except OSError:
@@ -78,7 +78,7 @@ def size_of(path: Path) -> int:
 
 
 def read_file(path: Path) -> str | None:
-    """The text of a file; ``None``: there is none, or it is not one of ours.
+    """Return the text of a file; ``None`` if there is none, or it is a directory.
 
     :raises BackendBroken: it may not be read.
     """
@@ -91,7 +91,7 @@ def read_file(path: Path) -> str | None:
 
 
 def list_directory(path: Path) -> tuple[str, ...]:
-    """The names in a directory, sorted; none when there is none.
+    """Return the names in a directory, sorted; none if it does not exist.
 
     :raises BackendBroken: it may not be read.
     """
@@ -104,7 +104,7 @@ def list_directory(path: Path) -> tuple[str, ...]:
 
 
 def make_directory(path: Path) -> None:
-    """Make sure that there is a directory, into which everybody may look.
+    """Make a world-readable directory unless it exists.
 
     :raises BackendBroken: it cannot be made.
     """
@@ -115,7 +115,7 @@ def make_directory(path: Path) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Make sure that there is nothing at *path*.
+    """Remove the directory or file at *path* if it exists.
 
     :raises BackendBroken: it cannot be removed.
     """
@@ -130,19 +130,19 @@ def remove_directory(path: Path) -> None:
 
 
 def write_problem(path: Path) -> str | None:
-    """Why nothing can be made in the directory *path*, or in the one that it would be made in."""
-    there = path
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        return f"{there} is not a directory"
-    if not os.access(there, os.W_OK | os.X_OK):
-        return f"{there} cannot be written to"
+    """Return why *path*, or the directory it would be made in, is not writable, or ``None``."""
+    existing = path
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        return f"{existing} is not a directory"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return f"{existing} cannot be written to"
     return None
 
 
 def file_error(error: OSError) -> BackendError:
-    """The error to raise when the machine refused to read or write a file."""
+    """Return the error to raise for a file that could not be read or written."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return BackendUnavailable(f"{error.filename}: {error.strerror}")
     return BackendBroken(_why(error))
@@ -161,8 +161,8 @@ def _make_directories(paths: Iterable[Path]) -> None:
                 each.chmod(_DIRECTORY)
 
 
-def _left_behind(scratch: Path) -> list[str]:
-    """What nobody who lives has in a scratch directory."""
+def _stale_files(scratch: Path) -> list[str]:
+    """Return the files of ended processes in a scratch directory."""
     aside = ((name, _ASIDE.match(name)) for name in os.listdir(scratch))
     return [
         f"{scratch}/{name}"
@@ -186,7 +186,7 @@ def _write(path: str, content: str) -> None:
 
 
 def _move(changes: Sequence[FileChange], new: Sequence[str], old: Sequence[str]) -> None:
-    """Put everything in its place; what was done is undone when something cannot be."""
+    """Execute the renames and removals; undo them when one fails."""
     kept: list[str | None] = []
     for number, change in enumerate(changes):
         try:
@@ -198,13 +198,13 @@ def _move(changes: Sequence[FileChange], new: Sequence[str], old: Sequence[str])
         except OSError as error:
             for past, former in zip(changes[:number], kept, strict=False):
                 _restore(past.path, former)
-            _forget([*new, *filter(None, kept)])
+            _unlink_all([*new, *filter(None, kept)])
             raise OperationRefused({change: _why(error)}) from error
-    _forget(filter(None, kept))
+    _unlink_all(filter(None, kept))
 
 
 def _keep(path: str, kept: str) -> bool:
-    """Have a second name for what is at *path*, to go back to; whether there is something."""
+    """Link *path* to a second name, to go back to; return whether there is a file."""
     try:
         os.link(path, kept)
     except FileNotFoundError:
@@ -213,14 +213,14 @@ def _keep(path: str, kept: str) -> bool:
 
 
 def _restore(path: str, kept: str | None) -> None:
-    with suppress(OSError):  # the next look at the machine will see it
+    with suppress(OSError):  # the next observation finds the difference
         if kept is None:
             _unlink(path)
         else:
             os.replace(kept, path)
 
 
-def _forget(paths: Iterable[str]) -> None:
+def _unlink_all(paths: Iterable[str]) -> None:
     for path in paths:
         with suppress(OSError):
             _unlink(path)

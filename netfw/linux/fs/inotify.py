@@ -1,4 +1,4 @@
-"""How many programs may have files watched by the kernel."""
+"""Limit of inotify instances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 LOG = logging.getLogger(__name__)
 
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-"""How many programs of one user may; 128 on a machine where nobody thought of it."""
+"""Instances per user; the kernel's default is 128."""
 ADVICE = "sysctl -w fs.inotify.max_user_instances=4096"
 
 
@@ -17,8 +17,8 @@ _LEAST = 4096
 
 
 def instance_limit_problem(programs: int, limit: Path = INSTANCES) -> str | None:
-    """Why *programs* of one user will soon be too many, with what to do; ``None``: there is room,
-    or `allow_more_instances` can make some."""
+    """Return why *programs* of one user will soon be too many, with a remedy; ``None`` if there is
+    room, or `allow_more_instances` can make some."""
     try:
         allowed = int(limit.read_text())
     except (OSError, ValueError):
@@ -34,8 +34,9 @@ def instance_limit_problem(programs: int, limit: Path = INSTANCES) -> str | None
 
 
 def allow_more_instances(least: int = _LEAST, limit: Path = INSTANCES) -> bool:
-    """Let each user have at least *least* such programs; whether that had to be, and could be,
-    changed.  It is a setting of the whole machine, so that it is logged, and never lowered."""
+    """Raise the limit to *least* if it is lower; return whether it was changed.
+
+    It is a setting of the whole host: a change is logged, and it is never lowered."""
     try:
         former = int(limit.read_text())
         if former >= least:
@@ -43,5 +44,5 @@ def allow_more_instances(least: int = _LEAST, limit: Path = INSTANCES) -> bool:
         limit.write_text(f"{least}\n")
     except (OSError, ValueError):
         return False
-    LOG.warning("%s was %d, which is too little: it is %d now", limit, former, least)
+    LOG.warning("%s: raised from %d to %d", limit, former, least)
     return True

@@ -1,4 +1,4 @@
-"""Whether a user may do something with a file, as far as its mode says."""
+"""Permissions of a user on a file, by its mode."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _ACL = "system.posix_acl_access"
 
 
 class Right(IntEnum):
-    """As a mode has it for others."""
+    """The bits of a mode for others."""
 
     WRITE = stat.S_IWOTH
     SEARCH = stat.S_IXOTH
 
 
 def has_permission(path: Path, right: Right, *, user: int, groups: Set[int]) -> bool:
-    """Whether *path* gives *right* to a process of this user and these groups.
+    """Return whether *path* gives *right* to a process of this user and these groups.
 
-    Of a path with an access control list only the kernel knows, and nothing is held against it.
+    A path with an access control list is assumed to: only the kernel can evaluate it.
     """
     status = path.stat()
     if user == 0 or _ACL in os.listxattr(path):

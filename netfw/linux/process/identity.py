@@ -1,4 +1,4 @@
-"""Who a process is, so that a pid that was given to somebody else is never taken for ours."""
+"""Process identity: identifies a process across pid reuse."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from netfw.errors import NetfwError
 from netfw.linux import netns
 
 MARK = "NETFW_PROCESS"
-"""Environment variable by which a process that nobody recorded yet is found again."""
+"""Environment variable by which a process without a record is found again."""
 
 
 @frozen(kw_only=True)
 class Identity:
-    """A process, told from every other one that has or will have its pid."""
+    """Identifies a process across pid reuse."""
 
     pid: int
     started: int
-    """In clock ticks since the machine was booted."""
+    """Start time in clock ticks since boot."""
     boot: str
     namespace: netns.Identity
     argv: tuple[str, ...]
     mark: str = ""
-    """What it carries in its environment; a wrapper that executes another program keeps it."""
+    """The value of `MARK` in its environment; it stays when a wrapper executes another program."""
 
 
 @frozen
 class Handle:
-    """A living process that is held by a descriptor: signals cannot reach another one."""
+    """A pidfd of a process: signals cannot reach another one."""
 
     identity: Identity
     descriptor: int = field(repr=False)
@@ -46,20 +46,20 @@ class Handle:
         return not self.wait(0)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it ended within so many seconds."""
+        """Wait; return whether it ended within so many seconds."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
         return bool(poll.poll(max(0, int(seconds * 1000))))
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; to who has ended, none."""
+        """Send a signal, unless the process has ended."""
         try:
             signal.pidfd_send_signal(self.descriptor, number)
         except ProcessLookupError:
             return
 
     def reap(self) -> str:
-        """How it ended, in words; if it is our child, it is no zombie any more."""
+        """Reap it if it is a child; return how it ended, as text."""
         try:
             ended = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -75,7 +75,7 @@ class Handle:
 
 
 def observe(pid: int) -> Identity | None:
-    """Who has *pid* now; None when nobody has, or a zombie."""
+    """Return the process that has *pid* now; None if there is none, or a zombie."""
     try:
         state, started = stat(pid)
         if state in "ZX":
@@ -89,9 +89,9 @@ def observe(pid: int) -> Identity | None:
 
 
 def hold(expected: Identity) -> Handle | None:
-    """Take hold of the process, if it still is who it was.
+    """Open a handle of the process, if it is still the expected one.
 
-    The descriptor is opened first: whoever has the pid after the check, it refers to the checked.
+    The descriptor is opened before the check, so that it refers to the checked process.
     """
     try:
         descriptor = os.pidfd_open(expected.pid)
@@ -101,14 +101,14 @@ def hold(expected: Identity) -> Handle | None:
     handle = Handle(expected, descriptor)
     if now is not None and is_same(now, expected) and _looks_like(now, expected):
         return handle
-    if _is_remains(expected):
+    if _is_zombie(expected):
         handle.reap()
     handle.close()
     return None
 
 
 def hold_marked(pid: int, mark: str) -> Handle | None:
-    """Take hold of whoever has *pid*, if it carries exactly this mark."""
+    """Open a handle of the process that has *pid*, if it has exactly this mark."""
     now = observe(pid)
     if now is None:
         return None
@@ -120,14 +120,14 @@ def hold_marked(pid: int, mark: str) -> Handle | None:
 
 
 def _looks_like(now: Identity, expected: Identity) -> bool:
-    """Whether it runs the command line, or carries the mark, that it was started with."""
+    """Return whether it has the command line, or the mark, that it was started with."""
     if runs(now.argv, expected.argv):
         return True
     return bool(expected.mark) and mark_of(now.pid) == expected.mark
 
 
 def is_same(now: Identity, expected: Identity) -> bool:
-    """Whether boot, start time and namespace say so."""
+    """Return whether pid, boot, start time and namespace are equal."""
     return (now.pid, now.started, now.boot, now.namespace) == (
         expected.pid,
         expected.started,
@@ -137,7 +137,7 @@ def is_same(now: Identity, expected: Identity) -> bool:
 
 
 def runs(actual: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether a command line is that of *wanted*, which may be a script behind its interpreter."""
+    """Return whether a command line is *wanted*, perhaps a script after its interpreter."""
     tail = actual[len(actual) - len(wanted) :]
     return (
         len(actual) >= len(wanted)
@@ -147,14 +147,14 @@ def runs(actual: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def marked() -> Iterator[tuple[str, int]]:
-    """All processes that carry a mark: the mark, and the pid."""
+    """Yield mark and pid of all processes that have a mark."""
     for name in os.listdir("/proc"):
         if name.isdigit() and (mark := mark_of(int(name))) is not None:
             yield mark, int(name)
 
 
 def mark_of(pid: int) -> str | None:
-    """The mark that a process carries in its environment."""
+    """Return the mark in the environment of a process."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -167,15 +167,15 @@ def mark_of(pid: int) -> str | None:
 
 
 def session(pid: int) -> int | None:
-    """The session of a process: the pid of who leads it, as those do that we start."""
+    """Return the session id of a process: the pid of its leader, as started processes are."""
     try:
         return os.getsid(pid)
     except ProcessLookupError:
         return None
 
 
-def _is_remains(expected: Identity) -> bool:
-    """Whether it is a zombie by now."""
+def _is_zombie(expected: Identity) -> bool:
+    """Return whether it is a zombie by now."""
     try:
         return stat(expected.pid) == ("Z", expected.started) and boot() == expected.boot
     except OSError:
@@ -183,7 +183,7 @@ def _is_remains(expected: Identity) -> bool:
 
 
 def is_asleep(pid: int) -> bool:
-    """Whether a process waits for something to happen; one that is not there does, too."""
+    """Return whether a process sleeps; True for one that does not exist."""
     try:
         return stat(pid)[0] not in "RD"
     except OSError:
@@ -191,14 +191,14 @@ def is_asleep(pid: int) -> bool:
 
 
 def boot() -> str:
-    """Which run of the machine this is."""
+    """Return the boot id."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def stat(pid: int) -> tuple[str, int]:
-    """The state of a process and when it started.
+    """Return the state and the start time of a process.
 
-    :raises OSError: there is none.
+    :raises OSError: there is no such process.
     """
     # The second field is the name in parentheses, which may hold anything.
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

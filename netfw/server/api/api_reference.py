@@ -1,4 +1,4 @@
-"""The page that tells what the API has, made from its declarations."""
+"""Generate the API reference from the declarations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = (
 
 
 def reference(resources: Iterable[ApiResource]) -> str:
-    """All resources as Markdown: where they are, what can be done, and their attributes."""
+    """Render all resources as Markdown: URLs, verbs and attributes."""
     every = tuple(resources)
     places = {each.name: each.collection for each in every}
     lines: list[str] = []

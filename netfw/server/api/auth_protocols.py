@@ -1,4 +1,4 @@
-"""What the API asks of those who know who somebody is, and what he may do."""
+"""Protocols of authentication and policy, as the API uses them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from netfw.drivers.query import Body, RequestContext
 from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 
 Deed = Verb | ApiAction
-"""What is to be done to a resource."""
+"""An operation on a resource."""
 
 
 class Identity(Protocol):
-    """Says whose request it is."""
+    """Authenticates requests."""
 
     def __call__(self, environ: Mapping[str, Any]) -> RequestContext:
-        """Who asks, from what the WSGI environment says.
+        """Return the requester, from the WSGI environment.
 
         Called by the request's thread, several at once, for every request but those for the
         versions of the API and the health of the process.  ``netfw.peer_credentials`` in *environ*
         is ``(pid, uid, gid)`` on a unix socket, and absent elsewhere; ``netfw.request_id`` is the
         id of the request, which the requester gets.
 
-        :raises Unauthorized: nobody who is known; the text tells what is missing.
-        :raises BackendUnavailable: who could tell does not answer.
+        :raises Unauthorized: the request is not authenticated; the text says what is missing.
+        :raises BackendUnavailable: the identity service does not answer.
         """
 
 
 class Policy(Protocol):
-    """Says what somebody may do.  Asked by several threads at once."""
+    """Authorizes requests.  Called by several threads at once."""
 
     def needs_target(
         self, requester: RequestContext, resource: ApiResource, deed: Deed, asked: Body
     ) -> bool:
-        """Whether :meth:`authorize` has to see the resource as it is before it can answer.
+        """Return whether :meth:`authorize` needs the resource as it is.
 
-        Asked of deeds on what exists.  Where it is not needed, the resource is not read.
+        Called for operations on existing resources, which are read only if needed.
         """
 
     def authorize(
@@ -47,24 +47,24 @@ class Policy(Protocol):
         target: Body | None,
         asked: Body,
     ) -> None:
-        """Let the deed pass, or raise.
+        """Raise unless the operation is allowed.
 
-        *target* is the resource as it is; for a create request what is to be made, complete with
-        defaults and owner; ``None`` for a list, and where it was not needed.  *asked* is what the
-        request itself says, without defaults: attribute-level rules are about it.
+        *target* is the resource as it is; for a create request the new resource, complete with
+        defaults and owner; ``None`` for a list, and where it is not needed.  *asked* has the
+        attributes of the request itself, without defaults: attribute-level rules apply to it.
 
-        :raises Forbidden: he sees it, and may not do that with it.
-        :raises NotFound: he does not even see it.
+        :raises Forbidden: the requester sees the resource, and may not do this.
+        :raises NotFound: the requester does not see the resource.
         """
 
     def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
-        """Attributes that he sees of no row."""
+        """Return the attributes that are hidden from the requester in every row."""
 
     def visible(
         self, requester: RequestContext, resource: ApiResource, bodies: Sequence[Body]
     ) -> Sequence[Body]:
-        """*bodies* without rows, and attributes of rows, that he may not see; in their order.
+        """Return *bodies* without the rows and attributes that the requester may not see, in order.
 
-        Where no rule depends on the row, rules are asked once for all rows; where he may see
-        everything, *bodies* themselves are the answer.
+        Rules that do not depend on the row are evaluated once for all rows; if everything is
+        visible, *bodies* are returned unchanged.
         """

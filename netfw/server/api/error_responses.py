@@ -1,6 +1,6 @@
-"""What clients get for an error: a status, a word that they look at, and a sentence.
+"""Error responses: status, type and message.
 
-Words are the names of error classes, except where clients know others by heart.
+A type is the name of the error class, except where existing clients expect another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONGEST_MESSAGE = 4000
 
 @frozen(kw_only=True)
 class ErrorResponse:
-    """An error as it is answered."""
+    """The response to an error."""
 
     status: int
     word: str
@@ -42,7 +42,7 @@ class ErrorResponse:
     headers: Mapping[str, str] = field(factory=dict)
 
     def body(self) -> dict[str, Any]:
-        """The document that clients expect."""
+        """Return the document of the response."""
         text = self.message
         if len(text) > LONGEST_MESSAGE:
             text = f"{text[:LONGEST_MESSAGE]}..."
@@ -50,7 +50,7 @@ class ErrorResponse:
 
 
 def worded(refusal: HttpError) -> ErrorBody:
-    """What a client gets whose request never reached the API."""
+    """Render the error of a request that the HTTP server refused."""
     return ErrorBody("application/json", json.dumps(_refused(refusal).body()).encode())
 
 
@@ -72,13 +72,13 @@ _STATUSES: tuple[tuple[type[NetfwError], int], ...] = (
     (BackendUnavailable, 503),
     (BackendError, 503),
 )
-"""The first class that fits."""
+"""The first class that matches applies."""
 
 
 def to_response(
     error: NetfwError, resource: ApiResource | None = None, method: str = ""
 ) -> ErrorResponse | None:
-    """How *error*, met by a request on *resource*, is answered; ``None``: it is our own fault."""
+    """Return the response to *error* of a request on *resource*; ``None``: an internal error."""
     if isinstance(error, HttpError):
         return _refused(error)
     status = next((number for cls, number in _STATUSES if isinstance(error, cls)), None)
@@ -98,11 +98,11 @@ def to_response(
 
 
 def _word(error: NetfwError, resource: ApiResource | None, method: str) -> str:
-    """The word for *error*; that of its class, unless clients look for another."""
+    """Return the type of *error*: the name of its class, unless clients expect another."""
     name = "" if resource is None else resource.name
     if type(error) is NotFound:
-        said = _MISSING.match(str(error))
-        missing = said[1] if said is not None and said[1] in _KINDS else name
+        match = _MISSING.match(str(error))
+        missing = match[1] if match is not None and match[1] in _KINDS else name
         return f"{_camel(missing)}NotFound" if missing else "HTTPNotFound"
     if type(error) is Conflict and method == "DELETE" and name:
         return f"{_camel(name)}InUse"
@@ -115,7 +115,7 @@ def _camel(name: str) -> str:
 
 
 _MISSING = re.compile(r"there is no (\w+)")
-"""What is missing is not always what the request is about."""
+"""The missing resource may differ from that of the request."""
 _KINDS = frozenset(kind.value for kind in Kind)
 _WORDS: Mapping[type[NetfwError], str] = {
     Outdated: "RevisionNumberConstraintFailed",
@@ -125,7 +125,7 @@ _WORDS: Mapping[type[NetfwError], str] = {
 
 
 def unexpected(request_id: str) -> ErrorResponse:
-    """Our own fault; the log has the rest."""
+    """Return the response to an internal error; the log has the details."""
     return ErrorResponse(
         status=500,
         word="HTTPInternalServerError",

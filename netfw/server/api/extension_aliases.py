@@ -1,4 +1,4 @@
-"""The extension aliases by which clients find out what a server can do.
+"""Extension aliases, by which clients discover the features of a server.
 
 Each stands beside what must be served for it to be true: ``router`` a resource, ``port.fixed_ips``
 an attribute, ``router/add_extraroutes`` an action.  Nothing: it is a mechanism of the API itself.
@@ -79,7 +79,7 @@ _ALIASES: tuple[tuple[str, str, str], ...] = (
 
 
 def served_aliases(resources: Iterable[ApiResource]) -> tuple[ExtensionInfo, ...]:
-    """The aliases that are true of a server with these resources."""
+    """Return the aliases of a server with these resources."""
     has = {""}
     for each in resources:
         has.add(each.name)

@@ -1,4 +1,4 @@
-"""Catalog: everything that one server's API has, put together of all declarations."""
+"""Registry of the resources and extensions of one server, from all declarations."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from netfw.server.api.resources import RESOURCES, quota_resource
 from netfw.server.api.schema.resource_schema import ApiResource
 
 Extending = Mapping[str, Mapping[str, Sequence[Attribute]]]
-"""Attributes that extension drivers add: by the name of the driver, then of the resource."""
+"""Attributes of extension drivers, by the name of the driver, then of the resource."""
 
 
 @frozen(kw_only=True)
 class ResourceRegistry:
-    """The resources that are served, and the extensions that clients find."""
+    """The served resources and extensions."""
 
     resources: tuple[ApiResource, ...]
     extensions: tuple[ExtensionInfo, ...]
 
     def resource(self, name: str) -> ApiResource:
-        """The resource of that name; it must be there."""
+        """Return the resource of that name, which must exist."""
         return next(each for each in self.resources if each.name == name)
 
 
 def build(
     kept: Iterable[str], *, extending: Extending | None = None, api: Sequence[ApiExtension] = ()
 ) -> ResourceRegistry:
-    """The catalog of a server whose plugins keep the resources *kept*.
+    """Build the registry of a server whose plugins store the resources *kept*.
 
-    What is declared and kept by nobody is not served, nor what only makes sense beside it; unless a
-    vendor declares it: that is stored by the server itself.
+    A resource that no plugin stores is not served, nor one that depends on it; except for a
+    vendor's resource, which the server stores itself.
 
-    :raises ConfigError: two declare the same, naming both; or an extension lacks another one.
+    :raises ConfigError: two declarations collide, naming both; or an extension lacks another one.
     """
     names = frozenset(kept)
     own = _extended([each for each in RESOURCES if _related(each) <= names], extending or {})
@@ -57,12 +57,12 @@ def build(
 
 
 def _related(resource: ApiResource) -> set[str]:
-    """The resource, and what it makes no sense without."""
+    """Return the resource and those that it depends on."""
     return {each for each in (resource.name, resource.parent, resource.shows_as) if each}
 
 
 def _extended(resources: Sequence[ApiResource], extending: Extending) -> list[ApiResource]:
-    """*resources* with the attributes that extension drivers add to them."""
+    """Return *resources* with the attributes that extension drivers add to them."""
     by_name = {each.name: each for each in resources}
     source: dict[tuple[str, str], str] = {}
     for driver, added in extending.items():

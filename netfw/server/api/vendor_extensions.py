@@ -1,4 +1,4 @@
-"""Declarations of plug-ins as declarations of the API."""
+"""Convert declarations of extensions and drivers into those of the API."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _checks(declared: Attribute) -> Mapping[Verb, str]:
 
 
 def resources(extension: ApiExtension) -> tuple[ApiResource, ...]:
-    """The resources that *extension* declares, with their policy."""
+    """Return the resources that *extension* declares, with their policy."""
     alias = extension.info().alias
     rules = {rule.name: rule.check for rule in extension.policies()}
     return tuple(_resource(declared, alias, rules) for declared in extension.resources())
@@ -105,7 +105,7 @@ def _resource(declared: ResourceDeclaration, alias: str, rules: Mapping[str, str
 
 
 def _ruled(given: ApiAttribute, resource: str, rules: Mapping[str, str]) -> ApiAttribute:
-    """*given* with the rules of its own that the extension has."""
+    """Return *given* with the extension's own rules."""
     own = {
         verb: rules[f"{verb}_{resource}:{given.name}"]
         for verb in Verb

@@ -67,7 +67,7 @@ def test_networks_of_dhcp_agents_are_listed_given_and_taken_away(admin: Client) 
 
 
 @pytest.mark.spec("API-06")
-def test_anybody_sees_the_zones(client: Client, admin: Client) -> None:
+def test_zones_are_visible_to_all_requesters(client: Client, admin: Client) -> None:
     zones = client.get("availability_zones").json["availability_zones"]
     assert zones == [
         {"name": "east", "resource": "network", "state": "available"},

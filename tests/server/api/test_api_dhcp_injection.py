@@ -83,7 +83,7 @@ def test_a_name_of_an_option_is_no_syntax(client: Client, name: str) -> None:
         ("opt_value", {"opt_name": "tag:evil,bootfile-name", "opt_value": ""}),
     ],
 )
-def test_what_no_client_could_be_told_is_refused(
+def test_dhcp_option_that_no_client_could_get_is_refused(
     client: Client, field: str, options: dict[str, Any]
 ) -> None:
     asked = [option(), options]
@@ -133,6 +133,6 @@ def test_an_ipv6_address_for_clients_of_no_family_is_taken(client: Client) -> No
     assert port["extra_dhcp_opts"] == [{**asked, "ip_version": 4}]
 
 
-def test_the_address_of_nobody_is_no_ports(client: Client) -> None:
+def test_zero_mac_address_is_refused_for_a_port(client: Client) -> None:
     network = client.network()["id"]
     refused(client, "ports", "mac_address", network_id=network, mac_address="00:00:00:00:00:00")

@@ -53,7 +53,7 @@ def test_the_word_of_an_error_says_what_is_missing_taken_or_in_use(client: Clien
 
 
 @pytest.mark.spec("API-04")
-def test_a_database_that_does_not_answer_is_told_from_a_fault(
+def test_unavailable_database_is_503_and_a_bug_500(
     plugins: list[HandlerPlugin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: Any) -> Any:

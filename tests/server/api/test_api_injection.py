@@ -144,7 +144,7 @@ def test_what_a_body_takes_in_memory_is_bounded(client: Client) -> None:
         ("PUT", "/v2.0/quotas/alice/default", 405),
     ],
 )
-def test_paths_and_methods_that_are_not_there_are_told_apart(
+def test_unknown_path_is_404_and_wrong_method_405(
     unmoved: Client, method: str, path: str, status: int
 ) -> None:
     reply = unmoved.raw(method, path)
@@ -178,7 +178,7 @@ def test_query_strings_that_make_no_sense_are_refused(unmoved: Client, query: st
 
 
 @pytest.mark.spec("API-04", "API-13")
-def test_a_fault_of_the_server_tells_its_request_and_nothing_else(
+def test_internal_error_discloses_only_its_request_id(
     client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:

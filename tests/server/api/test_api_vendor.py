@@ -230,7 +230,7 @@ def test_a_sub_resource_is_named_by_its_parent_and_itself(taps: tuple[Client, Ta
 
 
 @pytest.mark.spec("API-12")
-def test_two_who_declare_the_same_keep_the_server_from_starting() -> None:
+def test_colliding_declarations_are_refused_at_start() -> None:
     def refused(*extensions: ApiExtension, extending: Any = None) -> str:
         with pytest.raises(ConfigError) as caught:
             build(["network", "tap"], api=extensions, extending=extending)

@@ -61,7 +61,7 @@ def test_clients_find_versions_resources_and_extensions(client: Client) -> None:
 
 
 @pytest.mark.spec("API-02")
-def test_a_body_is_checked_against_the_declaration_and_every_fault_is_told(client: Client) -> None:
+def test_body_is_validated_and_all_problems_are_reported(client: Client) -> None:
     reply = client.post(
         "ports", {"port": {"nmae": "x", "mac_address": "zz", "status": "ACTIVE", "fixed_ips": [{}]}}
     )

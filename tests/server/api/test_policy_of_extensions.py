@@ -25,7 +25,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.spec("API-09", "ML2-06")
-def test_port_security_is_switched_off_only_by_who_owns_the_network() -> None:
+def test_port_security_is_disabled_only_by_the_network_owner() -> None:
     drivers = (PortSecurityDriver(), DnsDriver(), QosDriver())
     declared = resource_registry.build(
         {"network", "port"}, extending=ExtensionDrivers(drivers).declared()

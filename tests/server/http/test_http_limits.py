@@ -57,8 +57,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("door") / "api.sock"
+def socket_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("socket_path") / "api.sock"
     server = HttpServer(echo, listen_unix(path), HttpSettings(threads=2, body=BODY), wording=worded)
     server.start()
     yield path
@@ -127,9 +127,9 @@ def refused(answer: bytes) -> tuple[int, dict[str, str]]:
     ids=lambda value: repr(value[-30:]) if isinstance(value, bytes) else None,
 )
 def test_no_client_makes_the_server_take_more_than_its_bounds(
-    door: Path, start: bytes, more: bytes, status: int, no_faults: None
+    socket_path: Path, start: bytes, more: bytes, status: int, no_faults: None
 ) -> None:
-    with dial(door) as client:
+    with dial(socket_path) as client:
         sent = 0
         try:
             client.sendall(start)
@@ -189,9 +189,9 @@ def test_no_client_makes_the_server_take_more_than_its_bounds(
     ],
 )
 def test_what_is_no_request_is_refused_in_the_form_of_all_errors(
-    door: Path, data: bytes, status: int, told: str, no_faults: None
+    socket_path: Path, data: bytes, status: int, told: str, no_faults: None
 ) -> None:
-    found, error = refused(say(door, data))
+    found, error = refused(say(socket_path, data))
     assert (found, told in error["message"]) == (status, True), error
 
 
@@ -210,28 +210,28 @@ def test_what_is_no_request_is_refused_in_the_form_of_all_errors(
         (b"GET /a%2Fb HTTP/1.0\r\n\r\n", ["GET /a%2Fb 0"]),
     ],
 )
-def test_requests_are_told_from_what_follows_them(
-    door: Path, data: bytes, answers: list[str], no_faults: None
+def test_pipelined_requests_are_separated(
+    socket_path: Path, data: bytes, answers: list[str], no_faults: None
 ) -> None:
-    got = say(door, data).decode().split(";")
+    got = say(socket_path, data).decode().split(";")
     told = [line.rpartition("\r\n\r\n")[2] for line in got]
     assert [each for each in told if each] == answers
 
 
-def test_what_follows_a_body_that_was_not_read_is_no_request(door: Path) -> None:
-    said = say(door, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
+def test_what_follows_a_body_that_was_not_read_is_no_request(socket_path: Path) -> None:
+    said = say(socket_path, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
     assert said.count(b"HTTP/1.1") == 1
 
 
-def test_a_client_is_asked_for_its_body_only_when_it_will_be_read(door: Path) -> None:
+def test_a_client_is_asked_for_its_body_only_when_it_will_be_read(socket_path: Path) -> None:
     for word in (b"100-continue", b"100-Continue"):
-        with dial(door) as client:
+        with dial(socket_path) as client:
             head = POST + b"Connection: close\r\nExpect: %s\r\n" % word
             client.sendall(head + b"Content-Length: 3\r\n\r\n")
             assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
             client.sendall(b"abc")
             assert rest(client).endswith(b"POST / 3;")
-    large = say(door, POST + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
+    large = say(socket_path, POST + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
     assert large.startswith(b"HTTP/1.1 200 ")
 
 
@@ -270,7 +270,7 @@ def test_large_bodies_that_come_slowly_leave_threads_for_others(serve: Any) -> N
 
 
 @pytest.mark.spec("API-13")
-def test_who_says_nothing_makes_room_for_who_does(serve: Any) -> None:
+def test_idle_connection_is_closed_for_a_new_one(serve: Any) -> None:
     path = serve(connections=20, idle=30)
     silent = [dial(path) for _ in range(60)]
     assert say(path, AGAIN).endswith(b"GET /again 0;")

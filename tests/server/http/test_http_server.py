@@ -120,7 +120,7 @@ def test_overload_is_answered_with_503_and_when_to_come_again(serve: Any) -> Non
 
 
 @pytest.mark.spec("API-13")
-def test_clients_that_never_finish_lose_their_connection_and_hold_up_nobody(serve: Any) -> None:
+def test_unfinished_requests_time_out_and_delay_no_other(serve: Any) -> None:
     _, path = serve(lambda environ: b"here", threads=1, reading=0.3)
     silent = [Unix(path) for _ in range(5)]
     for connection in silent:

@@ -19,4 +19,4 @@ RESOURCES: tuple[ApiResource, ...] = (
     *SECURITY_RESOURCES,
     *AGENT_RESOURCES,
 )
-"""All but the quotas, which follow from what is counted."""
+"""All resources but the quotas, which are derived from the others."""

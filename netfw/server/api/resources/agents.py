@@ -1,4 +1,4 @@
-"""Agents, what is scheduled to them, and availability zones."""
+"""Agents, their assignments, and availability zones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AGENT = ApiResource(
 
 
 def _scheduled(collection: str, parent: str, member: str) -> ApiResource:
-    """What an agent has been given: the body of a request names the member by its id."""
+    """Declare an assignment of an agent: the body of a request has the id of the member."""
     return ApiResource(
         name=collection.removesuffix("s").replace("-", "_"),
         collection=collection,

@@ -1,4 +1,4 @@
-"""What the declarations of several resources have in common."""
+"""Parts that the declarations of several resources share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN = {
 }
 """Members work in their project, readers read in it."""
 FOR_ADMINS = {Verb.CREATE: ADMIN, Verb.UPDATE: ADMIN}
-"""Of an attribute that everybody sees."""
+"""Checks of an attribute that administrators set and all requesters see."""
 ONLY_ADMINS = {Verb.CREATE: ADMIN, Verb.UPDATE: ADMIN, Verb.SHOW: ADMIN}
 
 
@@ -70,7 +70,7 @@ ZONE_HINTS = ApiAttribute(
 ZONES_SHOWN = read_only("availability_zones", ZONES)
 
 STANDARD = (IDENTITY, *PROJECT, DESCRIPTION, TAGS, REVISION_NUMBER, *TIMES)
-"""What everything has that a project owns."""
+"""Attributes of every resource that a project owns."""
 
 FIXED_IP = Record(
     {"subnet_id": ID, "ip_address": ADDRESS},

@@ -21,7 +21,7 @@ LIMIT = integer(-1, 2**31 - 1)
 
 
 def quota_resource(counted: Iterable[str]) -> ApiResource:
-    """The quotas of a project, of what is counted; the project is their id."""
+    """Declare the quotas of a project for the names *counted*; their id is the project."""
     return ApiResource(
         name="quota",
         collection="quotas",

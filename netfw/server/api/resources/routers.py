@@ -42,7 +42,7 @@ _GATEWAY = Record(
 
 
 def _parse_gateway(raw: object) -> dict[str, Json] | None:
-    """An empty object takes the gateway away, like null."""
+    """Accept an empty object like null: it removes the gateway."""
     return None if raw is None or raw == {} else _GATEWAY.parse(raw)
 
 

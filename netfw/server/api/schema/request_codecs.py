@@ -1,7 +1,7 @@
-"""Codecs of what requests say, where it differs from what resources are.
+"""Codecs of request values that differ from those of resources.
 
-A request may name a fixed address by its subnet alone, or write ``"True"`` for true.  What these
-codecs parse is in the form of the API already; rendering changes nothing more.
+A request may name a fixed address by its subnet alone, or write ``"True"`` for true.  These codecs
+parse into the form of the API; rendering returns it unchanged.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 
 
 def normalised(codec: Codec[Any], raw: object) -> Json | Absent:
-    """*raw* in the form of the API.
+    """Return *raw* in the form of the API.
 
-    :raises ValueError: it cannot be read.
+    :raises ValueError: *raw* is no value of the codec.
     """
     return codec.render(codec.parse(raw))
 
@@ -44,11 +44,11 @@ def _parse_flag(raw: object) -> bool:
 
 
 FLAG: Scalar[bool] = Scalar(_parse_flag, bool)
-"""True or false, also as the words and numbers that clients write."""
+"""A boolean, also as the words and numbers that clients send."""
 
 
 def long_text(limit: int) -> Scalar[str]:
-    """One line of text that may be longer than names are."""
+    """Return a codec of one line of text of up to *limit* characters."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -60,7 +60,7 @@ def long_text(limit: int) -> Scalar[str]:
 
 
 def checked(codec: Codec[Any], check: Callable[[Any], object]) -> Scalar[Any]:
-    """What *codec* reads and *check*, which raises ``ValueError``, lets pass."""
+    """Return *codec* with *check*, which raises ``ValueError``, after parsing."""
 
     def parse(raw: object) -> Any:
         value = codec.parse(raw)
@@ -76,12 +76,12 @@ def _names(names: Iterable[str]) -> frozenset[str]:
 
 @frozen
 class Record:
-    """An object of which a request may say a part; what it says is normalised."""
+    """An object that may be partial; its values are normalised."""
 
     codecs: Mapping[str, Codec[Any]]
     required: frozenset[str] = field(default=frozenset(), converter=_names)
     any_of: tuple[str, ...] = ()
-    """One of these at least must be said."""
+    """Names of which at least one is required."""
 
     def parse(self, raw: object) -> dict[str, Json]:
         if not isinstance(raw, Mapping):
@@ -111,7 +111,7 @@ class Record:
 
 
 def unknown(name: object, known: Mapping[str, object]) -> dict[str, str]:
-    """The fault of a name that is none of *known*."""
+    """Return the problem of a name that is none of *known*."""
     if isinstance(name, str) and _PLAIN_KEY.fullmatch(name):
         return {name: f"unknown attribute{nearest(name, known)}"}
     return {describe(name): "unknown attribute"}
@@ -119,7 +119,7 @@ def unknown(name: object, known: Mapping[str, object]) -> dict[str, str]:
 
 @frozen
 class Either:
-    """What the first codec reads, or the second; messages are the first one's."""
+    """The first codec, or else the second; errors are those of the first."""
 
     first: Codec[Any]
     second: Codec[Any]
@@ -139,7 +139,7 @@ class Either:
 
 @frozen
 class Null:
-    """Null where there is nothing to say; it is passed on as *instead*."""
+    """A codec that accepts null, which becomes *instead*."""
 
     codec: Codec[Any]
     instead: Json | Absent = ABSENT

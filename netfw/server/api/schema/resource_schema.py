@@ -1,15 +1,15 @@
-"""What the API says of a resource, once: attributes, verbs, actions, policy, place in the URL.
+"""Declarations of API resources: attributes, verbs, actions, policy, URL.
 
 Plain data.  The controller compiles it into validators, the policy into rules, the documentation
 into tables.  A vendor's :class:`~netfw.drivers.api_extension.ApiExtension` becomes the same values.
 
 Policy is written in the language of oslo.policy.  Check strings may name these rules, which the
-policy defines: ``rule:admin``, ``rule:member`` (an administrator, or who may write in the project
-that owns the target), ``rule:reader`` (who may read there), ``rule:network_owner`` (who may write
-in the project of the target's network), ``rule:service`` (another service of the cloud, or an
-administrator), ``rule:anybody`` (whoever is authenticated), ``rule:network_device`` (the target's
-``device_owner`` begins with ``network:``).  Of what :attr:`ApiResource.parents` names, attributes
-of the parent can be asked for: ``project_id:%(network:project_id)s``.
+policy defines: ``rule:admin``, ``rule:member`` (an administrator, or a requester with write access
+to the project that owns the target), ``rule:reader`` (read access), ``rule:network_owner`` (write
+access to the project of the target's network), ``rule:service`` (another service of the cloud, or
+an administrator), ``rule:anybody`` (every authenticated requester), ``rule:network_device`` (the
+target's ``device_owner`` begins with ``network:``).  A rule can read attributes of the parents that
+:attr:`ApiResource.parents` names: ``project_id:%(network:project_id)s``.
 """
 
 from __future__ import annotations
@@ -42,61 +42,60 @@ class ApiAttribute:
 
     name: str
     codec: Codec[Any]
-    """Reads what a request says; what it renders is what the plugin gets."""
+    """Parses the value of a request; the plugin gets what it renders."""
     create: bool = True
-    """May be given when the resource is made."""
+    """Accepted in create requests."""
     update: bool = True
-    """May be changed afterwards."""
+    """Accepted in update requests."""
     required: bool = False
     """A create request without it is refused."""
     default: Json | Absent = ABSENT
-    """What a create request without it gets; absent: the plugin decides."""
+    """The value in a create request without it; absent: the plugin decides."""
     filterable: bool = True
     sortable: bool = False
     shown: bool = True
-    """Part of answers; what is not is only ever given."""
+    """Part of responses; otherwise write-only."""
     checks: Mapping[Verb, str] = field(factory=dict)
-    """Who may give it, change it or see it, where not everybody who may do so to the resource.
+    """Rules for setting, changing or seeing it that are stricter than those of the resource.
 
-    The rule of a verb is named ``<verb>_<resource>:<attribute>``.  That of create is asked only
-    when a request gives another value than the default.
+    The rule of a verb is named ``<verb>_<resource>:<attribute>``.  That of create is evaluated only
+    for a value other than the default.
     """
     secret: bool = False
-    """Who may see it of no row may not look for rows by it either, which would tell.
+    """A requester that sees it in no row cannot filter by it either, which would disclose it.
 
-    Of our own attributes none is: clients look for ports by hosts that they are not shown.
+    None of netfw's own attributes is secret: clients filter ports by hosts that they do not see.
     """
     inner: Mapping[str, Mapping[Verb, str]] = field(factory=dict)
-    """The same for names within an object, or objects: ``create_port:fixed_ips:ip_address``."""
+    """The same for keys of an object or objects: ``create_port:fixed_ips:ip_address``."""
     note: str = ""
-    """A sentence for the documentation, where the name does not say it all."""
+    """A sentence for the documentation."""
 
     def __attrs_post_init__(self) -> None:
         if self.required and not self.create:
-            raise ValueError(f"{self.name}: required, and yet nobody may give it")
+            raise ValueError(f"{self.name}: required, and yet not accepted in create requests")
 
 
 @frozen(kw_only=True)
 class ApiAction:
     """A member action: ``<method> /v2.0/<collection>/<id>/<name>``.
 
-    Its rule is named like the action, or ``<name>_<resource>`` where the name alone says too
-    little: see :attr:`rule`.
+    Its rule is named like the action, or as :attr:`rule` says.
     """
 
     name: str
     attributes: tuple[ApiAttribute, ...] = ()
-    """Of its body."""
+    """Attributes of its body."""
     exclusive: tuple[str, ...] = ()
-    """Exactly one of these must be given."""
+    """Attributes of which exactly one must be given."""
     method: str = "PUT"
     check: str = ADMIN
     rule: str = ""
     """The name of its policy rule; empty: the name of the action."""
     envelope: str | None = None
-    """The key under which its body, and its answer, stand; ``None``: they are the document."""
+    """The key of its body and response; ``None``: they have no envelope."""
     shows: bool = False
-    """It answers with the resource itself, of which everybody sees what policy lets him see."""
+    """Its response is the resource, filtered by policy."""
 
     @property
     def rule_name(self) -> str:
@@ -105,23 +104,23 @@ class ApiAction:
 
 @frozen(kw_only=True)
 class ApiResource:
-    """One resource: its place in the URL, its attributes, and who may do what to it."""
+    """One resource: URL, attributes and policy."""
 
     name: str
-    """By which plugins know it, and which its rules and events have."""
+    """The name in plugins, rules and events."""
     collection: str
-    """In the URL."""
+    """The collection in the URL."""
     singular: str = field()
-    """The key of one in a body; unless said otherwise the name."""
+    """The key of one resource in a body; by default the name."""
     plural: str = field()
-    """The key of many; unless said otherwise the collection with underscores."""
+    """The key of several resources; by default the collection with underscores."""
     attributes: tuple[ApiAttribute, ...]
     verbs: frozenset[Verb] = ALL
     listed: bool = True
-    """``GET`` of the collection is served; of a member: :attr:`member_shown`."""
+    """Whether ``GET`` of the collection is served; of a member: :attr:`member_shown`."""
     member_shown: bool = True
     checks: Mapping[Verb, str] = field(factory=dict)
-    """Who may do it; a verb without one is for administrators.  Named ``<verb>_<name>``."""
+    """Rules by verb, named ``<verb>_<name>``; a verb without one is for administrators."""
     actions: tuple[ApiAction, ...] = ()
     parent: str | None = None
     """The resource of which it is a sub-resource: ``/v2.0/<parents>/<id>/<collection>``.
@@ -131,22 +130,22 @@ class ApiResource:
     """
     parent_attribute: str = ""
     parents: Mapping[str, str] = field(factory=dict)
-    """Resources whose owners matter to policy, by name, and the attribute that holds their id."""
+    """Resources that rules can refer to, by name, and the attribute with the id of each."""
     identity: str = "id"
-    """The attribute that stands in the URL of a member."""
+    """The attribute in the URL of a member."""
     enveloped: bool = True
-    """The body of a create or update request has the singular key around it."""
+    """Whether the body of a create or update request has an envelope with the singular key."""
     bulk: bool = True
-    """Several can be made by one request."""
+    """Whether one request can create several."""
     tags: bool = False
     shows_as: str | None = None
-    """Its members are shown as this other resource, where it only says which belong together."""
+    """The other resource that its members are shown as, for a resource that is only a relation."""
     quota: str | None = None
-    """The name under which it is counted; ``None``: not counted."""
+    """The name of its quota; ``None``: none."""
     default_quota: int | None = None
-    """How many a project may have where the operator says nothing; ``None``: as he says for all."""
+    """The quota of a project without configuration; ``None``: the configured default."""
     alias: str = ""
-    """The extension that declares it, for messages; empty: the API itself."""
+    """The alias of the extension that declares it, for messages; empty: the API itself."""
 
     @singular.default
     def _named(self) -> str:
@@ -165,9 +164,9 @@ class ApiResource:
             raise ValueError(f"{self.name}: a parent, and the attribute with its id, go together")
 
     def check(self, verb: Verb) -> str:
-        """Who may do *verb*."""
+        """Return the check of *verb*."""
         return self.checks.get(verb, ADMIN)
 
     def attribute(self, name: str) -> ApiAttribute | None:
-        """The attribute of that name, if it has one."""
+        """Return the attribute of that name, or ``None``."""
         return next((each for each in self.attributes if each.name == name), None)

@@ -1,4 +1,4 @@
-"""Validators, compiled once from the declaration of each resource."""
+"""Validators of request bodies, compiled from the declarations of resources."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, Api
 
 Read = Callable[[object], Json | Absent]
 
-MOST_UNKNOWN = 16
-"""So many unknown names are told; looking for what was meant takes time."""
+MAX_UNKNOWN = 16
+"""Unknown names that are reported; searching for similar names takes time."""
 
 
 class Validator:
-    """Reads what requests say of attributes: the whole of it, or every fault at once."""
+    """Validates the attributes of a body, and reports all problems at once."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Validator:
                 self._defaults[each.name] = each.default
 
     def validate(self, raw: object, where: str) -> dict[str, Json]:
-        """What *raw* says, in the form of the API.
+        """Return the attributes of *raw*, normalised.
 
-        :raises InvalidInput: everything that is wrong with it; *where* is its own place.
+        :raises InvalidInput: all problems by path; *where* is the path of *raw* itself.
         """
         if not isinstance(raw, dict):
             raise InvalidInput({where: f"not an object: {describe(raw)}"})
@@ -74,7 +74,7 @@ class Validator:
         return said
 
     def with_defaults(self, said: dict[str, Json]) -> dict[str, Json]:
-        """*said* with the defaults of what it does not say."""
+        """Return *said* with the defaults of missing attributes."""
         whole = {**self._defaults, **said}
         for name, value in self._mutable:
             if name not in whole:
@@ -84,7 +84,7 @@ class Validator:
     def _refused(self, name: object, count: int) -> dict[str, str]:
         if isinstance(name, str) and name in self._known:
             return {name: self._refusal}
-        if count >= MOST_UNKNOWN:
+        if count >= MAX_UNKNOWN:
             return {"...": "and more that are unknown"}
         return unknown(name, self._known)
 
@@ -95,7 +95,7 @@ def _reader(attribute: ApiAttribute) -> Read:
 
 
 def _one_project(said: dict[str, Any], faults: dict[str, str]) -> None:
-    """``tenant_id`` is ``project_id`` by its older name."""
+    """Replace ``tenant_id``, the older name, by ``project_id``."""
     if "tenant_id" in said:
         tenant = said.pop("tenant_id")
         if said.setdefault("project_id", tenant) != tenant:
@@ -103,7 +103,7 @@ def _one_project(said: dict[str, Any], faults: dict[str, str]) -> None:
 
 
 def for_create(resource: ApiResource) -> Validator:
-    """Reads the bodies of create requests."""
+    """Return the validator of create requests."""
     return Validator(
         resource.attributes,
         lambda each: each.create,
@@ -113,21 +113,21 @@ def for_create(resource: ApiResource) -> Validator:
 
 
 def for_update(resource: ApiResource) -> Validator:
-    """Reads the bodies of update requests."""
+    """Return the validator of update requests."""
     return Validator(
         resource.attributes, lambda each: each.update, "cannot be changed", complete=False
     )
 
 
 def for_action(action: ApiAction) -> Validator:
-    """Reads the bodies of an action."""
+    """Return the validator of an action."""
     return Validator(action.attributes, lambda each: True, "", complete=True)
 
 
 def check_exclusive(action: ApiAction, said: dict[str, Json]) -> None:
-    """Refuse none and several of what only one may be given of.
+    """Raise unless exactly one of the exclusive attributes is given.
 
-    :raises InvalidInput: naming them.
+    :raises InvalidInput: names them.
     """
     given = [name for name in action.exclusive if name in said]
     if action.exclusive and len(given) != 1:

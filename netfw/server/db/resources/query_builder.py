@@ -45,7 +45,7 @@ _FLAGS: Mapping[Value, bool] = {True: True, False: False, "true": True, "false":
 
 
 def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None) -> Select[Any]:
-    """The rows that *query* asks for; *marker* has the columns of the row to go on from.
+    """Build the select of *query*; *marker* has the columns of the row to continue after.
 
     Backwards, the rows come in the opposite order: the nearest to the marker first.
 
@@ -61,7 +61,7 @@ def selection(kind: Kind, query: Query, marker: Mapping[str, Any] | None = None)
 
 
 def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
-    """What holds for the rows that pass *filters*.
+    """Return the conditions of *filters*.
 
     :raises InvalidInput: naming every filter that cannot be.
     """
@@ -79,7 +79,7 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
 
 
 def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
-    """What a project sees: its own, what is shared, and what belongs to its own or shared ones."""
+    """Return the condition of rows visible to a project: its own, shared, or with such a parent."""
     table, networks = table_mapping(kind).table, STORED[Kind.NETWORK].table
     own = table.c.project_id == project
     if kind is Kind.NETWORK:
@@ -100,7 +100,7 @@ def visible(kind: Kind, project: str | BindParameter[str]) -> Condition:
 
 
 def sort_columns(kind: Kind, query: Query) -> list[ColumnElement[Any]]:
-    """What a marker's row must tell, each under the name of its attribute."""
+    """Return the columns that a marker needs, each under the name of its attribute."""
     return [by.label(name) for name, by, _ in _order(kind, query)]
 
 
@@ -118,7 +118,7 @@ def _order(kind: Kind, query: Query) -> list[tuple[str, ColumnElement[Any], bool
 
 
 def _sortable(column: Column[Any]) -> ColumnElement[Any]:
-    """The column, with nothing before everything else on all databases."""
+    """Return the column such that null sorts first on all databases."""
     if not column.nullable:
         return column
     if isinstance(column.type, Boolean):
@@ -130,7 +130,7 @@ def _sortable(column: Column[Any]) -> ColumnElement[Any]:
 def _after(
     order: Iterable[tuple[str, ColumnElement[Any], bool]], marker: Mapping[str, Any]
 ) -> Condition:
-    """Rows beyond *marker*: further by the first key, or equal there and further by the next."""
+    """Return the condition of rows after *marker* in the order of the keys."""
     ways: list[Condition] = []
     equal: list[Condition] = []
     for name, by, up in order:
@@ -159,7 +159,7 @@ def _any_of(column: ColumnElement[Any], values: Iterable[Value | UUID]) -> Condi
 
 
 def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
-    """*value* as the database compares it.
+    """Return *value* as the database compares it.
 
     :raises ValueError: the column cannot have it.
     """
@@ -185,7 +185,7 @@ def _plain(column: ColumnElement[Any], value: Value | UUID) -> Any:
 
 
 def _by_fixed_ips(how: TableMapping, values: Values) -> Condition:
-    """``ip_address=...`` and ``subnet_id=...``: of one address of the port, both must hold."""
+    """Filter by ``ip_address=...`` and ``subnet_id=...``, which one address must both match."""
     wanted: dict[str, list[Value]] = {}
     for value in values:
         for name, each in _pairs(value):
@@ -259,4 +259,4 @@ _SPECIAL: Mapping[tuple[Kind | None, str], Callable[[TableMapping, Values], Cond
     (None, "not-tags"): lambda how, values: ~_all_tags(how, values),
     (None, "not-tags-any"): lambda how, values: ~_any_tag(how, values),
 }
-"""Filters by what is in other tables; without a kind: of all kinds."""
+"""Filters by other tables; ``None``: for all kinds."""

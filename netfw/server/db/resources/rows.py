@@ -285,7 +285,7 @@ class Resources(Rows):
         return numbered
 
     def update(self, before: Resource, after: R, extra: Json | None = None) -> R:
-        """Store *after* with the next revision, and return it so.  *extra* ``None``: as it is.
+        """Store *after* with the next revision, and return it.  *extra* ``None``: unchanged.
 
         *before* is what this transaction read; when somebody changed it meanwhile, the
         transaction is tried again from its beginning.
@@ -309,7 +309,7 @@ class Resources(Rows):
         return changed
 
     def delete(self, before: Resource) -> None:
-        """Remove what this transaction read.
+        """Delete a resource that this transaction read.
 
         :raises Conflict: something refers to it.
         """
@@ -357,7 +357,7 @@ class Resources(Rows):
 
 
 def _as_read(how: TableMapping, body: Json) -> ColumnElement[bool]:
-    """That a row is still what was read: also its status, which has no revision."""
+    """Return the condition that a row is unchanged, its status included, which has no revision."""
     columns = how.table.c
     same = and_(columns.id == body["id"], columns.revision_number == body["revision_number"])
     return and_(same, columns.status == body["status"]) if "status" in columns else same

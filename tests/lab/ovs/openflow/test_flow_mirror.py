@@ -65,7 +65,7 @@ def mirror(client: OpenFlow, watch: Watch) -> Iterator[FlowMirror]:
 
 def is_true(mirror: FlowMirror, client: OpenFlow) -> bool:
     client.barrier()
-    return mirror._book.observed == {key: digest(state) for key, state in client.flows()}
+    return mirror._cache.observed == {key: digest(state) for key, state in client.flows()}
 
 
 @pytest.mark.spec("L2-20")
@@ -254,7 +254,7 @@ def test_after_a_refusal_the_mirror_is_what_it_was(mirror, client) -> None:
 
 def test_an_audit_reads_again_and_keeps_following(ovs, bridge, mirror, client, watch) -> None:
     mirror.converge({1: port(1)})
-    mirror._book.observed.popitem()
+    mirror._cache.observed.popitem()
     mirror.audit()
     mirror.wait_current()
     assert is_true(mirror, client)

@@ -22,7 +22,7 @@ from tests.lab.server.db.samples import network, store
 NETFW_DB = Path(sys.executable).with_name("netfw-db")
 
 
-def test_who_waits_too_long_for_another_is_told_that_the_database_does_not_answer(
+def test_lock_timeout_is_an_unavailable_database(
     url: str, open_database: Callable[..., Database]
 ) -> None:
     impatient = open_database(url, Limits(lock_timeout=0.2), attempts=1000)

@@ -90,7 +90,7 @@ def test_an_address_is_handed_out_taken_by_name_and_given_back(database: Databas
     database.transaction(work)
 
 
-def test_a_subnet_that_nobody_prepared_can_be_used_and_defined_later(database: Database) -> None:
+def test_undefined_subnet_can_be_used_and_defined_later(database: Database) -> None:
     block = subnet(last="10.0.0.4")
 
     def work(tx: Transaction) -> None:

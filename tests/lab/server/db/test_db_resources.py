@@ -154,7 +154,7 @@ def test_what_is_deleted_is_gone_with_all_its_rows(database: Database) -> None:
 
 
 @pytest.mark.spec("API-08")
-def test_a_change_of_what_somebody_changed_meanwhile_is_tried_anew(
+def test_update_of_a_concurrently_changed_row_is_retried(
     url: str, database: Database, open_database: Callable[..., Database]
 ) -> None:
     store(database, network())
@@ -177,7 +177,7 @@ def test_a_change_of_what_somebody_changed_meanwhile_is_tried_anew(
     assert seen == [1, 2]
 
 
-def test_who_insists_on_an_old_revision_is_told_of_a_conflict(
+def test_update_of_an_old_revision_is_a_conflict(
     url: str, open_database: Callable[..., Database]
 ) -> None:
     database = open_database(url, attempts=3)

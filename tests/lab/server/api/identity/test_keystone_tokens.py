@@ -90,7 +90,7 @@ def environ(key, **more):
 
 
 @pytest.mark.spec("API-10")
-def test_a_token_of_keystone_says_who_asks(keystone, identity):
+def test_keystone_token_authenticates(keystone, identity):
     key, known = token(keystone.url)
     requester = identity(environ(key, **{"netfw.request_id": "req-1"}))
     assert requester.project_id == known["project"]["id"]
@@ -106,20 +106,20 @@ def test_an_administrator_of_the_whole_cloud_needs_no_project(keystone, identity
 
 @pytest.mark.spec("API-10", "API-04")
 @pytest.mark.parametrize("key", [None, "guess", "x" * 5000])
-def test_who_has_no_token_of_keystone_is_told_where_to_get_one(keystone, identity, key):
+def test_request_without_keystone_token_gets_its_uri(keystone, identity, key):
     said = {"HTTP_X_ROLES": "admin", "HTTP_X_USER_ID": "a", "HTTP_X_IDENTITY_STATUS": "Confirmed"}
     with pytest.raises(Unauthorized) as refusal:
         identity(environ(key, **said))
     assert refusal.value.challenge == f'Keystone uri="{keystone.url}"'
 
 
-def test_headers_beside_a_token_are_not_believed(keystone, identity):
+def test_identity_headers_beside_a_token_are_ignored(keystone, identity):
     key, _ = token(keystone.url, user="service", project={"name": "service"})
     requester = identity(environ(key, HTTP_X_ROLES="admin", HTTP_X_PROJECT_ID="admin"))
     assert (requester.admin, requester.roles) == (False, {"service"})
 
 
-def test_a_token_that_was_seen_is_not_asked_for_again(keystone, identity):
+def test_validated_token_is_cached(keystone, identity):
     key, _ = token(keystone.url)
     first = identity(environ(key))
     keystone.kill()
@@ -134,7 +134,7 @@ def test_a_server_without_an_account_at_keystone_does_not_start(keystone, tmp_pa
         made_identity(tmp_path, keystone.url, auth_type="")
 
 
-def test_the_cache_of_tokens_forgets_the_least_used_and_the_old():
+def test_token_cache_evicts_the_least_used_and_the_expired():
     now = [0.0]
     cache = BoundedCache(2, lambda: now[0])
     for key in ("a", "b"):

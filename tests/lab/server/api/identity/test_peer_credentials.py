@@ -55,7 +55,7 @@ def environ(tmp_path):
 
 
 @pytest.mark.spec("API-10")
-def test_root_is_an_administrator_and_another_user_is_nobody(environ):
+def test_root_is_an_administrator_and_another_user_is_refused(environ):
     identity = Methods([NoAuth(admin_uids=frozenset({0}))], lambda who: "admin" in who.roles)
     assert identity(environ(0, 0)).admin
     with pytest.raises(Unauthorized, match="admin_users"):
@@ -69,7 +69,7 @@ def test_a_named_group_is_let_in(environ):
 
 
 @pytest.mark.spec("API-16")
-def test_a_proxy_is_believed_by_the_user_it_runs_as(environ):
+def test_proxy_is_trusted_by_its_user(environ):
     proxy = TrustedProxy(uids=frozenset({UID}))
     said = {"HTTP_X_USER_ID": "alice", "HTTP_X_PROJECT_ID": "red", "HTTP_X_ROLES": "member"}
     identity = Methods([proxy], lambda who: "admin" in who.roles)

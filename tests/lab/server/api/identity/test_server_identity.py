@@ -97,7 +97,7 @@ def server(request):
 
 
 @pytest.mark.spec("API-10")
-def test_on_the_unix_socket_the_kernel_says_who_asks(server):
+def test_unix_socket_client_is_identified_by_peer_credentials(server):
     assert server.ask()[0] == 200
     status, text = server.ask("X-Roles: admin", uid=UID)
     assert status == 401
@@ -107,7 +107,7 @@ def test_on_the_unix_socket_the_kernel_says_who_asks(server):
 
 
 @pytest.mark.spec("API-10", "API-04")
-def test_on_tcp_noauth_knows_nobody_and_a_token_somebody(server):
+def test_tcp_client_needs_a_token(server):
     host = "Host: 127.0.0.1"
     assert server.ask(host, source="127.0.0.1")[0] == 401
     command = [Path(sys.executable).parent / "netfw", "token", "alice", "--project", "red"]
@@ -124,7 +124,7 @@ def test_on_tcp_noauth_knows_nobody_and_a_token_somebody(server):
 
 
 @pytest.mark.spec("API-16", "API-13")
-def test_only_a_trusted_proxy_vouches_for_others_and_nobody_smuggles_past_it(server):
+def test_identity_headers_are_accepted_only_from_a_trusted_proxy(server):
     said = ("Host: api", "X-User-Id: alice", "X-Project-Id: red", "X-Roles: member")
     assert server.ask(*said, source="127.0.0.7")[0] == 200
     assert server.ask(*said, uid=4242)[0] == 200

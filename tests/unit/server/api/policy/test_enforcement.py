@@ -146,7 +146,7 @@ def test_names_within_an_object_have_rules_of_their_own(policy, deed):
     assert may(policy, RED, ROUTER, deed, router, asked={GATEWAY: None}) == "yes"
 
 
-def test_names_within_an_object_are_hidden_from_who_may_not_see_them():
+def test_hidden_keys_within_an_object_are_removed():
     seen = {Verb.SHOW: "rule:admin"}
     shape = ROUTER.attribute(GATEWAY)
     parts = tuple(
@@ -183,7 +183,7 @@ def test_a_target_is_read_only_where_a_rule_asks_for_it(policy):
 
 
 @pytest.mark.spec("API-02", "API-09")
-def test_a_list_shows_the_rows_and_attributes_that_one_may_see(policy, looked):
+def test_list_has_only_visible_rows_and_attributes(policy, looked):
     rows = [
         {**port("red", "n-all"), "binding:host_id": "h1", "binding:vif_type": "ovs"},
         {**port("blue", "n-red"), "binding:host_id": "h2", "binding:vif_type": "ovs"},
