@@ -1,4 +1,4 @@
-"""A server's context over an SQLite file with empty tables, for every test that asks for one."""
+"""Server context over an SQLite file with empty tables, for every test that requests one."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> 
 
 @pytest.fixture
 def context(database: Database) -> ServerContext:
-    """What plugins share; nobody keeps anything yet."""
+    """A server context without handlers."""
     return ServerContext(database=database, ipam=InternalIpamDriver())

@@ -247,11 +247,11 @@ def _check_room(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
 
 
 def _check_not_used_by_others(unit: UnitOfWork, network: Network) -> None:
-    everybody = {"network_id": (str(network.id),)}
-    known = {**everybody, "project_id": (network.project_id, "")}
+    on_network = {"network_id": (str(network.id),)}
+    known = {**on_network, "project_id": (network.project_id, "")}
     for kind in (Kind.PORT, Kind.SUBNET):
         count = unit.tx.resources.count
-        others = count(kind, Query(filters=everybody)) - count(kind, Query(filters=known))
+        others = count(kind, Query(filters=on_network)) - count(kind, Query(filters=known))
         if others:
             raise Conflict(
                 f"network {network.id} cannot stop being shared: other projects have {others} "

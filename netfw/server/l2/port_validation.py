@@ -140,7 +140,7 @@ def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -
 
 
 def check_owner(before: Port | None, owner: str, device: str) -> None:
-    """Validate the device of a port as set by a requester who is no administrator.
+    """Validate the device of a port as set by a requester without administrator rights.
 
     Only the owner of a router may connect it: a port that merely names a router would connect any.
 

@@ -57,9 +57,9 @@ class PortsAwaitingDhcp:
     def _without_agents(self, view: ReadSnapshot) -> set[UUID]:
         """Return the networks without agents, and those of agents that were switched off."""
         serving = self.dhcp.assignments
-        nobody = AssignmentRows(view.connection).unserved(1)
+        unserved = AssignmentRows(view.connection).unserved(1)
         off = serving.switched_off(view)
-        return {*nobody, *(id for host in off for id in serving.at(view, host))}
+        return {*unserved, *(id for host in off for id in serving.at(view, host))}
 
     def _reconcile_network(self, network: UUID) -> bool:
         return run_as_server(self.dhcp.context, lambda unit: self._recompute(unit, network))

@@ -36,17 +36,17 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         self._extensions = extensions
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Subnet, ...]:
-        there: dict[NetworkId, list[Subnet]] = {}
+        on_network: dict[NetworkId, list[Subnet]] = {}
         new: list[Subnet] = []
         for body in bodies:
             subnet = self._new(unit, body)
-            if subnet.network_id not in there:
-                there[subnet.network_id] = list(unit.subnets(subnet.network_id))
-            check_overlap(subnet, there[subnet.network_id])
-            there[subnet.network_id].append(subnet)
+            if subnet.network_id not in on_network:
+                on_network[subnet.network_id] = list(unit.subnets(subnet.network_id))
+            check_overlap(subnet, on_network[subnet.network_id])
+            on_network[subnet.network_id].append(subnet)
             new.append(subnet)
         made = unit.insert(*new)
-        for id, subnets in there.items():
+        for id, subnets in on_network.items():
             _list_subnets(unit, id, subnets)
         for subnet in made:
             unit.tx.addresses.define(subnet)

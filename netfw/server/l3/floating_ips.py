@@ -242,5 +242,5 @@ def _routers_on(unit: UnitOfWork, subnet_id: SubnetId) -> list[UUID]:
         gateway = cast(Subnet, row.resource()).gateway
         ports.sort(key=lambda port: all(fixed.address != gateway for fixed in port.fixed_ips))
     named = [Ref(Kind.ROUTER, id) for port in ports if (id := router_of(port)) is not None]
-    there = {row.ref for row in unit.tx.resources.present(named)}
-    return [each.id for each in named if each in there]
+    existing = {row.ref for row in unit.tx.resources.present(named)}
+    return [each.id for each in named if each in existing]

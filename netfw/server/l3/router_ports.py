@@ -117,5 +117,5 @@ def drop_port(unit: UnitOfWork, port: Port) -> None:
 
 def quote_ids(ids: Sequence[object]) -> str:
     """Render the first few of *ids* for a message."""
-    some = ", ".join(str(id) for id in ids[:NAMED_IN_TEXTS])
-    return f"{some} and others" if len(ids) > NAMED_IN_TEXTS else some
+    quoted = ", ".join(str(id) for id in ids[:NAMED_IN_TEXTS])
+    return f"{quoted} and others" if len(ids) > NAMED_IN_TEXTS else quoted

@@ -32,7 +32,7 @@ from netfw.server.scheduling.routers import RouterScheduler
 
 @frozen(kw_only=True)
 class AgentServices:
-    """What the server runs for agents."""
+    """Components of the server that serve agents."""
 
     handlers: tuple[ResourceHandler, ...]
     agents: HeartbeatHandler

@@ -33,29 +33,34 @@ class Ml2Plugin(HandlerPlugin, CorePlugin):
         self,
         context: ServerContext,
         handlers: Sequence[ResourceHandler],
-        hearing: Sequence[ReportHandler] = (),
-        answers: Mapping[type[Request[Any]], Answer] | None = None,
+        report_handlers: Sequence[ReportHandler] = (),
+        request_handlers: Mapping[type[Request[Any]], Answer] | None = None,
     ) -> None:
         super().__init__(context, handlers)
-        self._hearing, self._answers = tuple(hearing), dict(answers or {})
+        self._report_handlers = tuple(report_handlers)
+        self._request_handlers = dict(request_handlers or {})
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
         core = core_of(host)
-        there = core.agent_services
+        agents = core.agent_services
         return cls(
-            core.context, core.handlers(), (there.agents, there.statuses), there.request_handlers
+            core.context,
+            core.handlers(),
+            (agents.agents, agents.statuses),
+            agents.request_handlers,
         )
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo("ml2")
 
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
-        results = [handle(reports) for handle in (*self._hearing, *self.context.report_handlers)]
+        handlers = (*self._report_handlers, *self.context.report_handlers)
+        results = [handle(reports) for handle in handlers]
         return ReportResult(resync=any(result.resync for result in results))
 
     def handle_request(self, request: Request[R]) -> R:
-        answer = self._answers.get(type(request))
-        if answer is None:
+        handle = self._request_handlers.get(type(request))
+        if handle is None:
             raise NotSupported(f"the core plugin does not answer {type(request).__name__}")
-        return cast(R, answer(request))
+        return cast(R, handle(request))

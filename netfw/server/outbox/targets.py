@@ -85,10 +85,10 @@ class DriverTarget:
         try:
             self._driver.deliver(work.change)
         except NetfwError as exc:
-            return Step(entries=work.entries, error=_told(exc), later=exc.retryable)
+            return Step(entries=work.entries, error=_error_text(exc), later=exc.retryable)
         except (Exception, SystemExit) as exc:  # a defect of a driver degrades one resource
             LOG.exception("%s failed with %s", self.name, work.ref)
-            return Step(entries=work.entries, error=_told(exc))
+            return Step(entries=work.entries, error=_error_text(exc))
         return Step(entries=work.entries)
 
 
@@ -101,21 +101,21 @@ class NotifierTarget:
         self._notifier, self.name = notifier, notifier_name(notifier)
 
     def steps(self, entries: Sequence[OutboxEntry]) -> Iterator[Step]:
-        some = tuple(entry for entry in entries if entry.error is None)
-        if not some:
+        batch = tuple(entry for entry in entries if entry.error is None)
+        if not batch:
             return
         try:
-            self._notifier.notify([entry.change for entry in some])
+            self._notifier.notify([entry.change for entry in batch])
         except NetfwError as exc:
             if not exc.retryable:
-                LOG.error("%s refuses %d changes: %s", self.name, len(some), exc)
-            yield Step(entries=some, error=_told(exc), later=exc.retryable)
+                LOG.error("%s refuses %d changes: %s", self.name, len(batch), exc)
+            yield Step(entries=batch, error=_error_text(exc), later=exc.retryable)
         except (Exception, SystemExit) as exc:  # a defect of a notifier delays no other target
-            LOG.exception("%s failed with %d changes", self.name, len(some))
-            yield Step(entries=some, error=_told(exc))
+            LOG.exception("%s failed with %d changes", self.name, len(batch))
+            yield Step(entries=batch, error=_error_text(exc))
         else:
-            yield Step(entries=some)
+            yield Step(entries=batch)
 
 
-def _told(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     return str(exc) if isinstance(exc, NetfwError) and str(exc) else f"{type(exc).__name__}: {exc}"

@@ -63,7 +63,7 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
 
 
 @pytest.mark.spec("RPC-03")
-def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revision(
+def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
     context: ServerContext, plugin: Keeping, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
@@ -90,7 +90,7 @@ def test_what_was_said_before_changes_nothing_and_what_is_new_raises_the_revisio
 
 
 @pytest.mark.spec("RPC-03")
-def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
+def test_agent_up_hooks_run_when_an_agent_is_usable(
     context: ServerContext,
     plugin: Keeping,
     hear: HeartbeatHandler,
@@ -118,17 +118,17 @@ def test_who_waits_for_agents_is_told_when_one_can_be_counted_on(
 
 
 @pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
-def test_an_agent_that_is_back_is_told_so_unless_it_has_just_begun(
+def test_an_agent_considered_dead_is_answered_so_unless_it_has_just_started(
     context: ServerContext, hear: HeartbeatHandler
 ) -> None:
-    assert [hear([beat(start=True)]), hear([beat()])] == [False, False]
+    assert [hear([beat(start=True)]).resync, hear([beat()]).resync] == [False, False]
     grow_old(context, "a", 70)
-    assert not hear([beat()]), "nobody took it for dead yet"
+    assert not hear([beat()]).resync, "it was not considered dead yet"
     grow_old(context, "a", 80)
-    assert hear([beat("b"), beat()])
-    assert not hear([beat()]), "once is enough"
+    assert hear([beat("b"), beat()]).resync
+    assert not hear([beat()]).resync, "once is enough"
     grow_old(context, "a", 80)
-    assert not hear([beat(start=True)])
+    assert not hear([beat(start=True)]).resync
 
 
 @pytest.mark.spec("API-06")

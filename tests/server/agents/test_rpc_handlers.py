@@ -89,7 +89,7 @@ def test_a_dhcp_port_that_a_dead_host_left_is_adopted_and_one_that_is_released_i
 
 @pytest.mark.spec("RPC-04")
 @pytest.mark.parametrize("device", [RESERVED_DHCP_DEVICE, "own"])
-def test_a_port_that_somebody_calls_that_of_dhcp_is_left_alone(world: Agents, device: str) -> None:
+def test_a_port_of_a_user_with_the_device_of_dhcp_is_left_alone(world: Agents, device: str) -> None:
     network = world.network(shared=True)
     subnet = world.subnet(network)
     name = dhcp_device_id("h1", network) if device == "own" else device
@@ -195,7 +195,7 @@ def test_a_dhcp_port_has_no_address_where_gateways_serve(world: Agents) -> None:
 
 
 @pytest.mark.spec("DHCP-20")
-def test_two_hosts_that_ask_at_once_adopt_no_port_twice(world: Agents) -> None:
+def test_concurrent_requests_of_two_hosts_adopt_no_port_twice(world: Agents) -> None:
     network = world.network()
     subnet = world.subnet(network)
     left = world.dhcp(network, subnet, host="dead")
@@ -241,7 +241,7 @@ def test_a_host_keeps_its_mac_and_no_other_has_it(world: Agents) -> None:
 
 
 @pytest.mark.spec("RPC-04")
-def test_asking_at_once_makes_nothing_twice(world: Agents) -> None:
+def test_concurrent_requests_create_nothing_twice(world: Agents) -> None:
     network = world.network()
     subnet = world.subnet(network)
     with ThreadPoolExecutor(4) as pool:

@@ -163,9 +163,7 @@ def test_ports_that_failed_are_bound_when_their_agent_arrives(
     assert world.show(other, ADMIN)["revision_number"] == 1
 
 
-def test_who_names_the_host_again_has_a_failed_binding_tried_again(
-    world: World, network: NetworkId
-) -> None:
+def test_naming_the_host_again_retries_a_failed_binding(world: World, network: NetworkId) -> None:
     port = world.create(network, ADMIN, binding__host_id="h1")
     world.host("h1")
     assert world.update(port, ADMIN, name="x")["binding:vif_type"] == "binding_failed"
@@ -201,7 +199,9 @@ def test_on_a_userspace_datapath_a_port_is_bound_by_a_socket(
     assert port["binding:vif_details"]["vhostuser_socket"] == f"/run/vhost/vhu{port['id']}"[:25]
 
 
-def test_a_leg_of_a_distributed_router_is_on_all_hosts(world: World, network: NetworkId) -> None:
+def test_an_interface_of_a_distributed_router_is_on_all_hosts(
+    world: World, network: NetworkId
+) -> None:
     interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
     port = world.create(network, ADMIN, **interface)
     assert (port["binding:vif_type"], port["binding:host_id"]) == ("distributed", "")
@@ -247,7 +247,7 @@ def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
     assert number == below.provider  # the number was given back
 
 
-def test_a_segment_that_nobody_took_below_is_given_back(context: ServerContext) -> None:
+def test_an_unused_dynamic_segment_is_released(context: ServerContext) -> None:
     world = World(context, (handing_down(), refusing("lower"), binding("plain")))
     port = world.create(world.network(), ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "plain"
@@ -260,7 +260,7 @@ def test_a_segment_that_nobody_took_below_is_given_back(context: ServerContext) 
     assert len(segments) == 1
 
 
-def test_what_cannot_be_had_below_is_a_reason(context: ServerContext) -> None:
+def test_an_unavailable_dynamic_segment_is_a_reason(context: ServerContext) -> None:
     world = World(context, (handing_down(physical="unknown"),))
     (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
     assert reason.startswith("fabric: its segment cannot be had: ")
@@ -326,7 +326,7 @@ def test_a_binding_that_cannot_be_is_a_refusal(
     assert said.startswith("rubbish: it answered with ")
 
 
-def test_who_wants_no_segment_below_refuses(context: ServerContext) -> None:
+def test_a_partial_binding_without_a_segment_is_a_refusal(context: ServerContext) -> None:
     def rubbish(request: BindingRequest) -> Binding:
         return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
 

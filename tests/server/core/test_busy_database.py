@@ -1,4 +1,4 @@
-"""A database that somebody else holds: who only reads gets on, and who writes is told soon."""
+"""A database locked by another process: reads continue, and writes are refused soon."""
 
 from __future__ import annotations
 

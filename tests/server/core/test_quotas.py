@@ -26,7 +26,7 @@ def plugin(context: ServerContext) -> Keeping:
 
 
 @pytest.mark.spec("API-06")
-def test_a_project_has_the_defaults_until_somebody_sets_others(plugin: Keeping) -> None:
+def test_a_project_has_the_defaults_until_limits_are_set(plugin: Keeping) -> None:
     assert plugin.show(MEMBER, "quota", "p") == {
         **LIMITS, "project_id": "p", "tenant_id": "p"
     }  # fmt: skip

@@ -167,7 +167,7 @@ class World:
         return self.plugin.show(by, "port", port["id"])
 
     def levels(self, port: Any) -> Any:
-        """Who bound a port to which segment, level by level."""
+        """Return the driver and segment of each level of a port's binding."""
         row = self.context.read(lambda view: view.resources.get(Kind.PORT, UUID(port["id"])))
         return row.extra.get(LEVELS, [])
 

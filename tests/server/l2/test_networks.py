@@ -60,7 +60,7 @@ def segments(calls: Calls, network: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.spec("ML2-16")
 @pytest.mark.spec("API-06")
-def test_a_network_that_nobody_describes_gets_a_segment_and_defaults(calls: Calls) -> None:
+def test_a_network_without_attributes_gets_a_segment_and_defaults(calls: Calls) -> None:
     made = calls.network(name="n")
     assert provider(made) == ("vxlan", None, 1000)
     assert segments(calls, made) == [("vxlan", None, 1000)]
@@ -103,7 +103,7 @@ def test_a_server_without_the_types_that_networks_get_does_not_start() -> None:
 
 
 @pytest.mark.spec("ML2-01")
-def test_who_names_a_segment_gets_it_once(calls: Calls) -> None:
+def test_a_named_segment_is_allocated_once(calls: Calls) -> None:
     vlan = {"provider__network_type": "vlan", "provider__physical_network": "physnet1"}
     made = calls.network(ADMIN, **vlan, provider__segmentation_id=7)
     assert provider(made) == ("vlan", "physnet1", 7)
@@ -230,7 +230,7 @@ def test_of_its_segments_only_the_number_of_a_vlan_changes(calls: Calls) -> None
 
 
 @pytest.mark.spec("API-06")
-def test_who_sees_a_network(calls: Calls) -> None:
+def test_visibility_of_a_network(calls: Calls) -> None:
     own, shared = calls.network(), calls.network(ADMIN, shared=True)
     outside = calls.network(ADMIN, router__external=True)
     hidden = calls.network(ADMIN)
@@ -244,7 +244,7 @@ def test_who_sees_a_network(calls: Calls) -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_sharing_is_not_withdrawn_from_those_who_use_it(calls: Calls) -> None:
+def test_sharing_is_not_withdrawn_while_other_projects_use_it(calls: Calls) -> None:
     network = calls.network(ADMIN, shared=True)
     calls.subnet(network, "10.0.0.0/24", ADMIN)
     calls.make("port", ADMIN, network_id=network["id"])
@@ -288,7 +288,7 @@ def test_there_is_one_default_external_network(calls: Calls) -> None:
     assert calls.change("network", second["id"], ADMIN, is_default=True)["is_default"]
 
 
-def test_what_no_driver_or_agent_offers_is_refused(calls: Calls) -> None:
+def test_attributes_that_no_driver_or_agent_supports_are_refused(calls: Calls) -> None:
     with pytest.raises(InvalidInput, match="vlan_transparent"):
         calls.network(vlan_transparent=True)
     with pytest.raises(NotFound, match="zone-a"):
@@ -298,7 +298,7 @@ def test_what_no_driver_or_agent_offers_is_refused(calls: Calls) -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_floating_ips_that_nobody_uses_go_with_their_network(calls: Calls) -> None:
+def test_unused_floating_ips_go_with_their_network(calls: Calls) -> None:
     routers = RouterPlugin(calls.plugin.context)
     outside = calls.network(ADMIN, router__external=True)
     calls.subnet(outside, "192.0.2.0/24", ADMIN)

@@ -85,7 +85,7 @@ def test_addresses_are_given_by_subnet_by_address_or_by_both(
     assert world.update(none, fixed_ips=by_address("10.0.0.9"))["ip_allocation"] == "immediate"
 
 
-def test_an_address_outside_the_pools_is_for_who_names_it(world: World, network: NetworkId) -> None:
+def test_an_address_outside_the_pools_is_given_on_request(world: World, network: NetworkId) -> None:
     pool = (AllocationPool(start="10.0.0.100", end="10.0.0.101"),)
     subnet = world.subnet(network, allocation_pools=pool)
     assert addresses(world.create(network, fixed_ips=by_address("10.0.0.5"))) == ["10.0.0.5"]
@@ -111,7 +111,7 @@ def test_an_address_is_on_one_port_only(world: World, network: NetworkId) -> Non
         world.bulk([{"network_id": str(network), "fixed_ips": by_address("10.0.0.8")}] * 2)
 
 
-def test_everything_wrong_with_addresses_is_said_at_once(world: World, network: NetworkId) -> None:
+def test_all_invalid_addresses_are_reported_at_once(world: World, network: NetworkId) -> None:
     world.subnet(network)
     other = world.subnet(world.network(), "10.5.0.0/24")
     with pytest.raises(InvalidInput) as caught:
@@ -132,7 +132,7 @@ def test_the_address_of_the_gateway_is_for_no_instance(world: World, network: Ne
     router = {"device_owner": "network:router_interface", "device_id": "r"}
     port = world.create(network, ADMIN, fixed_ips=by_address("10.0.0.1"), **router)
     world.delete(port, ADMIN)
-    # A port that is nobody's yet may become a router's.
+    # A port without an owner may become a router's.
     assert addresses(world.create(network, fixed_ips=by_address("10.0.0.1"))) == ["10.0.0.1"]
 
 
@@ -239,7 +239,7 @@ class FromTheEnd(InternalIpamDriver):
         raise Conflict("none is left")
 
 
-def test_what_was_taken_ahead_and_not_wanted_goes_back(context: ServerContext) -> None:
+def test_addresses_allocated_ahead_and_unused_are_released(context: ServerContext) -> None:
     context.ipam = FromTheEnd()
     world = World(context)
     network = world.network()
@@ -265,6 +265,6 @@ def test_ports_are_found_by_their_addresses(world: World, network: NetworkId) ->
     assert [each["id"] for each in found] == [port["id"]]
 
 
-def test_nothing_is_asked_for_where_nothing_is_wanted() -> None:
+def test_no_request_is_made_for_an_empty_list() -> None:
     assert requests((), AddressOwner(mac="fa:16:3e:00:00:01"), None) == ()
     assert requests((), AddressOwner(mac="fa:16:3e:00:00:01"), []) == ()

@@ -94,7 +94,7 @@ def counted(world: World) -> Iterator[list[str]]:
 
 @pytest.mark.spec("ML2-07")
 @pytest.mark.spec("RPC-03")
-def test_a_port_is_active_when_its_host_says_so_and_keeps_its_revision(
+def test_a_port_is_active_when_its_host_reports_so_and_keeps_its_revision(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     port = world.create(network, ADMIN, binding__host_id="h1")
@@ -144,7 +144,7 @@ def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
     assert world.show(port, ADMIN)["status"] == "DOWN"
     on = world.update(port, ADMIN, admin_state_up=True)
     assert on["status"] == "DOWN"
-    assert known(world, port) == {}  # whoever wired it before must say so again
+    assert known(world, port) == {}  # the host must report it again
     statuses([report(on)])
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
     moved = world.update(port, ADMIN, binding__host_id="h2")
@@ -192,7 +192,7 @@ def test_reports_of_addresses_and_of_wires_come_in_any_order(
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
 
 
-def test_nobody_waits_for_a_dead_agent(
+def test_a_port_does_not_wait_for_a_dead_agent(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     dhcp_agent(world, "d1", network, alive=False)
@@ -207,7 +207,7 @@ def test_nobody_waits_for_a_dead_agent(
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
 
 
-def test_a_port_waits_for_whoever_else_must_agree(
+def test_a_port_waits_for_every_gate(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     closed = True
@@ -220,7 +220,7 @@ def test_a_port_waits_for_whoever_else_must_agree(
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
 
 
-def test_whoever_listens_hears_of_each_change_once(
+def test_listeners_are_called_once_for_each_change(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     heard: list[tuple[Port, Port]] = []
@@ -261,7 +261,7 @@ def test_a_deleted_port_leaves_no_reports(
     assert known(world, port) == {}
 
 
-def test_a_leg_on_all_hosts_is_active_where_any_says_so(
+def test_a_distributed_interface_is_active_if_any_host_reports_so(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
@@ -272,7 +272,7 @@ def test_a_leg_on_all_hosts_is_active_where_any_says_so(
     assert world.show(port, ADMIN)["status"] == "ACTIVE"
 
 
-def test_who_read_a_port_before_its_status_changed_does_not_undo_it(
+def test_an_update_of_an_older_read_does_not_undo_a_status(
     world: World, statuses: PortStatuses, network: NetworkId
 ) -> None:
     port = world.create(network, ADMIN, binding__host_id="h1")

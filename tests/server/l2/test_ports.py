@@ -1,4 +1,4 @@
-"""Ports: what they get when nobody says anything, and what they may be told."""
+"""Ports: defaults, updates, and what requests may set."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def network(world: World) -> NetworkId:
 
 @pytest.mark.spec("ML2-17")
 @pytest.mark.spec("API-06")
-def test_a_port_of_which_nothing_is_said_gets_everything(world: World, network: NetworkId) -> None:
+def test_a_port_without_attributes_gets_all_defaults(world: World, network: NetworkId) -> None:
     port = world.create(network)
     assert addresses(port) == ["10.0.0.2"]
     assert re.fullmatch(r"fa:16:3e(:[0-9a-f]{2}){3}", port["mac_address"])
@@ -113,7 +113,7 @@ def test_a_mac_is_unique_on_its_network_and_only_there(world: World, network: Ne
         world.bulk([{"network_id": str(network), "mac_address": "fa:16:3e:00:00:02"}] * 2)
 
 
-def test_made_macs_begin_with_four_octets_where_the_operator_says_four(
+def test_generated_macs_have_a_prefix_of_four_octets_if_configured(
     context: ServerContext,
 ) -> None:
     context.settings = evolve(context.settings, base_mac="fa:16:3e:4f:00:00")
@@ -340,7 +340,7 @@ def test_a_deleted_port_leaves_nothing(world: World, network: NetworkId) -> None
 
 @pytest.mark.spec("API-09")
 @pytest.mark.parametrize("owner", RESERVED_OWNERS)
-def test_nobody_but_administrators_calls_a_port_one_of_a_router(
+def test_only_administrators_give_a_port_a_router_owner(
     world: World, network: NetworkId, owner: str
 ) -> None:
     router = str(world.router().id)

@@ -1,4 +1,4 @@
-"""Ports wait for whoever gives them their addresses, and for nobody who does not."""
+"""Ports wait for the DHCP agents of their network, and only while these are alive."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def cloud(database: Database) -> Waiting:
 
 def die(cloud: Waiting) -> None:
     grow_old(cloud.context, "d1", 80)
-    cloud.rescheduling.reconcile()
+    cloud.rescheduler.reconcile()
 
 
 def go(cloud: Waiting) -> None:
@@ -86,7 +86,7 @@ ENDS = pytest.mark.parametrize("end", [die, go, be_switched_off, be_relieved])
 @pytest.mark.spec("ML2-07")
 @pytest.mark.spec("DHCP-07")
 @ENDS
-def test_a_port_is_active_when_nobody_is_left_to_serve_it(
+def test_a_port_is_active_when_no_agent_is_left_to_serve_it(
     cloud: Waiting, end: Callable[[Waiting], None]
 ) -> None:
     cloud.agents(DHCP, "d1")
@@ -130,7 +130,7 @@ def test_a_port_waits_for_the_agent_that_gets_its_network(
     assert cloud.status(port) == "ACTIVE"
 
 
-def test_a_port_waits_for_an_agent_that_may_just_be_unheard_of(database: Database) -> None:
+def test_a_port_waits_for_a_silent_agent_until_its_death_is_confirmed(database: Database) -> None:
     cloud = Waiting(database, failover_grace=40.0)
     cloud.agents(DHCP, "d1")
     port = cloud.wired(cloud.network())
@@ -171,7 +171,7 @@ def test_a_port_does_not_wait_where_dhcp_is_switched_off(cloud: Waiting) -> None
 
 @pytest.mark.spec("DHCP-20")
 @ENDS
-def test_whoever_serves_next_has_the_port_of_whoever_served_before(
+def test_the_next_agent_gets_the_port_of_the_former_one(
     cloud: Waiting, end: Callable[[Waiting], None]
 ) -> None:
     cloud.agents(DHCP, "d1")
@@ -195,11 +195,11 @@ def test_whoever_serves_next_has_the_port_of_whoever_served_before(
     assert adopted.binding.host == "d2"
 
 
-def test_mending_what_is_whole_costs_few_statements(cloud: Waiting) -> None:
+def test_reconciling_a_consistent_state_costs_few_statements(cloud: Waiting) -> None:
     cloud.agents(DHCP, "d1")
     networks = [cloud.network() for _ in range(20)]
     port = cloud.wired(networks[0])
     with statements(cloud.database) as said:
-        assert cloud.rescheduling.reconcile() == 0
+        assert cloud.rescheduler.reconcile() == 0
     assert len(said) <= 25, said
     assert cloud.status(port) == "DOWN"

@@ -69,7 +69,7 @@ def test_what_is_left_for_hosts_beside_any_gateway() -> None:
 
 @pytest.mark.spec("ML2-17")
 @pytest.mark.spec("API-06")
-def test_what_a_request_says_is_kept(calls: Calls) -> None:
+def test_requested_attributes_are_stored(calls: Calls) -> None:
     network = calls.network()
     given: dict[str, Any] = {
         "gateway_ip": "10.0.0.9",

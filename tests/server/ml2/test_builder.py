@@ -1,4 +1,4 @@
-"""The core put together: who has a say in which order, and what extension drivers add."""
+"""The assembled core: order of the pre-commit hooks, and attributes of extension drivers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Guard(DocumentsPlugin, ServicePlugin):
 
 
 @pytest.mark.spec("ML2-02")
-def test_a_request_passes_all_who_have_a_say_in_their_order(database: Database) -> None:
+def test_a_request_passes_all_precommit_hooks_in_order(database: Database) -> None:
     told: list[str] = []
     vlans, mechanism = Observed({"physnet1": [(1, 9)]}), Checking()
     vlans.told = mechanism.told = told
@@ -250,7 +250,7 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
 
 
 class Elsewhere(InternalIpamDriver):
-    """Asks somebody else."""
+    """IPAM driver with state outside the database."""
 
     def describe(self) -> DriverInfo[IpamCapability]:
         return DriverInfo("elsewhere", {IpamCapability.EXTERNAL})

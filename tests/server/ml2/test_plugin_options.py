@@ -1,4 +1,4 @@
-"""The options of the plugins say what the plugins do where nobody says anything."""
+"""The defaults of the options are the defaults of the plugins."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Recorder(MechanismDriver):
         return [line(change) for change in self.told]
 
 
-class Gossip(Notifier):
+class RecordingNotifier(Notifier):
     """A notifier that records its batches."""
 
     VERSION = 1
@@ -79,7 +79,7 @@ class Gossip(Notifier):
         return cls()
 
     def describe(self) -> DriverInfo[Capability]:
-        return DriverInfo("gossip")
+        return DriverInfo("notifier")
 
     def concerns(self, change: Change) -> bool:
         return isinstance(change.resource, Port)

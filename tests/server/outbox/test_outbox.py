@@ -19,7 +19,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.server.outbox.samples import QUICK, Gossip, Recorder, Scene, line
+from tests.server.outbox.samples import QUICK, Recorder, RecordingNotifier, Scene, line
 
 
 class Trouble:
@@ -35,7 +35,7 @@ class Trouble:
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_driver_is_told_in_order_of_the_newest_only(context: ServerContext) -> None:
+def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(context, driver)
     network = scene.network()
@@ -78,7 +78,7 @@ def test_drivers_that_deliver_nothing_cost_nothing(context: ServerContext) -> No
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_rolls_back_is_told_to_nobody(context: ServerContext) -> None:
+def test_a_rolled_back_change_is_not_delivered(context: ServerContext) -> None:
     driver = Recorder()
     scene = Scene(context, driver)
 
@@ -93,7 +93,7 @@ def test_what_rolls_back_is_told_to_nobody(context: ServerContext) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
+def test_a_failed_delivery_is_retried_with_its_lane(
     context: ServerContext,
 ) -> None:
     driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
@@ -122,7 +122,7 @@ def test_what_cannot_be_delivered_now_is_tried_again_with_its_lane(
 @pytest.mark.parametrize(
     "error", [Conflict("no such VLAN"), ZeroDivisionError("oops"), SystemExit("bye")]
 )
-def test_what_is_refused_for_good_is_kept_and_shown_and_holds_up_nobody(
+def test_a_refused_change_is_kept_and_shown_and_delays_no_other(
     context: ServerContext, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
@@ -253,17 +253,17 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
 
 @pytest.mark.spec("ML2-03")
 def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerContext) -> None:
-    released, gossip = threading.Event(), Gossip()
+    released, notifier = threading.Event(), RecordingNotifier()
     driver = Recorder(does=lambda change: released.wait(60))
-    scene = Scene(context, driver, notifiers=[gossip])
+    scene = Scene(context, driver, notifiers=[notifier])
     scene.delivery.start()
     try:
         for _ in range(6):
             scene.port(scene.network())
         deadline = time.monotonic() + 20
-        while sum(map(len, gossip.batches)) < 6 and time.monotonic() < deadline:
+        while sum(map(len, notifier.batches)) < 6 and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert sum(map(len, gossip.batches)) == 6
+        assert sum(map(len, notifier.batches)) == 6
         began = time.monotonic()
         scene.delivery.close(within=0.2)
         assert time.monotonic() - began < 5
@@ -273,20 +273,20 @@ def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerCo
 
 
 @pytest.mark.spec("ML2-03")
-def test_who_hangs_holds_up_neither_others_nor_the_end_of_the_server(
+def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waiting, gossip = threading.Event(), Gossip()
+    waiting, notifier = threading.Event(), RecordingNotifier()
     hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
     pace = evolve(QUICK, workers=2)
-    scene = Scene(context, hanging, working, notifiers=[gossip], pace=pace)
+    scene = Scene(context, hanging, working, notifiers=[notifier], pace=pace)
     scene.delivery.start()
     try:
         networks = [scene.network() for _ in range(4)]
         ports = [scene.port(network) for network in networks]
         deadline = time.monotonic() + 10
-        while len(working.told) < 8 or sum(map(len, gossip.batches)) < len(ports):
-            assert time.monotonic() < deadline, (working.lines(), gossip.batches)
+        while len(working.told) < 8 or sum(map(len, notifier.batches)) < len(ports):
+            assert time.monotonic() < deadline, (working.lines(), notifier.batches)
             time.sleep(0.01)
         began = time.monotonic()
         scene.delivery.close(0.2)
@@ -316,16 +316,16 @@ def test_a_port_waits_for_its_drivers(context: ServerContext) -> None:
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_every_change_in_order_in_batches(context: ServerContext) -> None:
-    gossip = Gossip()
-    scene = Scene(context, notifiers=[gossip])
+def test_a_notifier_receives_every_change_in_order_in_batches(context: ServerContext) -> None:
+    notifier = RecordingNotifier()
+    scene = Scene(context, notifiers=[notifier])
     network = scene.network()
     port = scene.port(network)
     scene.touch(Kind.PORT, port)
     scene.touch(Kind.NETWORK, network)
     scene.delete(Kind.PORT, port)
     scene.delivery.drain()
-    assert gossip.batches == [["port None>1", "port 1>2", "port 2>None"]]
+    assert notifier.batches == [["port None>1", "port 1>2", "port 2>None"]]
     assert scene.waiting() == 0
 
 
@@ -336,37 +336,37 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(context: ServerContext) -
             raise troubles.pop(0)
 
     troubles: list[Exception] = [BackendUnavailable("gone"), Conflict("will not")]
-    gossip = Gossip(fail)
-    scene = Scene(context, notifiers=[gossip])
+    notifier = RecordingNotifier(fail)
+    scene = Scene(context, notifiers=[notifier])
     network = scene.network()
     port = scene.port(network)
     scene.delivery.drain()
-    assert gossip.batches == []
+    assert notifier.batches == []
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.error == "will not", "it was tried again, and then refused for good"
     scene.touch(Kind.PORT, port)
     scene.delivery.drain()
-    assert gossip.batches == [["port 1>2"]]
+    assert notifier.batches == [["port 1>2"]]
 
 
 @pytest.mark.spec("API-14")
-def test_a_notifier_hears_of_statuses_and_one_that_crashes_hears_of_all(
+def test_a_notifier_receives_statuses_and_one_that_crashes_receives_all(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gossip = Gossip()
-    scene = Scene(context, notifiers=[gossip])
+    notifier = RecordingNotifier()
+    scene = Scene(context, notifiers=[notifier])
     port = scene.port(scene.network())
     value = cast(Port, context.read(lambda view: view.resources.get(Kind.PORT, port)).resource())
     after = evolve(value, status=Status.ACTIVE)
     context.run(SERVER, lambda unit: scene.outbox.status_changed(unit, value, after))
     scene.delivery.drain()
-    assert gossip.batches == [["port None>1", "port 1>1"]]
+    assert notifier.batches == [["port None>1", "port 1>1"]]
 
     def crash(change: Change) -> bool:
         raise RuntimeError("oops")
 
-    gossip.concerns = crash  # type: ignore[method-assign]
+    notifier.concerns = crash  # type: ignore[method-assign]
     scene.network()
     scene.delivery.drain()
-    assert gossip.batches[1:] == [["network None>1"]]
+    assert notifier.batches[1:] == [["network None>1"]]
     assert "selecting its changes failed" in caplog.text

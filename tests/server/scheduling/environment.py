@@ -50,7 +50,7 @@ class Cloud:
         self.database, self.context = database, core.context
         self.calls = Calls(Ml2Plugin(core.context, (*core.handlers(), Routers())))
         self.context.start()
-        self.hear, self.rescheduling = core.agent_services.agents, core.agent_services.rescheduler
+        self.hear, self.rescheduler = core.agent_services.agents, core.agent_services.rescheduler
         self.statuses = core.agent_services.statuses
 
     def agents(self, kind: str, *hosts: str, **said: Any) -> None:
@@ -79,7 +79,7 @@ class Cloud:
         return str(made["id"])
 
     def hosts(self, id: str) -> list[str]:
-        """Who serves a network or a router."""
+        """Return the hosts that serve a network or a router."""
         found = self.database.read(
             lambda view: [
                 each

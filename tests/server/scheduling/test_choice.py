@@ -60,7 +60,7 @@ def test_hosts_are_chosen_by_zone_then_load_then_name(
     st.integers(0, 5),
     st.randoms(),
 )
-def test_who_chooses_does_not_matter_nor_in_which_order_agents_are_known(
+def test_the_choice_is_the_same_on_all_servers_in_any_order_of_agents(
     drawn: list[tuple[str, str, int]], wanted: int, chance: Any
 ) -> None:
     known = {host: Candidate(host=host, zone=zone, load=load) for host, zone, load in drawn}

@@ -48,7 +48,7 @@ def test_a_network_gets_its_agents_with_its_first_dhcp_subnet(make: Make) -> Non
 
 
 @pytest.mark.spec("ML2-10")
-def test_an_agent_that_comes_later_gets_the_networks_that_nobody_serves(make: Make) -> None:
+def test_a_later_agent_gets_the_unserved_networks(make: Make) -> None:
     cloud = make()
     network = cloud.network()
     assert cloud.hosts(network) == []
@@ -73,7 +73,7 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
     answers = AgentRpcHandlers(cloud.context)
     port = answers.ensure_dhcp_port(EnsureDhcpPort(host="a", **asked))
     grow_old(cloud.context, "a", 80)
-    assert cloud.rescheduling.reconcile() == 0, "there is nobody else"
+    assert cloud.rescheduler.reconcile() == 0, "there is no other agent"
     assert cloud.hosts(network["id"]) == ["a"]
     cloud.agents(DHCP, "b")
     assert cloud.hosts(network["id"]) == ["b"]
@@ -81,7 +81,7 @@ def test_a_dead_agents_networks_go_to_others_with_the_addresses_of_its_port(make
     adopted = answers.ensure_dhcp_port(EnsureDhcpPort(host="b", **asked))
     assert (adopted.id, adopted.fixed_ips) == (port.id, port.fixed_ips)
     cloud.agents(DHCP, "a")
-    assert cloud.rescheduling.reconcile() == 0, "who serves goes on"
+    assert cloud.rescheduler.reconcile() == 0, "serving agents stay"
     assert cloud.hosts(network["id"]) == ["b"]
 
 
@@ -95,12 +95,12 @@ def test_an_agent_that_is_switched_off_serves_nothing_until_it_is_on(make: Make)
     plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
     assert cloud.hosts(network) == ["b"]
     plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
-    assert cloud.hosts(network) == ["b"], "who serves goes on"
+    assert cloud.hosts(network) == ["b"], "serving agents stay"
     plugin.create(ADMIN, "dhcp_network", [{"agent_id": one, "network_id": network}])
     plugin.update(ADMIN, "agent", one, {"admin_state_up": False})
     assert cloud.hosts(network) == ["b"], "one is enough"
     plugin.update(ADMIN, "agent", cloud.agent("b", DHCP), {"admin_state_up": False})
-    assert cloud.hosts(network) == [], "off is off, even where there is nobody else"
+    assert cloud.hosts(network) == [], "off is off, even without another agent"
     plugin.update(ADMIN, "agent", one, {"admin_state_up": True})
     assert cloud.hosts(network) == ["a"]
 
@@ -112,7 +112,7 @@ def test_without_failover_networks_stay(make: Make) -> None:
     network = cloud.network()
     cloud.agents(DHCP, "b")
     grow_old(cloud.context, "a", 80)
-    cloud.rescheduling.reconcile()
+    cloud.rescheduler.reconcile()
     assert cloud.hosts(network) == ["a"]
 
 
@@ -182,7 +182,7 @@ def test_a_plain_router_is_taken_from_a_dead_agent_only_if_the_operator_wants(
     cloud.agents(L3, "b")
     assert cloud.hosts(ha) == ["a", "b"], "it wanted more than there were"
     grow_old(cloud.context, "a", 80)
-    cloud.rescheduling.reconcile()
+    cloud.rescheduler.reconcile()
     assert cloud.hosts(plain) == (["b"] if wanted else ["a"])
     assert cloud.hosts(ha) == ["a", "b"]
     assert cloud.hosts(waiting) == []
@@ -232,7 +232,7 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
 
 
 @pytest.mark.spec("ML2-10")
-def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away(
+def test_nothing_moves_when_all_agents_were_silent_during_a_server_outage(
     make: Make,
 ) -> None:
     cloud = make(failover_grace=40.0)
@@ -242,12 +242,12 @@ def test_nothing_moves_when_all_agents_were_unheard_of_since_the_server_was_away
     for host in "ab":
         grow_old(cloud.context, host, 300)
     cloud.agents(DHCP, "b")
-    assert cloud.rescheduling.reconcile() == 0, "the other one has had no chance to report"
+    assert cloud.rescheduler.reconcile() == 0, "the other one has had no chance to report"
     assert [cloud.hosts(network) for network in networks] == before
 
 
 @pytest.mark.spec("ML2-10")
-def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
+def test_a_host_seen_silent_for_the_grace_period_without_a_gap_is_dead() -> None:
     now = [0.0]
     suspicion = FailureDetector(40.0, 70.0, lambda: now[0])
 
@@ -260,17 +260,17 @@ def test_who_was_seen_dead_for_long_enough_without_a_gap_is_dead() -> None:
     assert look(45, "a") == {"a"}, "b is back"
     assert look(80, "a", "b") == {"a"}
     assert look(130, "a", "b") == {"a", "b"}
-    assert look(230, "a", "b") == set(), "nobody looked for 100 s"
+    assert look(230, "a", "b") == set(), "no observation for 100 s"
     assert look(275, "a", "b") == {"a", "b"}
 
 
-def test_a_started_rescheduling_mends_in_its_own_thread(make: Make) -> None:
+def test_a_started_rescheduler_reconciles_in_its_own_thread(make: Make) -> None:
     cloud = make()
     network = cloud.network()
-    cloud.rescheduling.start()
+    cloud.rescheduler.start()
     try:
         cloud.agents(DHCP, "a")
     finally:
-        cloud.rescheduling.close()
-    cloud.rescheduling.reconcile()
+        cloud.rescheduler.close()
+    cloud.rescheduler.reconcile()
     assert cloud.hosts(network) == ["a"]

@@ -66,7 +66,7 @@ def lines(body: Mapping[str, Any]) -> set[tuple[Any, ...]]:
 
 @pytest.mark.spec("API-06")
 class TestTheDefaultGroup:
-    def test_has_its_four_rules_and_is_made_once_by_whoever_asks_first(
+    def test_has_its_four_rules_and_is_created_once_on_first_use(
         self, context: ServerContext, plugin: SecurityGroupsPlugin
     ) -> None:
         first = context.run(ANNA, lambda unit: default_group(unit, "anna"))
@@ -88,15 +88,15 @@ class TestTheDefaultGroup:
         assert list(groups_of(plugin)) == ["default"]
         assert groups_of(plugin, BERT)["default"]["id"] != groups_of(plugin)["default"]["id"]
 
-    def test_is_made_for_the_project_that_an_admin_asks_for(
+    def test_is_created_for_the_project_that_an_admin_names(
         self, plugin: SecurityGroupsPlugin
     ) -> None:
         (found,) = plugin.find(ADMIN, "security_group", Query(filters={"project_id": ("anna",)}))
         assert (found["project_id"], found["name"]) == ("anna", "default")
         found = plugin.find(BERT, "security_group", Query(filters={"project_id": ("carl",)}))
         assert found == ()
-        everybody = {each["project_id"] for each in plugin.find(ADMIN, "security_group", Query())}
-        assert everybody == {"anna", "bert", "root"}
+        projects = {each["project_id"] for each in plugin.find(ADMIN, "security_group", Query())}
+        assert projects == {"anna", "bert", "root"}
 
     def test_counts_and_no_quota_stands_against_it(
         self, context: ServerContext, plugin: SecurityGroupsPlugin

@@ -25,7 +25,7 @@ def plugin(context: ServerContext) -> SecurityGroupsPlugin:
     return SecurityGroupsPlugin(context)
 
 
-def test_rules_are_shown_as_they_were_said(plugin: SecurityGroupsPlugin) -> None:
+def test_rules_are_shown_as_they_were_requested(plugin: SecurityGroupsPlugin) -> None:
     id = group(plugin)["id"]
     numbered = rule(plugin, id, protocol="17", remote_ip_prefix="192.0.2.77/24")
     assert (numbered["protocol"], numbered["remote_ip_prefix"]) == ("17", "192.0.2.77/24")
@@ -105,7 +105,7 @@ def test_contradictions_are_named(
         ("icmp", 300, 1, "Invalid value for ICMP type"),
     ],
 )
-def test_wrong_ranges_are_told_in_words_that_clients_look_for(
+def test_wrong_ranges_are_refused_in_words_that_clients_match(
     plugin: SecurityGroupsPlugin, protocol: str, low: int | None, high: int, words: str
 ) -> None:
     id = group(plugin)["id"]

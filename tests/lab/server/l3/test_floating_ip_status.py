@@ -71,13 +71,13 @@ def test_a_floating_ip_is_active_when_its_router_answers_for_it(it: Associated) 
     assert it.hear(Status.ACTIVE, "other") == "ACTIVE"
 
 
-def test_only_hosts_that_have_it_in_their_care_are_believed(it: Associated) -> None:
+def test_only_reports_of_responsible_hosts_count(it: Associated) -> None:
     assert it.hear(Status.ACTIVE, "stranger") == "DOWN"
     assert it.hear(Status.ACTIVE, older=1) == "DOWN"
     assert it.hear(Status.ACTIVE, "vm") == "ACTIVE"
 
 
-def test_what_was_said_of_another_association_is_forgotten(it: Associated) -> None:
+def test_reports_of_another_association_do_not_count(it: Associated) -> None:
     assert it.hear(Status.ACTIVE) == "ACTIVE"
     it.core.update("floatingip", it.id, description="the same")
     assert it.shown()[0] == "ACTIVE"

@@ -63,7 +63,7 @@ class TestTheAddress:
         core.delete("floatingip", made["id"])
         assert core.ports_of(made["id"]) == []
 
-    def test_is_the_one_that_is_asked_for(self, core: Layer3, place: Place) -> None:
+    def test_is_the_requested_one(self, core: Layer3, place: Place) -> None:
         made = place.floating(floating_ip_address="203.0.113.77")
         assert made["floating_ip_address"] == "203.0.113.77"
         with pytest.raises(Conflict, match=r"203\.0\.113\.77"):
@@ -76,7 +76,7 @@ class TestTheAddress:
         core.delete("floatingip", made["id"])
         place.floating(floating_ip_address="203.0.113.77")
 
-    def test_is_of_the_subnet_that_is_asked_for(self, core: Layer3, place: Place) -> None:
+    def test_is_of_the_requested_subnet(self, core: Layer3, place: Place) -> None:
         other = core.subnet(place.outside, "198.51.100.0/24", ADMIN)
         assert place.floating(subnet_id=other)["floating_ip_address"].startswith("198.51.100.")
         with pytest.raises(InvalidInput) as caught:

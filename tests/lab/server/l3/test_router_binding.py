@@ -55,7 +55,7 @@ def test_ports_of_a_plain_router_are_where_it_is(core: Layer3) -> None:
     }
 
 
-def test_a_port_that_somebody_made_goes_with_its_router(core: Layer3) -> None:
+def test_a_port_made_by_a_user_is_bound_with_its_router(core: Layer3) -> None:
     l3_agent(core, "one")
     network, _ = core.inside()
     router = core.router()

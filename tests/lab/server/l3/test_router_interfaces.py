@@ -51,7 +51,7 @@ class TestAnInterfaceBySubnet:
             ({"distributed": True, "ha": True}, "network:router_interface_distributed"),
         ],
     )
-    def test_says_what_kind_of_router_it_is_of(
+    def test_has_the_owner_of_its_kind_of_router(
         self, core: Layer3, kind: dict[str, bool], owner: str
     ) -> None:
         _, subnet = core.inside()
@@ -151,7 +151,7 @@ class TestAnInterfaceByPort:
         assert (after["device_id"], after["device_owner"]) == (id, "network:router_interface")
         assert after["fixed_ips"] == port["fixed_ips"]
 
-    def test_is_nobody_elses(self, core: Layer3) -> None:
+    def test_belongs_to_no_other_device(self, core: Layer3) -> None:
         network, _ = core.inside()
         used = core.port(network, device_id="vm", device_owner="compute:nova")
         id = core.router()
@@ -259,7 +259,7 @@ class TestRoutes:
         ("hop", "why"),
         [("10.7.0.9", "no subnet"), ("10.0.0.1", "own address"), ("2001:db8::1", "family")],
     )
-    def test_lead_to_nobody_else_and_not_back(
+    def test_refuse_unreachable_and_own_next_hops(
         self, core: Layer3, id: str, hop: str, why: str
     ) -> None:
         good = route("192.0.2.0/24", "10.0.0.9")

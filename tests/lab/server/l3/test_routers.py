@@ -161,7 +161,7 @@ class TestGateways:
             core.lead_out(id, network)
         with pytest.raises(NotFound):
             core.lead_out(id, str(uuid4()))
-        with pytest.raises(NotFound):  # of somebody else, and not external
+        with pytest.raises(NotFound):  # of another project, and not external
             core.lead_out(core.router(BERT), network, BERT)
         assert core.ports_of(id) == []
 

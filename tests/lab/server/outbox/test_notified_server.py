@@ -43,7 +43,7 @@ auth = none
 
 @pytest.mark.spec("API-14")
 @pytest.mark.spec("ML2-03")
-def test_a_port_that_is_plugged_is_active_and_the_compute_service_hears_of_it(
+def test_a_plugged_port_is_active_and_the_compute_service_is_notified(
     tmp_path: Path,
 ) -> None:
     with listening() as party:

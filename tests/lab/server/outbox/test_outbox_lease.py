@@ -49,4 +49,4 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
         stopping.join()
     second.delivery.drain()
     assert first.waiting() == 0
-    assert other.lines() == ["network 1>2"], "what was left is anybody's at once"
+    assert other.lines() == ["network 1>2"], "any process may take what was left at once"

@@ -46,7 +46,7 @@ def test_agents_are_known_once_and_networks_served_once_however_many_servers_hea
 
 
 @pytest.mark.spec("RPC-04")
-def test_answers_make_nothing_twice_however_many_servers_are_asked(url: str) -> None:
+def test_requests_to_several_servers_create_nothing_twice(url: str) -> None:
     core, plugin = core_of(url)
     calls = Calls(plugin)
     network = calls.network()
@@ -94,7 +94,7 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
 
 
 def _check_one_at_a_time(lines: list[str], dead: str) -> None:
-    """Between the beginning and the end of a delivery, nobody else begins in its lane.
+    """Between the beginning and the end of a delivery, no other begins in its lane.
 
     What the dead one began may have no end.
     """

@@ -42,7 +42,7 @@ _UNCHECKED = {
 
 
 class DatabaseWorld:
-    """Whoever writes to the database, and what hears the reports."""
+    """Writer to the database, and recorder of reports."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -111,7 +111,7 @@ class DatabaseWorld:
         """A stand-in for the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
         if not isinstance(request, EnsureDhcpPort):
-            raise NotSupported(f"nobody answers {type(request).__name__}")
+            raise NotSupported(f"no handler answers {type(request).__name__}")
         port = _unique(dhcp_port(request, resources))
         self.commit((port,))
         return self.database.transaction(lambda tx: _stored(tx, ref(port)))

@@ -118,7 +118,7 @@ def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: 
 
 
 @pytest.mark.spec("RPC-02", "RPC-07")
-def test_whoever_is_told_something_else_than_before_is_hinted(database: Database) -> None:
+def test_readers_whose_state_changes_are_hinted(database: Database) -> None:
     site = Site(database, seed=3)
     head = _head(database)
     for _ in range(30):
@@ -137,7 +137,7 @@ def _head(database: Database) -> JournalHead:
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_restored_database_concerns_everybody(database: Database, watch: CommitWatch) -> None:
+def test_a_restored_database_concerns_all_readers(database: Database, watch: CommitWatch) -> None:
     told: list[frozenset[str] | None] = []
     noticed = threading.Event()
 
@@ -160,14 +160,14 @@ def test_a_listener_with_a_defect_does_not_end_the_watch(
     other = threading.Event()
     stop = watch.listen(defective)
     database.transaction(lambda tx: tx.resources.insert(network()))
-    _wait(lambda: "a defect of the server" in caplog.text)
+    _wait(lambda: "commit watch: internal error" in caplog.text)
     stop()
     watch.listen(lambda *_: other.set())
     put(database, 5, "h1")
     assert other.wait(DEADLINE)
 
 
-def test_who_stopped_listening_hears_nothing(database: Database, watch: CommitWatch) -> None:
+def test_a_stopped_listener_is_not_called(database: Database, watch: CommitWatch) -> None:
     heard, other = list[Cursor](), threading.Event()
     stop = watch.listen(lambda cursor, _: heard.append(cursor))
     watch.listen(lambda *_: other.set())
@@ -236,7 +236,7 @@ def test_what_left_a_group_before_its_rule_went_is_dropped_too(
 
 
 @pytest.mark.spec("RPC-02")
-def test_what_is_too_old_is_forgotten_and_its_cursors_are_lost(
+def test_old_journal_entries_are_deleted_and_their_cursors_are_lost(
     database: Database, elsewhere: Database
 ) -> None:
     retention = Retention(commits=3, age=-10.0)
