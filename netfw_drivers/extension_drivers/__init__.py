@@ -1,1 +1,1 @@
-"""Attributes that operators can have or leave out: port security, QoS, DNS."""
+"""Optional attributes: port security, QoS, DNS."""

@@ -1,4 +1,4 @@
-"""DnsDriver: the names of ports, and under which name each of their addresses is known."""
+"""DnsDriver: DNS names of ports and of their addresses."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ R = TypeVar("R", Network, Port)
 class DnsDriver(ExtensionDriver):
     """Adds names of ports and domains of ports and networks; a port's names follow from both.
 
-    A port without a name is called after its address.  Where neither port nor network has a
-    domain, the configured one holds.  A domain that a network gets later holds for a port from its
-    next change on.
+    A port without a name is named after its address.  Without a domain of port or network, the
+    configured one applies.  A domain that a network gets later applies to a port from its next
+    change on.
     """
 
     VERSION: ClassVar[int] = 1
@@ -101,17 +101,17 @@ def _called_after(address: IpAddress) -> str:
 
 
 def check_name(value: Value) -> None:
-    """Refuse what cannot be the name of a port.
+    """Validate the name of a port.
 
-    :raises ValueError: it is no DNS name.
+    :raises ValueError: it is not a DNS name.
     """
     check_dns_name(cast(str, value))
 
 
 def check_domain(value: Value) -> None:
-    """Refuse what cannot be a domain.
+    """Validate a domain.
 
-    :raises ValueError: it is no DNS name, or leaves no room for one within it.
+    :raises ValueError: it is not a DNS name, or leaves no room for one within it.
     """
     text = cast(str, value)
     check_dns_name(text)
@@ -126,6 +126,6 @@ def _text(name: str, check: Callable[[Value], None], *, filterable: bool = True)
 
 
 def _with(resource: R, **values: Any) -> R:
-    """*resource* with these fields; itself, where it has them."""
+    """Return *resource* with these fields; the same object if it has them."""
     same = all(getattr(resource, name) == value for name, value in values.items())
     return resource if same else evolve(resource, **values)

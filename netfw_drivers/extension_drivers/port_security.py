@@ -20,9 +20,9 @@ NAME = "port_security_enabled"
 
 
 class PortSecurityDriver(ExtensionDriver):
-    """Adds ``port_security_enabled``: of a network what new ports get, of a port what holds.
+    """Adds ``port_security_enabled``: of a network the default for new ports, of a port the value.
 
-    Whoever may use another project's network may not switch off there what protects its others.
+    A project may not disable it on ports in another project's network.
     """
 
     VERSION: ClassVar[int] = 1

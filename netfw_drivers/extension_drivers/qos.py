@@ -1,4 +1,4 @@
-"""QosDriver: which QoS policy networks and ports have."""
+"""QosDriver: QoS policies of networks and ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLICY = Attribute(name=NAME, type=AttributeType.UUID, nullable=True)
 class QosDriver(ExtensionDriver):
     """Adds ``qos_policy_id``, so that clients can leave it empty.
 
-    Nobody keeps policies yet, so whoever names one names what is not there.
+    There are no policies yet, so that any id is refused as not found.
     """
 
     VERSION: ClassVar[int] = 1

@@ -25,9 +25,9 @@ from netfw_drivers.ipam.rules import place_faults, subnet_faults
 
 
 class InternalIpamDriver(IpamDriver):
-    """Asks the store, and remembers nothing: what is free is one question in a subnet of any size.
+    """Stateless: a free address is one query of the store, in a subnet of any size.
 
-    Who names an address may have it outside the allocation pools too, the gateway's included.
+    A request may name an address outside the allocation pools, the gateway's included.
     """
 
     VERSION: ClassVar[int] = 1
@@ -58,7 +58,7 @@ class InternalIpamDriver(IpamDriver):
         store.release(fixed_ip.subnet_id, fixed_ip.address)
 
     def drop_subnet(self, subnet: SubnetId, store: AddressStore) -> None:
-        """There is nothing but what the store has, which goes with the subnet."""
+        """Do nothing: the store deletes its allocations with the subnet."""
 
 
 def _any(subnets: tuple[Subnet, ...], store: AddressStore) -> FixedIp:

@@ -1,4 +1,4 @@
-"""Which addresses of a block a host can have.  Pure."""
+"""Rules on host addresses of a subnet.  Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from netfw.model.subnet import Subnet
 
 
 def special(block: IpNetwork) -> dict[IpAddress, str]:
-    """The addresses of *block* that are none for a host, and what they are.
+    """Return the addresses of *block* that no host can have, each with its role.
 
-    A block of one address or two has none of them, as between two routers.
+    A block of one or two addresses has none, as between two routers.
     """
     if block.max_prefixlen - block.prefixlen < 2:
         return {}
@@ -21,7 +21,7 @@ def special(block: IpNetwork) -> dict[IpAddress, str]:
 
 
 def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:
-    """What is wrong with a new or changed subnet, by attribute."""
+    """Yield problems of a new or changed subnet, by attribute."""
     if before is not None and before.cidr != after.cidr:
         yield "cidr", f"{before.cidr} cannot become {after.cidr}: addresses of it may be taken"
     reserved = special(after.cidr)
@@ -34,7 +34,7 @@ def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, s
 
 
 def place_faults(subnet: Subnet, address: IpAddress) -> Iterator[tuple[str, str]]:
-    """Why nobody can have *address* in *subnet*."""
+    """Return why *address* cannot be allocated in *subnet*, or ``None``."""
     reserved = special(subnet.cidr)
     if address not in subnet.cidr:
         yield "ip_address", f"{address} is not in {subnet.cidr}"

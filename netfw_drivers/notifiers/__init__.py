@@ -1,1 +1,1 @@
-"""Notifiers that tell outside parties over HTTP."""
+"""Notifiers over HTTP."""

@@ -1,4 +1,4 @@
-"""ComputeNotifier: tells a compute service what became of the ports of its instances."""
+"""ComputeNotifier: sends external events on ports to a compute service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 PLACE: Final = "/os-server-external-events"
 UNKNOWN: Final = "itemNotFound"
-"""In the answer of a compute service that knows none of the instances."""
+"""Status of an answer in which the compute service knows none of the instances."""
 AUTHENTICATION: Final = ("none", "token", "password")
 
 
@@ -34,8 +34,7 @@ class ComputeNotifier(Notifier):
     """Posts external events of Nova's API: a device is plugged, could not be, is unplugged, is
     gone, or its addresses changed.
 
-    Instances that the compute service does not know are its own business: nothing is repeated for
-    them.
+    Events of instances that the compute service does not know are not retried.
     """
 
     VERSION: ClassVar[int] = 1
@@ -95,25 +94,25 @@ class ComputeNotifier(Notifier):
         return bool(events(change))
 
     def notify(self, changes: Sequence[Change]) -> None:
-        told: dict[tuple[str, str, str], dict[str, str]] = {}
+        pending: dict[tuple[str, str, str], dict[str, str]] = {}
         for change in changes:
             for each in events(change):
                 key = each["name"], each["server_uuid"], each["tag"]
-                told.pop(key, None)
-                told[key] = each
-        if not told:
+                pending.pop(key, None)
+                pending[key] = each
+        if not pending:
             return
-        body = json.dumps({"events": list(told.values())}).encode()
+        body = json.dumps({"events": list(pending.values())}).encode()
         headers = {"Accept": "application/json"}
         reply = self._poster.post(self._url, body, headers, accepted=(404,))
         if reply.status == 404 and UNKNOWN not in reply.text:
             raise BackendUnavailable(f"there is no compute API at {self._url}; is endpoint right?")
         if reply.status in (207, 404):
-            LOG.info("the compute service does not know all instances of %d events", len(told))
+            LOG.info("compute service: unknown instances among those of %d events", len(pending))
 
 
 def events(change: Change) -> tuple[dict[str, str], ...]:
-    """What a compute service is to hear of *change*."""
+    """Build the external events of *change*."""
     before, after = change.before, change.after
     now = _attached(after)
     was = _attached(before)
@@ -140,7 +139,7 @@ def _by_status(was: Port | None, now: Port) -> list[dict[str, str]]:
 
 
 def _attached(resource: object) -> Port | None:
-    """The port, if it is an instance's."""
+    """Return the port if it belongs to an instance."""
     if isinstance(resource, Port) and resource.device_id and is_compute(resource.device_owner):
         return resource
     return None

@@ -1,4 +1,4 @@
-"""Posting over HTTP, and what the answers mean."""
+"""HTTP client for notifiers: posts JSON, and classifies answers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from keystoneauth1.session import Session
 from netfw.errors import BackendBroken, BackendUnavailable
 
 LATER: Final = frozenset({401, 403, 404, 408, 425, 429})
-"""Refusals that end when somebody mends a token, an address or a load: tried again, as all of the
-server's own faults are."""
+"""Client errors that a repaired token, address or load resolves: retried, as server errors are."""
 SHOWN: Final = 300
 
 
 @frozen
 class Reply:
-    """What the other side answered."""
+    """Answer of the receiver."""
 
     status: int
     text: str
 
 
 class HttpPoster:
-    """Posts JSON to one party; connections are kept, and redirections not followed."""
+    """Posts JSON to one receiver; keeps connections alive, follows no redirects."""
 
     def __init__(
         self, *, timeout: float, ca_file: str | None = None, auth: BaseAuthPlugin | None = None
@@ -47,9 +46,9 @@ class HttpPoster:
         accepted: Collection[int] = (),
         **more: Any,
     ) -> Reply:
-        """Post *body*, and return what is no refusal; *accepted* are statuses that are none.
+        """Post *body*, and return the answer; *accepted* are further statuses of success.
 
-        :raises BackendUnavailable: nobody answers in time, or it may answer otherwise later.
+        :raises BackendUnavailable: no answer in time, or an error that may be temporary.
         :raises BackendBroken: it refuses this for good.
         """
         try:
@@ -80,11 +79,11 @@ def _check(url: str, reply: Reply) -> None:
 
 
 def _place(url: str) -> str:
-    """Whom *url* names, without passwords and keys that may be in it."""
+    """Return scheme and host of *url*, without credentials and keys."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _plain(text: str) -> str:
-    """The beginning of what others say, in one line."""
+    """Return the beginning of *text* in one printable line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text[:SHOWN]).split())

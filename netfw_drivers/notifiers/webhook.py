@@ -1,4 +1,4 @@
-"""WebhookNotifier: posts changes, as they are, to whoever listens."""
+"""WebhookNotifier: posts changes to a URL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WebhookNotifier(Notifier):
     happened (``create``, ``update``, ``delete``), and the resource before and after.
 
     With a secret, the header ``X-Netfw-Signature: t=TIME,v1=HEX`` has the HMAC-SHA256 of
-    ``TIME.BODY``.  Of several addresses, all must take a batch before the next one is sent.
+    ``TIME.BODY``.  Of several addresses, all must accept a batch before the next one is sent.
     """
 
     VERSION: ClassVar[int] = 1
@@ -90,13 +90,13 @@ class WebhookNotifier(Notifier):
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
-    """What the header says of *body*, sent *at* that time."""
+    """Compute the signature header of *body*, sent *at* that time."""
     digest = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
 
 def event(change: Change) -> dict[str, Any]:
-    """A change as it is told."""
+    """Render a change as an event."""
     what = "create" if change.before is None else "delete" if change.after is None else "update"
     return {
         "event": f"{change.ref.kind}.{what}",

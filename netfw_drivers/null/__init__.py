@@ -1,1 +1,1 @@
-"""Drivers that do nothing, honestly: for hosts and tests without a dataplane."""
+"""Drivers without effect, for hosts and tests without a dataplane."""

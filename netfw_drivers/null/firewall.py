@@ -1,4 +1,4 @@
-"""NullFirewallDriver: takes every policy, and filters nothing."""
+"""NullFirewallDriver: accepts every policy, and filters nothing."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from netfw.plan import Outcome, Update
 
 @define
 class NullFirewallState:
-    """What a null driver has instead of a firewall; drivers of one host share it."""
+    """In-memory policy; drivers of one host share it."""
 
     policy: dict[FirewallKey, FirewallValue] = field(factory=dict)
     lock: Lock = field(factory=Lock, repr=False)
 
 
 class NullFirewallDriver(FirewallDriver):
-    """Lets everything pass, for hosts whose ports need no filters, or where others filter them.
+    """Filters nothing, for hosts whose ports need no filters, or are filtered elsewhere.
 
     It does not declare ``FirewallCapability.FILTERING``: security groups of its ports are not in
-    force, and only the switch guards their sources.  What it holds lives as long as the host object
+    force, and only the switch prevents spoofing.  Its state lives as long as the host object
     that it was made with.
     """
 

@@ -1,4 +1,4 @@
-"""NullInterfaceDriver: plugs ports into nothing, and remembers it."""
+"""NullInterfaceDriver: keeps attachments in memory, and plugs nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from netfw.plan import Outcome, Update
 
 @define
 class NullInterfaceState:
-    """What a null driver has instead of a machine; drivers of one host share it.
+    """In-memory state; drivers of one host share it.
 
-    Its state is open, so that a test can spoil it: names that somebody else has are ``foreign``,
-    and while not ``online`` nothing answers.
+    Tests may change it: device names of other programs are ``foreign``, and unless ``online`` all
+    calls fail.
     """
 
     attachments: dict[PortId, Attachment] = field(factory=dict)
@@ -33,14 +33,14 @@ class NullInterfaceState:
 class NullInterfaceDriver(InterfaceDriver):
     """Keeps attachments in memory, for programs that need a driver and no network.
 
-    It makes no device, carries no traffic and knows no namespaces: it refuses them.  What it holds
-    lives as long as the host object it was made with.
+    It creates no device, carries no traffic and refuses namespaces.  Its state lives as
+    long as the host object it was made with.
     """
 
     VERSION: ClassVar[int] = 1
 
-    def __init__(self, machine: NullInterfaceState | None = None) -> None:
-        self._machine = machine if machine is not None else NullInterfaceState()
+    def __init__(self, state: NullInterfaceState | None = None) -> None:
+        self._state = state if state is not None else NullInterfaceState()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -50,51 +50,51 @@ class NullInterfaceDriver(InterfaceDriver):
         return DriverInfo("null", {InterfaceCapability.MTU_CHANGE})
 
     def devices(self) -> Mapping[PortId, Device]:
-        with self._answering() as machine:
+        with self._exclusive() as state:
             return {
                 port_id: Device(name=attachment.device, mac=attachment.mac)
-                for port_id, attachment in machine.attachments.items()
+                for port_id, attachment in state.attachments.items()
             }
 
     def converge(self, update: Update[PortId, Attachment]) -> Outcome[PortId]:
-        with self._answering() as machine:
-            for port_id in _leaving(update, machine):
-                machine.attachments.pop(port_id, None)
-            failed = _refusals(update, machine)
+        with self._exclusive() as state:
+            for port_id in _leaving(update, state):
+                state.attachments.pop(port_id, None)
+            failed = _refusals(update, state)
             done = {key: value for key, value in update.put.items() if key not in failed}
-            machine.attachments.update(done)
+            state.attachments.update(done)
         return Outcome(done=frozenset(done) | update.drop, failed=failed)
 
-    def _answering(self) -> _Answering:
-        return _Answering(self._machine)
+    def _exclusive(self) -> _Exclusive:
+        return _Exclusive(self._state)
 
 
-class _Answering:
-    """The machine, for one caller at a time, if it answers."""
+class _Exclusive:
+    """Exclusive access to the state, if it is online."""
 
-    def __init__(self, machine: NullInterfaceState) -> None:
-        self._machine = machine
+    def __init__(self, state: NullInterfaceState) -> None:
+        self._state = state
 
     def __enter__(self) -> NullInterfaceState:
-        if not self._machine.online:
-            raise BackendUnavailable("the imaginary machine is switched off")
-        self._machine.lock.acquire()
-        return self._machine
+        if not self._state.online:
+            raise BackendUnavailable("the null interface backend is offline")
+        self._state.lock.acquire()
+        return self._state
 
     def __exit__(self, *_: object) -> None:
-        self._machine.lock.release()
+        self._state.lock.release()
 
 
-def _leaving(update: Update[PortId, Attachment], machine: NullInterfaceState) -> Iterator[PortId]:
+def _leaving(update: Update[PortId, Attachment], state: NullInterfaceState) -> Iterator[PortId]:
     yield from update.drop
     if update.complete:
-        yield from machine.attachments.keys() - update.put.keys() - update.keep
+        yield from state.attachments.keys() - update.put.keys() - update.keep
 
 
 def _refusals(
-    update: Update[PortId, Attachment], machine: NullInterfaceState
+    update: Update[PortId, Attachment], state: NullInterfaceState
 ) -> dict[PortId, NetfwError]:
-    """Who wants a name that somebody keeps, or a namespace; whoever is refused keeps his own."""
+    """Return refusals: a device name in use, or a namespace; a refused port keeps its name."""
     refused: dict[PortId, NetfwError] = {
         key: NotSupported(f"{value.device}: the null driver knows no network namespaces")
         for key, value in update.put.items()
@@ -102,12 +102,12 @@ def _refusals(
     }
     while True:
         wanted = {key: value for key, value in update.put.items() if key not in refused}
-        staying = {**machine.attachments, **wanted}
+        staying = {**state.attachments, **wanted}
         names = {value.device: key for key, value in reversed(staying.items())}
         more = {
             key: Conflict(f"{value.device} belongs to somebody else")
             for key, value in wanted.items()
-            if value.device in machine.foreign or names[value.device] != key
+            if value.device in state.foreign or names[value.device] != key
         }
         if not more:
             return refused

@@ -1,1 +1,1 @@
-"""The types of segments that the reference switch can carry, one driver each."""
+"""Type drivers of the reference switch, one per segment type."""

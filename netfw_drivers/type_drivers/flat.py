@@ -21,7 +21,7 @@ THE_ONE = 0
 
 
 class FlatTypeDriver(TypeDriver):
-    """One segment for each physical network, for those who name it; it allocates none by itself."""
+    """One segment per physical network, on request by name only."""
 
     VERSION: ClassVar[int] = 1
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (

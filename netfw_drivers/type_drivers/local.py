@@ -15,7 +15,7 @@ from netfw_drivers.type_drivers.ranges import check_type
 
 
 class LocalTypeDriver(TypeDriver):
-    """Has neither numbers nor physical networks: there is always another local segment."""
+    """Local segments, without ids or physical networks; their number is unlimited."""
 
     VERSION: ClassVar[int] = 1
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (GLOBAL_MTU,)
@@ -46,7 +46,7 @@ class LocalTypeDriver(TypeDriver):
         return Provider(network_type=NetworkType.LOCAL)
 
     def release(self, segment: Provider, store: AllocationStore) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is nothing to release."""
 
     def mtu(self, physical_network: str | None) -> int:
         return self._mtu

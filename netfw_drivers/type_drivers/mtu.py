@@ -1,4 +1,4 @@
-"""How much room the underlay leaves for an instance's packet.  Pure."""
+"""MTU that the underlay leaves for an instance's packets.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netfw.model.validation import outside
 
 IP_HEADER = {4: 20, 6: 40}
 ETHERNET_HEADER = 14
-"""Of the instance's frame, which a tunnel carries along."""
+"""Ethernet header of the instance's frame inside a tunnel."""
 UDP_HEADER = 8
 KEYED_GRE_HEADER = 8
 VXLAN_HEADER = 8
@@ -54,22 +54,22 @@ TUNNEL_OPTIONS = (
 
 @frozen
 class PhysicalMtus:
-    """The MTUs of physical networks; 0: no limit."""
+    """MTUs of physical networks; 0: no limit."""
 
     everywhere: int = 1500
     differing: Mapping[str, int] = field(factory=dict)
 
     def of(self, physical_network: str | None) -> int:
-        """The MTU of *physical_network*; of those that nothing is known about, without one."""
+        """Return the MTU of *physical_network*; without a name, the common one."""
         if physical_network is None:
             return self.everywhere
         return self.differing.get(physical_network, self.everywhere)
 
 
 def physical_mtus(options: Mapping[str, Any]) -> PhysicalMtus:
-    """What *options* say about physical networks.
+    """Parse the MTUs of physical networks in *options*.
 
-    :raises ConfigError: names every value that can be no MTU.
+    :raises ConfigError: names every invalid MTU.
     """
     faults = []
     differing: dict[str, int] = {}
@@ -90,9 +90,9 @@ def physical_mtus(options: Mapping[str, Any]) -> PhysicalMtus:
 
 
 def global_mtu(options: Mapping[str, Any]) -> int:
-    """The MTU of all physical networks.
+    """Return the MTU of all physical networks.
 
-    :raises ConfigError: it can be none.
+    :raises ConfigError: it is invalid.
     """
     mtu: int = options["global_physnet_mtu"]
     if mtu and mtu not in MTUS:
@@ -101,7 +101,7 @@ def global_mtu(options: Mapping[str, Any]) -> int:
 
 
 def tunnel_mtu(options: Mapping[str, Any], encapsulation: int) -> int:
-    """What is left of a packet between two hosts when a tunnel has put its headers before it.
+    """Return the MTU inside a tunnel.
 
     *encapsulation* is the size of all of them but the IP header.  0: there is no limit.
 

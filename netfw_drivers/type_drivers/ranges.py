@@ -1,4 +1,4 @@
-"""Ranges of segment numbers, as operators write them.  Pure."""
+"""Parsers of ranges of segment ids in options.  Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfw.model.validation import outside
 
 
 def check_type(own: NetworkType, request: Provider) -> None:
-    """Refuse what is of another type than a driver's *own*.
+    """Validate that *request* has the driver's *own* type.
 
     :raises InvalidInput: names the attribute.
     """
@@ -23,11 +23,11 @@ def check_type(own: NetworkType, request: Provider) -> None:
 
 
 Span = tuple[int, int]
-"""The first and the last number of a range."""
+"""First and last id of a range."""
 
 
 def spans_of(option: str, texts: Iterable[str], allowed: range) -> tuple[Span, ...]:
-    """The ranges that *texts* such as ``1:1000`` make, in order and joined where they touch.
+    """Parse ranges such as ``1:1000``, sorted and joined where they touch.
 
     :raises ConfigError: names every text that is wrong, and what is wrong with it.
     """
@@ -44,9 +44,9 @@ def spans_of(option: str, texts: Iterable[str], allowed: range) -> tuple[Span, .
 
 
 def vlan_spans(option: str, texts: Iterable[str]) -> Mapping[str, tuple[Span, ...]]:
-    """The ranges per physical network of *texts* such as ``physnet1:100:199`` or ``physnet2``.
+    """Parse ranges per physical network such as ``physnet1:100:199`` or ``physnet2``.
 
-    A physical network without a range has none for networks whose VLAN nobody chose.
+    A physical network without a range has no VLANs for automatic allocation.
 
     :raises ConfigError: names every text that is wrong, and what is wrong with it.
     """
@@ -67,7 +67,7 @@ def vlan_spans(option: str, texts: Iterable[str]) -> Mapping[str, tuple[Span, ..
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same numbers as *spans*, each once, in as few ranges as there can be."""
+    """Join *spans* to the smallest number of disjoint ranges."""
     return tuple(_joined(sorted(spans)))
 
 

@@ -1,4 +1,4 @@
-"""The type drivers of networks in tunnels: GRE, VXLAN, Geneve."""
+"""Type drivers of tunnels: GRE, VXLAN, Geneve."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LEAST_GENEVE = UDP_HEADER + GENEVE_HEADER + ETHERNET_HEADER
 
 
 class TunnelTypeDriver(TypeDriver):
-    """Numbers of one kind of tunnel, the same on all hosts.
+    """Segment ids of one tunnel type, the same on all hosts.
 
-    Whoever names a number gets it, also outside the ranges.
+    A request may name an id outside the ranges.
     """
 
     TYPE: ClassVar[NetworkType]
     RANGES: ClassVar[str]
-    """The option that has the ranges."""
+    """Option with the ranges."""
 
     def __init__(self, spans: Sequence[Span] = (), mtu: int = 0) -> None:
         self._pool = Pool(self.TYPE)
@@ -55,7 +55,7 @@ class TunnelTypeDriver(TypeDriver):
     @classmethod
     @abstractmethod
     def encapsulation(cls, options: Mapping[str, Any]) -> int:
-        """The bytes of all headers before an instance's packet, but the outer IP header."""
+        """Return the size of all headers before an instance's packet, without the outer IP."""
 
     def describe(self) -> DriverInfo[Capability]:
         return DriverInfo(self.TYPE.value)

@@ -16,9 +16,9 @@ from netfw_drivers.type_drivers.ranges import Span, check_type, joined, vlan_spa
 
 
 class VlanTypeDriver(TypeDriver):
-    """Takes VLANs from ranges, the physical networks in the order of the configuration.
+    """Allocates VLANs from ranges, physical networks in the order of the configuration.
 
-    Whoever names a VLAN gets it on any physical network that is configured, also outside ranges.
+    A request may name a VLAN outside the ranges, on any configured physical network.
     """
 
     VERSION: ClassVar[int] = 1

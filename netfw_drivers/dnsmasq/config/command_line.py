@@ -14,13 +14,13 @@ from netfw_drivers.dnsmasq.config.settings import INFINITE, Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import Mode, served, subnet_tag
 
 _IPV6_MTU = 1280
-"""IPv6 knows no smaller one."""
+"""Smallest MTU of IPv6."""
 
 
 def command_line(
     id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
 ) -> tuple[str, ...]:
-    """What runs for the network; another one needs another process."""
+    """Render the command line of a network; another one needs another process."""
     return (
         settings.command,
         *_alone(settings),
@@ -34,7 +34,7 @@ def command_line(
 
 
 def _alone(settings: Settings) -> Iterator[str]:
-    """Nothing of the machine's own configuration concerns instances."""
+    """Yield options that isolate dnsmasq from the host's configuration."""
     yield f"--conf-file={settings.config_file or '/dev/null'}"
     yield "--no-hosts"
     if not settings.local_resolv:

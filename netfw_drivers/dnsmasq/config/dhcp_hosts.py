@@ -1,17 +1,16 @@
-"""The files of ``host``: who gets which addresses.  Pure.
+"""Host files (``host``): names and addresses of ports.  Pure.
 
-What a line says, and why (all of it tried with dnsmasq 2.90):
+Parts of a line, and the reasons (verified with dnsmasq 2.90):
 
 ``tag:!none``
-    dnsmasq looks for lines that ask for tags first; a line that asks for none to be there is found
-    in the first of two searches.  With 5,000 leases a new file costs a third.
+    dnsmasq searches lines with tags first; a line that requires the absence of a tag is found in
+    the first of two searches.  With 5,000 leases a new file costs a third.
 ``id:*``
-    A port is known by its MAC address alone, whatever its instance calls itself: first by the
-    boot loader's identifier, then by its own.  dnsmasq does not search for identifiers then,
-    which costs a third again.
+    A port is identified by its MAC address alone, whatever client identifier its boot loader or its
+    system sends.  dnsmasq does not search for identifiers then, which costs a third again.
 ``set:``
     The port has options of its own.  **dnsmasq dies of SIGHUP once it has answered a port whose
-    line has one** (2.86 to 2.90): it has to be started anew instead, see ``is_tagged``.
+    line has one** (2.86 to 2.90): it has to be restarted instead, see ``is_tagged``.
 
 Of several lines with one MAC address the last that fits is taken: the port's first IPv4 address is
 there.  A line without an address fits always, so that it comes before all others.  Several IPv6
@@ -44,28 +43,28 @@ _LENGTH = 253
 
 @frozen
 class HostName:
-    """What an address is called."""
+    """Name of an address, without and with its domain."""
 
     host: str
     full: str
 
 
 def network_domain(network: DhcpNetwork, settings: Settings) -> str:
-    """The domain of the network's ports; empty: none."""
+    """Return the domain of the network's ports; empty: none."""
     return (network.dns_domain or settings.domain).removesuffix(".")
 
 
 def port_hostname(
     port: DhcpPort, address: IpAddress, network: DhcpNetwork, settings: Settings
 ) -> HostName:
-    """What *address* of *port* is called; the port was checked before."""
+    """Return the name of *address* of *port*, which was validated before."""
     domain = port.domain.removesuffix(".") or network_domain(network, settings)
     host = port.hostname.removesuffix(".") or default_hostname(address)
     return HostName(host, f"{host}.{domain}" if domain else host)
 
 
 def default_hostname(address: IpAddress) -> str:
-    """The host name of an address that has none: the address in full."""
+    """Return the default host name of an address: the address in full."""
     if address.version == 4:
         return "host-" + str(address).replace(".", "-")
     digits = address.packed.hex("-", 2)
@@ -73,9 +72,9 @@ def default_hostname(address: IpAddress) -> str:
 
 
 def validate_hostname(full: str) -> None:
-    """Refuse a name that is none, or that dnsmasq takes for something else in a host file.
+    """Validate a name for a host file.
 
-    :raises ValueError: saying which.
+    :raises ValueError: it is invalid, or dnsmasq would misread it.
     """
     check_domain(full)
     if len(full) > _LENGTH:
@@ -98,15 +97,15 @@ _FIRST = "tag:!none"
 _ANY_CLIENT_ID = "id:*"
 _SET = ",set:"
 LINE_LENGTH = 1023
-"""Characters of a line at most: dnsmasq takes what is beyond for another line."""
+"""Limit of a line: dnsmasq reads the rest as another line."""
 
 
 def host_lines(
     port: DhcpPort, network: DhcpNetwork, settings: Settings, tags: tuple[str, ...]
 ) -> str:
-    """The file of a port; empty: nobody answers it.
+    """Render the host file of a port; empty: it gets no answer.
 
-    :param tags: those that its options need.
+    :param tags: tags that its options need.
     :raises InvalidInput: its identifier is none, or it has more than a line has room for; the field
         is named.
     """
@@ -126,12 +125,12 @@ def host_lines(
 
 
 def ignore_line(mac: Mac | str) -> str:
-    """The line by which a MAC address is not answered any more, whatever files said before."""
+    """Render the line that makes dnsmasq ignore a MAC address, whatever other files have."""
     return f"{mac},{_FIRST},ignore\n"
 
 
 def is_tagged(host: str) -> bool:
-    """Whether dnsmasq, once it has read the file *host*, must not be sent SIGHUP any more.
+    """Return whether dnsmasq must not be sent SIGHUP once it has read the file *host*.
 
     2.86 to 2.90 die of it as soon as the port got a lease.  Stop and start it instead: that takes
     less time than SIGHUP, too.
@@ -141,7 +140,7 @@ def is_tagged(host: str) -> bool:
 
 @frozen(kw_only=True)
 class _Entry:
-    """A port, and what its lines have in common."""
+    """Port with the common parts of its lines."""
 
     port: DhcpPort
     network: DhcpNetwork
@@ -151,7 +150,7 @@ class _Entry:
     clients: Mapping[int, str]
 
     def lines(self) -> Iterator[tuple[str, ...]]:
-        """In the order that matters: a line without an address is first."""
+        """Yield the lines in order: the one without an address is first."""
         mac = self.port.mac
         if self._needs_options_alone():
             yield (mac, _FIRST, *self._id(6), *self.tags)
@@ -164,12 +163,12 @@ class _Entry:
             yield (mac, _FIRST, *self._id(6), self._name(given[0]), *addresses, *self.tags)
 
     def _needs_options_alone(self) -> bool:
-        """Whether it gets options of its own where its IPv6 address comes by an announcement."""
+        """Return whether the port has own options and configures its IPv6 address by SLAAC."""
         modes = {self.modes.get(fixed.subnet_id) for fixed in self.port.fixed_ips}
         return bool(self.tags) and any(mode is not None and mode.gives_options for mode in modes)
 
     def _given(self, version: int) -> Iterator[FixedIp]:
-        """The addresses that the port gets from us."""
+        """Yield the addresses that dnsmasq gives the port."""
         for fixed in self.port.fixed_ips:
             mode = self.modes.get(fixed.subnet_id)
             if mode is not None and mode.gives_addresses and fixed.address.version == version:

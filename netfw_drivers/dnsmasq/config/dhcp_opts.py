@@ -1,4 +1,4 @@
-"""The files of ``opts``: what clients are told beside their addresses.  Pure.
+"""Files of ``opts``: DHCP options of networks and ports.  Pure.
 
 dnsmasq lets options by a port's tag win over those by a subnet's, whichever it reads first, and of
 two by the same tags the one it reads last: lines with more tags come behind those with fewer.
@@ -31,16 +31,16 @@ from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
 _ROOM_FOR_TWO = 100
-"""Octets of routes that are told twice, as 249 to old clients of Microsoft: more would not fit into
-an answer twice, and dnsmasq then leaves out either."""
+"""Octets of routes that are sent twice, as 249 for old clients of Microsoft, too: more would not
+fit into an answer twice, and dnsmasq then leaves out either."""
 _MOST_SERVERS = 15
-"""Name servers that are told; a line of more IPv6 addresses could be too long."""
+"""Limit of name servers; a line of more IPv6 addresses could be too long."""
 _BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
-"""What dnsmasq tells by itself where no option says that there is none.  Other options must not be
-empty: of some (66, 67, T1, T2, 255) dnsmasq dies then, and others it sends empty."""
+"""Options that dnsmasq sends by default unless an empty one suppresses them.  Other options must
+not be empty: of some (66, 67, T1, T2, 255) dnsmasq dies then, and others it sends empty."""
 
 Values = dict[int, str]
-"""What is told by default, by the option's code."""
+"""Default values by option code."""
 
 
 def port_tag(port: PortId) -> str:
@@ -49,22 +49,22 @@ def port_tag(port: PortId) -> str:
 
 @frozen
 class PortOptions:
-    """What a port is told that others are not."""
+    """Options of one port."""
 
     text: str
     """Its file of ``opts``."""
     tags: tuple[str, ...]
-    """By which it gets them, and does not get what it wants not to be told; empty: it is told what
-    all are told."""
+    """Tags that select its options and suppress those it must not get; empty: it has none of its
+    own."""
 
 
 def network_opts(network: DhcpNetwork, settings: Settings) -> str:
-    """The options of all ports of a network.
+    """Render the options of all ports of a network.
 
-    :raises InvalidInput: one has no such value; the field is named.
+    :raises InvalidInput: a value is invalid; the field is named.
     """
     lines: list[str] = []
-    asked_for = {version: [*_asked(network.options, version)] for version in (4, 6)}
+    asked_for = {version: [*_requested(network.options, version)] for version in (4, 6)}
     for subnet, _ in served(network.subnets):
         version, tag = subnet.ip_version, subnet_tag(subnet)
         if version == 4:
@@ -87,15 +87,15 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
 
 
 def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings) -> PortOptions:
-    """The options of one port.
+    """Render the options of one port.
 
-    :raises InvalidInput: one has no such value; the field is named.
+    :raises InvalidInput: a value is invalid; the field is named.
     """
     tag, lines, without = port_tag(id), [], []
     domain = port.domain.removesuffix(".")
     differs = bool(domain) and domain != network_domain(network, settings)
     for version, domain_option in ((4, _DOMAIN), (6, _SEARCH6)):
-        asked = [*_asked(port.options, version)]
+        asked = [*_requested(port.options, version)]
         plain = {domain_option: domain} if differs else {}
         plain |= {each.code: each.value for each in asked if not each.tags}
         for code, value in sorted(plain.items()):
@@ -111,15 +111,15 @@ def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settin
 
 @frozen
 class _Asked:
-    """An option that somebody asked for, as dnsmasq takes it."""
+    """Requested option in dnsmasq's format."""
 
     code: int
     value: str
     tags: tuple[str, ...]
 
 
-def _asked(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
-    """Those of one family that are asked for."""
+def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
+    """Yield the requested options of one family."""
     faults: dict[str, str] = {}
     for at, option in enumerate(options):
         field = f"options[{at}].name"
@@ -141,7 +141,7 @@ def _asked(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
 
 
 def _without(version: int, code: int) -> str:
-    """The tag of ports that are not told an option."""
+    """Return the tag of ports that must not get an option."""
     return f"without-{code}" if version == 4 else f"without6-{code}"
 
 
@@ -182,7 +182,7 @@ def _values6(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
 
 
 def _name_servers(subnet: Subnet, network: DhcpNetwork) -> str:
-    """The subnet's own; if it names none, all that serve it; none where it names address zero.
+    """Return the subnet's name servers; without any, its DHCP servers; none for address zero.
 
     Of very many the first ones: a client uses three.
     """

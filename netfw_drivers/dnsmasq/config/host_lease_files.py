@@ -1,4 +1,4 @@
-"""What files of a network say: who has which addresses, and which leases there are.  Pure."""
+"""Parsers and renderers of host files and the lease file.  Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from netfw_drivers.dnsmasq.config.dhcp_hosts import ignore_line, is_tagged
 
 @frozen
 class HostEntry:
-    """Whom a port's file in ``host`` is about."""
+    """Addresses in a port's host file."""
 
     macs: frozenset[str]
     addresses: frozenset[IpAddress]
     tagged: bool = False
-    """dnsmasq cannot be told of changes any more once it has answered it: see ``is_tagged``."""
+    """dnsmasq must not be sent SIGHUP once it has answered the port: see ``is_tagged``."""
 
     @property
     def words(self) -> frozenset[str]:
-        """Its addresses of both kinds, as they are written."""
+        """MAC and IP addresses as text."""
         return frozenset((*self.macs, *map(str, self.addresses)))
 
 
-NOBODY = HostEntry(frozenset(), frozenset())
+EMPTY_ENTRY = HostEntry(frozenset(), frozenset())
 _TAGGED = "# had,set:"
 _MAC_LENGTH = len("00:00:00:00:00:00")
 _HEX = frozenset("0123456789abcdefABCDEF:")
@@ -35,9 +35,9 @@ _SET = ",set:"
 
 
 def addresses_in(host: str) -> frozenset[str]:
-    """The MAC and IP addresses that a port's file in ``host`` is about, as they are written there.
+    """Return the MAC and IP addresses in a host file, as text.
 
-    Costs a fraction of :func:`read_host`.
+    Faster than :func:`read_host`.
     """
     found: list[str] = []
     for line in host.splitlines():
@@ -49,7 +49,7 @@ def addresses_in(host: str) -> frozenset[str]:
 
 
 def read_host(text: str) -> HostEntry:
-    """Who is in a file of ``host``, a tombstone included."""
+    """Parse a host file or a tombstone."""
     words = [word for line in text.splitlines() for word in line.lstrip("# ").split(",")]
     return HostEntry(
         macs=frozenset(str(mac) for word in words if (mac := _mac(word)) is not None),
@@ -59,9 +59,9 @@ def read_host(text: str) -> HostEntry:
 
 
 def render_tombstone(entry: HostEntry) -> str:
-    """The file of a port that is gone: its clients are not answered any more.
+    """Render the tombstone of a removed port: dnsmasq ignores its clients.
 
-    The addresses it had are noted: dnsmasq gives them to nobody else before it read all files anew.
+    It lists the port's addresses: dnsmasq gives them to no other port before it reads all files.
     """
     ignored = map(ignore_line, sorted(entry.macs))
     noted = (f"# {address}\n" for address in sorted(entry.addresses, key=str))
@@ -70,18 +70,18 @@ def render_tombstone(entry: HostEntry) -> str:
 
 @frozen(kw_only=True)
 class Lease:
-    """A lease that dnsmasq wrote down."""
+    """Lease in dnsmasq's lease file."""
 
     address: IpAddress
     holder: str
-    """The MAC address of who has it; for IPv6 the number of the association instead."""
+    """MAC address of the client; for IPv6 the IAID instead."""
     client: str
-    """The client's own identifier; ``*``: it gave none."""
+    """Client identifier; ``*``: none."""
     server: str = ""
-    """How the server calls itself to IPv6 clients."""
+    """DUID of the server."""
 
     def release(self, device: str) -> tuple[str, ...]:
-        """The command that gives it back, in the name of the client."""
+        """Return the command that releases the lease in the name of the client."""
         if self.address.version == 4:
             client = () if self.client == "*" else (self.client,)
             return ("dhcp_release", device, str(self.address), self.holder, *client)
@@ -96,7 +96,7 @@ class Lease:
 
 
 def read_leases(text: str) -> Iterator[Lease]:
-    """All leases of a lease file; lines that are none are passed over."""
+    """Parse a lease file; skip other lines."""
     server = _server(text)
     for line in text.splitlines():
         lease = _lease(line, server)
@@ -105,7 +105,7 @@ def read_leases(text: str) -> Iterator[Lease]:
 
 
 def find_leases(text: str, addresses: Iterable[IpAddress]) -> Iterator[Lease]:
-    """The leases of *addresses*; costs little however many others there are."""
+    """Yield the leases of *addresses*; cheap, whatever the number of other leases."""
     for address in addresses:
         at = text.find(f" {address} ")
         if at >= 0:
@@ -116,9 +116,9 @@ def find_leases(text: str, addresses: Iterable[IpAddress]) -> Iterator[Lease]:
 
 
 def render_leases(entries: Iterable[HostEntry], expiry: int) -> str:
-    """A lease file by which everybody has the IPv4 addresses that he is to get.
+    """Render a lease file with the IPv4 addresses of all *entries*.
 
-    :param expiry: when the leases end, in seconds of the epoch; 0: never.
+    :param expiry: expiry of the leases in seconds of the epoch; 0: never.
     """
     return "".join(
         f"{expiry} {mac} {address} * *\n"
@@ -130,7 +130,7 @@ def render_leases(entries: Iterable[HostEntry], expiry: int) -> str:
 
 
 def without_leases(text: str, addresses: Iterable[IpAddress]) -> str:
-    """The same lease file without those of *addresses*."""
+    """Return the lease file without the leases of *addresses*."""
     gone = {str(address) for address in addresses}
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not gone & set(line.split(" ")[2:3]))

@@ -1,4 +1,4 @@
-"""Values of DHCP options, as dnsmasq takes them.  Pure.
+"""Values of DHCP options, in dnsmasq's format.  Pure.
 
 dnsmasq guesses from the letters of a value what it is, and takes some that it cannot read for
 something else.  So a value is refused here unless it is known what dnsmasq makes of it; nothing is
@@ -15,8 +15,8 @@ from netfw.model.address import IpAddress, as_address, as_network
 from netfw.model.text_validation import check_dns_name, quote
 
 LENGTH = {4: 255, 6: 800}
-"""Bytes of an option's value at most; DHCPv6 allows more, but dnsmasq takes what is beyond the
-1024th byte of a line for another line."""
+"""Limit of an option's value in bytes; DHCPv6 allows more, but dnsmasq reads the rest of a line
+after its 1024th byte as another line."""
 _LINE_LENGTH = 900
 _PRINTABLE = re.compile(r"[ -~]*")
 _BYTES = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2})+")
@@ -30,7 +30,7 @@ _INT_MAX = (1 << 31) - 1
 
 
 def check_line(text: str) -> None:
-    """Refuse what dnsmasq would not read as the letters that it is made of.
+    """Validate that dnsmasq reads *text* literally.
 
     :raises ValueError: it would end the line, begin a comment or a quotation, or be stripped.
     """
@@ -45,9 +45,9 @@ def check_line(text: str) -> None:
 
 
 def render_value(option: Option, version: int, value: str) -> str:
-    """*value* as it stands in a file; empty: the option is not to be told.
+    """Render *value* for a file; empty: the option is not sent.
 
-    :raises ValueError: it is no value of that option, or dnsmasq would take it for another.
+    :raises ValueError: it is invalid for that option, or dnsmasq would misread it.
     """
     if not value:
         return ""
@@ -61,7 +61,7 @@ def render_value(option: Option, version: int, value: str) -> str:
 
 
 Rendered = tuple[str, int]
-"""A text, and the bytes that it is on the wire."""
+"""Text, and its number of bytes on the wire."""
 
 
 def _addresses(value: str, version: int) -> Rendered:
@@ -171,10 +171,10 @@ _RENDER: dict[Kind, Callable[[str, int], Rendered]] = {
 
 
 def check_domain(name: str) -> None:
-    """Refuse what is no DNS name for dnsmasq.
+    """Validate a DNS name for dnsmasq.
 
-    :raises ValueError: it is none, or one that dnsmasq would take for an internationalised one,
-        as it does if there is a capital letter in it.
+    :raises ValueError: it is invalid, or dnsmasq would treat it as an internationalised name, as
+        it does with capital letters.
     """
     if not name:
         raise ValueError("is empty")
@@ -185,9 +185,9 @@ def check_domain(name: str) -> None:
 
 
 def render_client_id(value: str) -> str:
-    """A client's identifier, for ``id:`` in a host file.
+    """Render a client identifier for ``id:`` in a host file.
 
-    :raises ValueError: it is none, or would be more than one word.
+    :raises ValueError: it is invalid, or would be more than one word.
     """
     check_line(value)
     check_client_id(value)

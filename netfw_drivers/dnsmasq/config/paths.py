@@ -1,4 +1,4 @@
-"""Where the files of a network are.  Pure."""
+"""Paths of a network's files.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netfw.model.ids import NetworkId, PortId
 
 @frozen
 class NetworkPaths:
-    """The paths of one network, by the names operators know.
+    """Paths of one network.
 
     ``host``, ``addn_hosts`` and ``opts`` are directories with one file per port, named by its id.
     dnsmasq skips names that begin with a dot: a file that is still being written has such a one.
@@ -26,17 +26,17 @@ class NetworkPaths:
 
     @property
     def host(self) -> Path:
-        """Who gets which addresses."""
+        """Directory of host files: addresses of ports."""
         return self.directory / "host"
 
     @property
     def addn_hosts(self) -> Path:
-        """Names for the name service."""
+        """Directory of names for DNS."""
         return self.directory / "addn_hosts"
 
     @property
     def opts(self) -> Path:
-        """Options of ports, and in :attr:`network_opts` those of the network."""
+        """Directory of options of ports, and in :attr:`network_opts` of the network."""
         return self.directory / "opts"
 
     @property
@@ -49,7 +49,7 @@ class NetworkPaths:
 
     @property
     def interface(self) -> Path:
-        """The name of the server's device."""
+        """File with the name of the DHCP port's device."""
         return self.directory / "interface"
 
     @property
@@ -66,5 +66,5 @@ class NetworkPaths:
         return self.opts / str(port)
 
     def log(self, directory: Path) -> Path:
-        """Where queries and leases are logged, below *directory*."""
+        """Return the log file of queries and leases below *directory*."""
         return directory / str(self.network) / "dhcp_dns_log"

@@ -1,4 +1,4 @@
-"""What dnsmasq is told of a network and of a port: a command line, and the text of every file."""
+"""Renderer of a network's command line, and of the files of networks and ports."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 
 MOST_OPTIONS = 256
-"""Of a port, and of a network for all of its ports."""
+"""Limit of options of a port, and of a network."""
 
 
 @frozen(kw_only=True)
 class NetworkText:
-    """A network as dnsmasq is told it."""
+    """Rendered network."""
 
     argv: tuple[str, ...]
-    """The command line; another one needs another process."""
+    """Command line; another one needs another process."""
     opts: str
-    """The content of ``Files.network_opts``."""
+    """Content of ``NetworkPaths.network_opts``."""
     interface: str
-    """The content of ``Files.interface``."""
+    """Content of ``NetworkPaths.interface``."""
 
 
 @frozen(kw_only=True)
 class PortText:
-    """A port as dnsmasq is told it: three files; one that would be empty is not wanted."""
+    """Rendered port: three files; an empty one is omitted."""
 
     host: str = ""
     opts: str = ""
@@ -46,9 +46,9 @@ class PortText:
 def render_network(
     id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
 ) -> NetworkText:
-    """The command line and files of a network.
+    """Render the command line and files of a network.
 
-    :raises InvalidInput: a text in it would be more than one value; the faulty field is named.
+    :raises InvalidInput: dnsmasq would misread a text; the faulty field is named.
     """
     _check("place.device", check_device_name, place.device)
     _count(network.options)
@@ -62,10 +62,10 @@ def render_network(
 
 
 def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settings) -> PortText:
-    """The files of a port.
+    """Render the files of a port.
 
-    :raises InvalidInput: a text in it would be more than one value, or it has more than dnsmasq can
-        read, or it can have no address at all; the faulty field is named.
+    :raises InvalidInput: dnsmasq would misread a text, or the port exceeds its limits, or no
+        address of it can be served; the faulty field is named.
     """
     _count(port.options)
     if port.domain:
@@ -86,7 +86,7 @@ def render_port(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Sett
 
 
 def needs_reload(before: PortText | None, after: PortText | None) -> bool:
-    """Whether dnsmasq must read all files anew to do as *after* says, having read *before*.
+    """Return whether dnsmasq, having read *before*, must read all files to apply *after*.
 
     It reads new files by itself, and changed ones of names.  Of a changed host file it keeps the
     former lines, and refuses new ones with an IPv4 address that it has.  A port that is gone gets a
@@ -100,7 +100,7 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
 
 
 def _refuse_unserved(port: DhcpPort, network: DhcpNetwork) -> None:
-    """Refuse a port that asks here for its addresses, and that can have none of them."""
+    """Refuse a port of which no address can be served."""
     reasons = {subnet.id: unserved_reason(subnet) for subnet in network.subnets}
     faults = {
         f"fixed_ips[{at}]": reason

@@ -1,4 +1,4 @@
-"""Options of the driver, and the settings they make.  Does no I/O."""
+"""Options of the driver, and settings parsed from them.  Does no I/O."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from netfw.model.address import IpAddress, as_address
 from netfw.model.text_validation import check_dns_name, check_text
 
 COMMAND = "dnsmasq_command"
-"""The option that names the program."""
+"""Option with the path of the program."""
 INFINITE = -1
 LEASE_LIMIT = 1 << 24
 _SHORTEST_LEASE = 120
-"""dnsmasq makes this of any shorter one."""
+"""Minimum to which dnsmasq raises shorter leases."""
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -92,7 +92,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
 
 @frozen(kw_only=True)
 class Settings:
-    """How this driver was configured."""
+    """Validated options."""
 
     confs: Path = Path(STATE_PATH, "dhcp")
     lease: int = 86400
@@ -101,7 +101,7 @@ class Settings:
     rebinding: int = 0
     domain: str = "openstacklocal"
     dns_servers: tuple[str, ...] = ()
-    """Addresses, with ``#port`` where it is not the usual one."""
+    """Addresses, with ``#port`` unless it is 53."""
     local_resolv: bool = False
     config_file: Path | None = None
     lease_max: int = LEASE_LIMIT
@@ -115,7 +115,7 @@ class Settings:
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:
-    """The settings that *options* make.
+    """Parse *options*.
 
     :raises ConfigError: they contradict each other; the text says what to change.
     """
@@ -143,7 +143,7 @@ def settings_from(options: Mapping[str, Any]) -> Settings:
 
 
 def _check_times(renewal: int, rebinding: int, lease: int) -> None:
-    """Clients renew, then ask anybody, then are without an address."""
+    """Validate that renewal comes before rebinding, and both before the end of the lease."""
     named = {"dhcp_renewal_time": renewal, "dhcp_rebinding_time": rebinding}
     given = [(name, seconds) for name, seconds in named.items() if seconds]
     if lease != INFINITE:

@@ -1,4 +1,4 @@
-"""What a subnet's instances are given by this server: addresses, options or prefixes.  Pure.
+"""Modes of subnets: whether this server gives addresses, options or prefixes.  Pure.
 
 Who announces an IPv6 prefix follows from ``ipv6_ra_mode``, as operators know it: where it is not
 set, a router from outside does.  Where it is set, it is this cloud's business, and this server
@@ -14,21 +14,21 @@ from attrs import frozen
 from netfw.model.subnet import Ipv6Mode, Subnet
 
 _SHORTEST = 64
-"""dnsmasq serves no IPv6 prefix that is shorter."""
+"""Shortest IPv6 prefix that dnsmasq serves."""
 
 
 @frozen
 class Mode:
-    """How a subnet is served."""
+    """Mode in which a subnet is served."""
 
     word: str
-    """dnsmasq's for it."""
+    """Keyword of dnsmasq."""
     gives_addresses: bool = False
-    """Each to its own port."""
+    """Gives each port its address."""
     gives_options: bool = False
-    """To instances that make their addresses themselves."""
+    """Gives options to instances that configure their addresses themselves."""
     announces: bool = False
-    """The prefix."""
+    """Sends router advertisements of the prefix."""
 
 
 ADDRESSES = Mode("static", gives_addresses=True)
@@ -45,11 +45,11 @@ _BY_MODES: Mapping[tuple[Ipv6Mode | None, bool], Mode] = {
     (Ipv6Mode.STATELESS, True): OPTIONS_ANNOUNCED,
     (Ipv6Mode.SLAAC, True): ANNOUNCED,
 }
-"""By the mode of addresses, and whether there is one of announcements."""
+"""By ``ipv6_address_mode`` and whether ``ipv6_ra_mode`` is set."""
 
 
 def mode_of(subnet: Subnet) -> Mode | None:
-    """How *subnet* is served; ``None``: not at all."""
+    """Return the mode of *subnet*; ``None``: it is not served."""
     if not subnet.enable_dhcp:
         return None
     if subnet.ip_version == 4:
@@ -60,7 +60,7 @@ def mode_of(subnet: Subnet) -> Mode | None:
 
 
 def unserved_reason(subnet: Subnet) -> str | None:
-    """Why nobody gets an address on *subnet* from us; ``None``: they do, or should not."""
+    """Return why *subnet* is not served although DHCP is enabled, or ``None``."""
     wanted = subnet.ipv6_address_mode in (None, Ipv6Mode.STATEFUL) and subnet.enable_dhcp
     if not wanted or subnet.ip_version == 4 or subnet.cidr.prefixlen >= _SHORTEST:
         return None
@@ -68,7 +68,7 @@ def unserved_reason(subnet: Subnet) -> str | None:
 
 
 def served(subnets: tuple[Subnet, ...]) -> Iterator[tuple[Subnet, Mode]]:
-    """The subnets that are served, each with its mode, always in the same order."""
+    """Return the served subnets with their modes, in a stable order."""
     for subnet in sorted(subnets, key=lambda subnet: (subnet.ip_version, subnet.id)):
         mode = mode_of(subnet)
         if mode is not None:

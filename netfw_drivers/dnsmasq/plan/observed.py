@@ -11,7 +11,12 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.dhcp_hosts import is_tagged
-from netfw_drivers.dnsmasq.config.host_lease_files import NOBODY, HostEntry, addresses_in, read_host
+from netfw_drivers.dnsmasq.config.host_lease_files import (
+    EMPTY_ENTRY,
+    HostEntry,
+    addresses_in,
+    read_host,
+)
 from netfw_drivers.dnsmasq.config.render import PortText
 
 
@@ -73,7 +78,7 @@ class NetworkFiles:
         self._tombstone_owners |= dict.fromkeys(entry.words, port)
 
     def remove_tombstone(self, port: PortId) -> None:
-        entry = self.tombstones.pop(port, NOBODY)
+        entry = self.tombstones.pop(port, EMPTY_ENTRY)
         for word in entry.words:
             if self._tombstone_owners.get(word) == port:
                 del self._tombstone_owners[word]
@@ -89,7 +94,7 @@ class NetworkFiles:
     def entry(self, port: PortId) -> HostEntry:
         """Return the host entry in the file of *port*."""
         text = self.ports.get(port)
-        return read_host(text.host) if text is not None else NOBODY
+        return read_host(text.host) if text is not None else EMPTY_ENTRY
 
 
 @frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as the kernel, TLS or a token prove it."""
+"""Authentication of peers by the kernel, TLS or tokens."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class AccessDenied(Exception):
 
 
 def describe_peer(connection: socket.socket) -> str:
-    """The other end, for people."""
+    """Describe the peer for the log."""
     if connection.family == socket.AF_UNIX:
         peer = read_peer_credentials(connection)
         return f"process {peer.pid} of user {peer.uid}"
     try:
         host, port = connection.getpeername()[:2]
     except OSError:
-        return "somebody who has gone"
+        return "a disconnected peer"
     return f"{host} port {port}"
 
 
 class PeerAuthenticator:
-    """Knows which users may connect to unix sockets, and which tokens there are.
+    """Authenticates peers on unix sockets, and caches the tokens.
 
     :raises ConfigError: a user or group does not exist, or the tokens cannot be read.
     """
@@ -49,9 +49,9 @@ class PeerAuthenticator:
         self._tokens: Mapping[str, Token] = {}
 
     def unix_caller(self, connection: socket.socket) -> Caller:
-        """Who is at the other end of a unix socket.
+        """Return the peer of a unix socket.
 
-        :raises Refused: he may not connect.
+        :raises AccessDenied: it may not connect.
         """
         peer = read_peer_credentials(connection)
         groups = {peer.gid, *read_peer_groups(connection)}
@@ -63,7 +63,7 @@ class PeerAuthenticator:
         return Caller(f"uid:{peer.uid}")
 
     def tokens(self) -> Mapping[str, Token]:
-        """The tokens by host, read again when their file has changed.
+        """Return the tokens by host; the file is read again when it has changed.
 
         :raises ConfigError: they cannot be read.
         """
@@ -80,9 +80,9 @@ class PeerAuthenticator:
 
 
 def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Caller:
-    """Who showed this certificate, which TLS has checked.
+    """Return the subject of a certificate, which TLS has verified.
 
-    :raises Refused: it names nobody.
+    :raises AccessDenied: it has no name.
     """
     alternatives = [name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS"]
     common = [
@@ -98,7 +98,7 @@ def certified_caller(certificate: Mapping[str, Any], *, names_host: bool) -> Cal
 
 
 def server_context(tls: Tls) -> ssl.SSLContext:
-    """TLS for a server.
+    """Build the TLS context of a server.
 
     :raises ConfigError: a file cannot be read.
     """
@@ -110,7 +110,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
-    """TLS for a client, which checks the server's name.
+    """Build the TLS context of a client, which verifies the server's name.
 
     :raises ConfigError: a file cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Tokens: each side proves that it knows one, and neither says it aloud.
+"""Tokens: each side proves that it knows one, without sending it.
 
 A file has one token per line: ``TOKEN``, which speaks for every host, or ``HOST TOKEN``.  Lines
 that begin with ``#`` are comments.  A client uses the first token of its file.
@@ -24,14 +24,14 @@ _MOST_BYTES = 1_000_000
 
 @frozen
 class Token:
-    """A secret and the host that it speaks for; ``*``: every one."""
+    """Secret, and the host that it speaks for; ``*``: every host."""
 
     host: str
     secret: str
 
     @property
     def speaks_for(self) -> str | None:
-        """The host, or ``None`` for every one."""
+        """Host of the token, or ``None`` for every host."""
         return None if self.host == ANY_HOST else self.host
 
 
@@ -70,27 +70,27 @@ def _parse_line(words: list[str]) -> tuple[str, Token]:
 
 
 def nonce() -> str:
-    """Something that nobody has proved anything about yet."""
+    """Return a fresh nonce."""
     return secrets.token_hex(16)
 
 
 def proof(token: Token, who: str, server_nonce: str, client_nonce: str) -> str:
-    """What only somebody can say who knows the *token*; *who* is ``client`` or ``server``."""
+    """Compute the proof of knowing *token*; *who* is ``client`` or ``server``."""
     said = f"netfw {who} {server_nonce} {client_nonce} {token.host}".encode()
     return hmac.digest(token.secret.encode(), said, "sha256").hex()
 
 
 def proves(given: str, token: Token, who: str, server_nonce: str, client_nonce: str) -> bool:
-    """Whether *given* is that proof, in a time that does not tell how much of it is right."""
+    """Return whether *given* is that proof; compares in constant time."""
     expected = proof(token, who, server_nonce, client_nonce)
     return hmac.compare_digest(expected.encode(), given.encode())
 
 
 def by_host(tokens: tuple[Token, ...]) -> Mapping[str, Token]:
-    """The tokens by the hosts that they speak for."""
+    """Return the tokens by host."""
     return {token.host: token for token in tokens}
 
 
 def dummy_token() -> Token:
-    """A token that nobody knows: to do as much for hosts without a token as for others."""
+    """Return a random token, so that a check for an unknown host takes as long as for others."""
     return Token("", secrets.token_hex(16))
