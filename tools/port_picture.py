@@ -53,7 +53,7 @@ def purpose(folder: str) -> str:
     if not package.exists():
         raise SystemExit(f"{PATH} names {folder}, which is gone: run tools/port_path.py as root")
     text = ast.get_docstring(ast.parse(package.read_text())) or ""
-    return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+    return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".").replace("`", "")
 
 
 def colour(folder: str) -> str:

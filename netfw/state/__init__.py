@@ -1,0 +1,1 @@
+"""State sources: resources for agents, from memory, a file or a server."""

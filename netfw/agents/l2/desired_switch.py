@@ -65,47 +65,47 @@ class DesiredSwitch:
         return self._values
 
     def decision(self, port: PortId) -> WiringDecision | None:
-        """How a port is to be wired, and why not; ``None``: it is not plugged, or not ours."""
+        """Return the wiring of a port; ``None``: it is not plugged, or bound to another host."""
         return self._decisions.get(port)
 
     def port(self, port: PortId) -> Port | None:
-        """The port, if it is bound to this host."""
+        """Return the port, if it is bound to this host."""
         return self._index.home_port(port)
 
     def ports(self) -> frozenset[PortId]:
-        """Every port that is bound to this host, plugged or not."""
+        """Return every port that is bound to this host, plugged or not."""
         return frozenset(self._index.all_home_ports())
 
     def device(self, port: PortId) -> SwitchDevice | None:
-        """The device of a port, if it is plugged."""
+        """Return the device of a port, if it is plugged."""
         return self._devices.get(port)
 
     @property
     def devices(self) -> Mapping[PortId, SwitchDevice]:
-        """All that is plugged, known or not."""
+        """All plugged devices by port, whether the source knows the port or not."""
         return self._devices
 
     @property
     def unbound(self) -> Set[PortId]:
-        """The ports that are plugged here, and that the source does not bind to this host."""
+        """The plugged ports that the source does not bind to this host."""
         return self._unbound
 
     @property
     def untrusted(self) -> Set[PortId]:
-        """The ports that are plugged here and are to be filtered."""
+        """The plugged ports that need filters."""
         return self._untrusted
 
     @property
     def advertised_addresses(self) -> frozenset[IpAddress]:
-        """Where other hosts are told to reach this one by tunnels."""
+        """The tunnel addresses of this host that the source advertises."""
         return self._peers.own_addresses()
 
     def wired(self, network: NetworkId) -> frozenset[PortId]:
-        """The ports of this host for which the network is here."""
+        """Return the ports of this host that need the network."""
         return frozenset(self._wired.get(network, ()))
 
     def extended(self, id: PortId) -> ExtendedPort | None:
-        """What extensions are shown of a port; ``None``: it is dead, gone, or not ours."""
+        """Return a port as extensions see it; ``None``: it is dead, gone, or bound elsewhere."""
         decision, port, device = self._decisions.get(id), self.port(id), self.device(id)
         if decision is None or port is None or device is None:
             return None
@@ -117,11 +117,11 @@ class DesiredSwitch:
         )
 
     def take_changed(self) -> frozenset[SwitchKey]:
-        """The keys whose values changed since this was last asked."""
+        """Return the keys whose values changed since the last call."""
         return self._values.take_changed()
 
     def take_touched(self) -> frozenset[PortId]:
-        """The ports of which anything changed since this was last asked, their wiring or not."""
+        """Return the ports that changed since the last call, in their wiring or otherwise."""
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
@@ -206,7 +206,7 @@ class DesiredSwitch:
         network = self._index.network(port.network_id)
         segments = self._reachable_segments(port.network_id)
         if network is not None and not segments:
-            segments = self._index.segments(network)  # to say why
+            segments = self._index.segments(network)  # for the reason
         return decide_wiring(
             port, network, segments, self._index.subnets(port.network_id), self.view
         )
@@ -254,7 +254,7 @@ class DesiredSwitch:
 
 
 def _network(decision: WiringDecision | None) -> NetworkId | None:
-    """The network that a port needs here: none while it is dead."""
+    """Return the network that a port needs on this host; ``None`` while it is dead."""
     if decision is None or decision.wiring.admission is Admission.DEAD:
         return None
     return decision.wiring.network

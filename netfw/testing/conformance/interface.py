@@ -1,4 +1,4 @@
-"""The suite of `InterfaceDriver`: subclass it, say how to look at your machine, run pytest."""
+"""The suite of `InterfaceDriver`: subclass it, override the hooks, run pytest."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ OTHER_MTU = 1400
 
 
 class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
-    """The promises of :class:`InterfaceDriver`, and of all that it is.
+    """Tests of :class:`InterfaceDriver` and of the contracts that it extends.
 
-    ``actual`` returns the attachment as the machine has it: device, MAC, MTU, namespace, up.
+    ``actual`` returns the attachment as the host has it: device, MAC, MTU, namespace, up.
     """
 
     NAMESPACE: ClassVar[str] = "netfw-test"
     HOOKS: ClassVar[tuple[str, ...]] = ("admit", "is_admitted")
 
     def make_namespace(self, name: str) -> None:
-        """Make a network namespace, for a driver that declares the capability ``NAMESPACES``."""
-        raise NotImplementedError("override `make_namespace`: the driver claims to know them")
+        """Create a network namespace, for drivers that declare the capability ``NAMESPACES``."""
+        raise NotImplementedError("override `make_namespace`: the driver declares namespaces")
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
         """Do what a switch driver does to let the port's traffic pass."""
         raise NotImplementedError("override `admit`")
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
-        """Whether the port's traffic can pass the switch."""
+        """Return whether the port's traffic can pass the switch."""
         raise NotImplementedError("override `is_admitted`")
 
     def examples(self, count: int) -> dict[PortId, Attachment]:
@@ -115,12 +115,12 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def test_an_unusual_name_is_applied_or_refused(
         self, driver: InterfaceDriver, name: str
     ) -> None:
-        """What the model lets pass, the driver takes literally or refuses; it does not stumble."""
+        """A name that the model accepts is taken literally or refused for its port alone."""
         (key, value), (other, plain) = self.examples(2).items()
         try:
             strange = evolve(value, device=name)
         except ValueError:
-            return  # no driver ever sees it
+            return  # the model refuses it
         outcome = driver.converge(Update(put={key: strange, other: plain}))
         assert other in outcome.done
         assert (key in outcome.done) == (self.actual(key, strange) == strange)
@@ -219,4 +219,4 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
 
 
 CONTRACTS = (HostDriver, InterfaceDriver)
-"""What the suite is about, besides `Reconciler` where the driver is one."""
+"""The contracts that the suite tests, besides `Reconciler` where the driver is one."""

@@ -109,7 +109,7 @@ def _union(promises: tuple[frozenset[Promise], ...]) -> frozenset[Promise]:
 
 def _replace(base: type, name: str, new: Override) -> object:
     """Return the member that calls *new* with what *base* has under *name*."""
-    original = inspect.getattr_static(base, name, None)
+    original = inspect.getattr_static(base, name)
     match original:
         case None:
             return _bind(_nothing, new)
@@ -124,7 +124,7 @@ def _replace(base: type, name: str, new: Override) -> object:
 
 
 def _nothing(*_: Any) -> None:
-    """Stand in for the original of a member that the mutation adds."""
+    """Stand in for an original that is ``None``: an optional member."""
 
 
 def _bind(original: Callable[..., Any], new: Override) -> Callable[..., Any]:

@@ -32,6 +32,10 @@ class FakeSource(MemorySource):
     cut: Callable[[], None] | None = None
     """Interrupts the connection to the server; ``None``: there is none."""
 
+    def accepts(self, report: StatusReport) -> bool:
+        """Return whether `accept_every_report` and what builds upon it accept *report*."""
+        return True
+
     def now(self) -> Cursor:
         return next(MemorySource.snapshot(self, Subscription("anywhere", ()))).cursor
 
@@ -169,11 +173,6 @@ def accept_every_report(source, _, reports):
         if isinstance(report, StatusReport) and source.accepts(report):
             source.accepted[report.ref, report.service] = report
     return ReportResult()
-
-
-@accept_every_report.also("accepts")
-def _(source, _, report):
-    return True
 
 
 @accept_every_report.also("status")

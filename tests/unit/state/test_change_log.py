@@ -14,7 +14,7 @@ A, B = AgentRoot(Service.L2, "a"), AgentRoot(Service.L2, "b")
 NET, QOS = ref(samples.NET), ref(samples.QOS)
 
 
-def test_a_commit_that_concerns_two_roots_is_told_once():
+def test_commit_that_concerns_two_roots_is_returned_once():
     journal = ChangeLog(10)
     journal.append({A: {NET}, B: {QOS}})
     journal.append({B: {NET}})

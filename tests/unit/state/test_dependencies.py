@@ -132,7 +132,7 @@ def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
     assert not any(graph._reached.values())
 
 
-def test_a_flip_and_what_it_leads_to_are_told():
+def test_change_returns_flipped_nodes_and_their_successors():
     graph = ReachabilityIndex()
     root, home = AgentRoot(Service.L2, "a"), ResourceRole(ref(samples.WEB_HERE), Role.HOME)
     network = ResourceRole(ref(samples.NET), Role.SEEN)

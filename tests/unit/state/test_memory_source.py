@@ -55,7 +55,7 @@ def test_a_change_gets_a_higher_revision():
     assert second.revision > first.revision > 0
 
 
-def test_who_numbers_revisions_himself_is_believed():
+def test_revisions_of_the_caller_are_kept():
     source = MemorySource(evolve(samples.WEB_HERE, revision=7))
     source.put(evolve(samples.WEB_HERE, revision=9, name="renamed"))
     assert source.resources()[ref(samples.WEB_HERE)].revision == 9
@@ -95,7 +95,7 @@ def test_history_beyond_the_retention_is_lost():
         source.changes(samples.L2_HERE, since)
 
 
-def test_reports_that_say_something_new_are_heard_until_the_listener_stops():
+def test_new_reports_reach_the_listener_until_it_stops():
     source, heard = MemorySource(samples.WEB_HERE), []
     port = source.resources()[ref(samples.WEB_HERE)]
     stop = source.listen(heard.append)
@@ -141,7 +141,7 @@ def test_the_last_heartbeat_of_each_agent_is_kept():
     assert [beat.counts for beat in source.heartbeats()] == [{"devices": 3}]
 
 
-def test_only_whom_it_concerns_gets_a_hint():
+def test_notification_goes_only_to_concerned_subscriptions():
     source, here, there = MemorySource(), [], []
     source.watch(samples.L2_HERE, lambda: here.append(1))
     source.watch(samples.L2_THERE, lambda: there.append(1))
@@ -151,7 +151,7 @@ def test_only_whom_it_concerns_gets_a_hint():
     assert (here, there) == ([1, 1], [1])
 
 
-def test_a_closed_source_hints_no_more():
+def test_closed_source_sends_no_notifications():
     source, hints = MemorySource(), []
     source.watch(samples.L2_HERE, lambda: hints.append(1))
     source.close()

@@ -1,4 +1,4 @@
-"""The laws of every `HostDriver`, for the suites of the single contracts to build on."""
+"""Tests of the promises of every `HostDriver`; the suites of the single contracts build on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 def missing_hooks(suite: type) -> list[str]:
-    """The hooks that *suite* neither overrides nor inherits from somebody who did."""
+    """Return the hooks that neither *suite* nor a base class of it overrides."""
 
     def found_in(name: str) -> type:
         return next(base for base in suite.__mro__ if name in vars(base))
@@ -42,12 +42,12 @@ def _say(wrong: Iterable[str]) -> None:
 
 
 class HostDriverConformance(Generic[K, V]):
-    """One test and more per promise of :class:`HostDriver`.
+    """One test or more per promise of :class:`HostDriver`.
 
-    The methods and fixtures up to the first test are hooks.  Every test starts on a host that holds
-    nothing of the driver's, and nothing is skipped but for a capability that the driver does not
-    declare.  A ``Test...`` class that lacks hooks is refused when it is defined, with all their
-    names.
+    The methods and fixtures up to the first test are hooks.  Every test starts on a host without
+    state of the driver.  A test is skipped only if the driver does not declare the capability that
+    it needs.  A ``Test...`` class that lacks hooks is refused with all their names when it is
+    defined.
     """
 
     HOOKS: ClassVar[tuple[str, ...]] = (
@@ -60,20 +60,20 @@ class HostDriverConformance(Generic[K, V]):
         "vanish",
         "outage",
     )
-    """What a subclass has to override.  A suite lists those that it adds."""
+    """Hooks that a subclass has to override.  A suite lists those that it adds."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         missing = missing_hooks(cls)
         if missing and cls.__name__.startswith("Test"):
             raise TypeError(
-                f"{cls.__name__} does not say how to look at the machine: "
+                f"{cls.__name__} lacks hooks: "
                 f"override {', '.join(missing)}; what each is for is in {__name__} and beside it"
             )
 
     @pytest.fixture
     def make_driver(self) -> Callable[[], HostDriver[K, V]]:
-        """Makes driver objects, all for the same host, which is clean when the test begins."""
+        """Return a factory of driver objects for one host, which is clean when the test begins."""
         raise NotImplementedError("override the `make_driver` fixture with one that makes yours")
 
     @pytest.fixture
@@ -83,38 +83,38 @@ class HostDriverConformance(Generic[K, V]):
         driver.close()
 
     def examples(self, count: int) -> dict[K, V]:
-        """*count* different wanted things, that do not get into each other's way."""
+        """Return *count* different keys with desired values that do not conflict."""
         raise NotImplementedError("override `examples`")
 
     def changed(self, value: V) -> V:
-        """*value*, different in every way that can be changed in place."""
+        """Return *value* with every field changed that can be changed in place."""
         raise NotImplementedError("override `changed`")
 
     def actual(self, key: K, value: V) -> V | None:
-        """What the machine has for *key*, found out without the driver; ``None``: nothing.
+        """Return what the host has for *key*, read without the driver; ``None``: nothing.
 
-        *value* is where to look; what is returned equals it when the machine agrees.
+        *value* says where to look; the result equals it if the host is as desired.
         """
         raise NotImplementedError("override `actual`")
 
     def make_foreign(self, value: V) -> None:
-        """Make, not through the driver, something that has the name that *value* wants."""
+        """Create something with the name that *value* needs, without the driver."""
         raise NotImplementedError("override `make_foreign`")
 
     def foreign_is_intact(self, value: V) -> bool:
-        """Whether what `make_foreign` made is still there, as it was."""
+        """Return whether what `make_foreign` created is unchanged."""
         raise NotImplementedError("override `foreign_is_intact`")
 
     def vanish(self, key: K, value: V) -> None:
-        """Remove what the driver made for *key*, not through the driver."""
+        """Remove what the driver made for *key*, without the driver."""
         raise NotImplementedError("override `vanish`")
 
     def outage(self) -> AbstractContextManager[None]:
-        """Within it the backend does not answer; after it, it does."""
+        """Return a context in which the backend is unreachable."""
         raise NotImplementedError("override `outage`")
 
     def edge_cases(self, value: V) -> Mapping[str, V]:
-        """*value* made possible but unusual, by what is unusual about it: the limits of a field.
+        """Return variants of *value* at the limits of its fields, by what is unusual about them.
 
         The driver has it or refuses it.  A suite of a contract says which ones there are.
         """

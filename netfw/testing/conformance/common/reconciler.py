@@ -1,4 +1,4 @@
-"""The laws of every `Reconciler`: observe, plan, apply."""
+"""Tests of the promises of every `Reconciler`: observe, plan, apply."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Drift = Callable[[Any, Any], None]
 
 
 class Killed(BaseException):
-    """The driver's process dies here; nothing catches it."""
+    """Ends the driver's process; nothing catches it."""
 
 
 def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> bool:
-    """Have *driver* die on its way to *update* when *stage* is done; false: it got there before."""
+    """Kill *driver* after *stage* of *update*; return false if it finished before."""
     passed: list[Stage] = []
 
     def checkpoint(done: Stage) -> None:
@@ -44,8 +44,8 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
     """The promises of :class:`Reconciler`, for drivers that declare ``HostCapability.PLAN``."""
 
     def drifts(self) -> Mapping[str, Drift]:
-        """Ways to spoil what the driver made, by name: each takes the key and its value."""
-        raise NotImplementedError("override `drifts`: what can go wrong on your machine?")
+        """Return ways to damage what the driver made, by name; each takes the key and its value."""
+        raise NotImplementedError("override `drifts`: what can other programs change?")
 
     def reconciler(self, driver: HostDriver[K, V]) -> Reconciler[K, V, Any]:
         self.require(driver, HostCapability.PLAN)
@@ -124,7 +124,7 @@ class ReconcilerConformance(HostDriverConformance[K, V]):
         before: Mapping[K, V],
         update: Update[K, V],
     ) -> None:
-        """From *before*, die after each stage of *update* in turn; the next driver ends it."""
+        """Kill a driver after each stage from *before* to *update*; the next driver finishes."""
         stage, died = 0, True
         while died:
             victim = self.reconciler(make_driver())

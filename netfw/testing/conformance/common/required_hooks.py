@@ -1,4 +1,4 @@
-"""How a suite says, before any test, what a vendor has not told it."""
+"""Refusal of suites whose hooks are missing, before any test runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class RequiresHooks:
         if missing and cls.__name__.startswith("Test"):
             home = next(base.__module__ for base in cls.__mro__ if "HOOKS" in vars(base))
             raise TypeError(
-                f"{cls.__name__} does not say what to try: override {', '.join(missing)}; "
+                f"{cls.__name__} lacks hooks: override {', '.join(missing)}; "
                 f"what each is for is in {home}"
             )

@@ -24,7 +24,7 @@ MakeDriver = Callable[..., DhcpDriver]
 
 
 class Deaths:
-    """The processes of which a driver said that they died."""
+    """The processes whose death a driver reported."""
 
     def __init__(self, driver: DhcpDriver) -> None:
         self._lock = threading.Condition()
@@ -32,7 +32,7 @@ class Deaths:
         driver.watch(self._take)
 
     def wait_for(self, key: Hashable, patience: float) -> bool:
-        """Whether it is said, in *patience* seconds, that a process that serves *key* died."""
+        """Return whether the death of a server of *key* is reported within *patience* seconds."""
         with self._lock:
             return self._lock.wait_for(lambda: key in self._keys, patience)
 
@@ -57,7 +57,7 @@ class DhcpSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[DhcpEnvironment]:
-        """The hosts; nothing is served there, and no driver was there."""
+        """Yield the hosts, without servers and without state of a driver."""
         raise NotImplementedError(
             "override the `shared_environment` fixture with one that yields yours"
         )
@@ -65,7 +65,7 @@ class DhcpSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def blank(cls, shared_environment: DhcpEnvironment) -> frozenset[str]:
-        """The hosts when nothing is wanted."""
+        """Return the state of the hosts when nothing is desired."""
         return emptied(shared_environment)
 
     @pytest.fixture
@@ -77,7 +77,7 @@ class DhcpSuite:
 
     @contextmanager
     def drivers(self, environment: DhcpEnvironment, blank: frozenset[str]) -> Iterator[MakeDriver]:
-        """What makes drivers; in the end nothing is left of what they made."""
+        """Yield a factory of drivers; check at the end that they left nothing behind."""
         self.environment, self._servers = environment, {}
         working: dict[bool, DhcpDriver] = {}
 
@@ -99,34 +99,34 @@ class DhcpSuite:
         return make_driver()
 
     def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
-        """Skip the test when the driver does not claim to be capable of this."""
+        """Skip the test if the driver does not declare *capability*."""
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def bring(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
-        """Put *things*, and have them so."""
+        """Put *things*, and check that they are applied."""
         self.know(*things)
         outcome = driver.converge(Update(put=wanted(*things)))
         assert outcome.ok, str(outcome)
 
     def drop(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
-        """Drop *things*, and have them gone."""
+        """Drop *things*, and check that they are removed."""
         outcome = driver.converge(Update(drop=frozenset(wanted(*things))))
         assert outcome.ok, str(outcome)
 
     def know(self, *things: Net | Tenant) -> None:
-        """Have the switch let the servers of networks speak, once they are plugged."""
+        """Have the switch admit the servers of networks once they are plugged."""
         for thing in things:
             if isinstance(thing, Net):
                 self._servers[thing.id] = thing.value.server
                 self.environment.know(thing.id, thing.value.server)
 
     def client(self, tenant: Tenant) -> DhcpClientVm:
-        """The instance of a port."""
+        """Return the instance of a port."""
         return self.environment.client(tenant.value.network, tenant.mac)
 
     def leased(self, tenant: Tenant) -> tuple[DhcpClientVm, Lease]:
-        """The instance of a port, with the lease that it was given."""
+        """Return the instance of a port and its lease."""
         client = self.client(tenant)
         lease = client.lease()
         assert lease is not None, f"{tenant.mac} got no lease"
@@ -134,31 +134,31 @@ class DhcpSuite:
         return client, lease
 
     def renewed(self, client: DhcpClientVm) -> Lease:
-        """What it is told when it asks for the same again."""
+        """Renew the lease of *client*."""
         lease = client.renew()
         assert lease is not None, "it was refused its own address, or not answered"
         return lease
 
     def assert_nothing_for(self, tenant: Tenant) -> None:
-        """The instance of a port gets no lease."""
+        """Check that the instance of a port gets no lease."""
         lease = self.client(tenant).lease(expected=False)
         assert lease is None, f"{tenant.mac} should get nothing and got {lease}"
 
     def server(self, net: Net) -> FoundServer:
-        """What the host has of a network that is served."""
+        """Return the server of a network as the host has it."""
         found = self.environment.server(net.id, net.value.server)
         assert found is not None, f"{net.key} has no device"
         return found
 
     def traces(self, net: Net) -> frozenset[str]:
-        """All that is on the host because of a network."""
+        """Return everything on the host that belongs to a network."""
         names = (str(net.id), str(net.value.server.id)[:11])
         return frozenset(
             line for line in self.environment.dump_state() if any(name in line for name in names)
         )
 
     def await_server(self, net: Net, condition: Callable[[FoundServer], bool]) -> FoundServer:
-        """Wait until the server of a network is as it has to be."""
+        """Wait until the server of a network fulfils *condition*."""
         until = time.monotonic() + self.environment.patience
         while True:
             found = self.environment.server(net.id, net.value.server)
@@ -169,7 +169,7 @@ class DhcpSuite:
 
 
 def emptied(environment: DhcpEnvironment) -> frozenset[str]:
-    """What is there when drivers have removed all that drivers made."""
+    """Return the state after drivers have removed all that drivers made."""
     for second in environment.used:
         driver = environment.make_driver(second)
         outcome: Outcome[DhcpKey] = driver.gc([])

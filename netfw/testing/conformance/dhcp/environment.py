@@ -22,18 +22,18 @@ from netfw.testing.lab.dhcp_lease import Announcement, Lease, Lease6
 
 @frozen(kw_only=True)
 class FoundServer:
-    """What the host has of a network that is served."""
+    """The server of a network as the host has it."""
 
     mac: Mac
     mtu: int
     addresses: frozenset[IpInterface]
-    """Those that stay; the one that the kernel makes of the MAC left out."""
+    """Without the link-local address that the kernel derives from the MAC."""
     gateways: frozenset[IpAddress] = frozenset()
-    """Of its default routes."""
+    """Gateways of the default routes."""
     listens: bool = True
-    """Somebody waits for clients there."""
+    """Whether a process listens for clients."""
     processes: frozenset[int] = frozenset()
-    """Those that serve it and nothing else; none where the driver serves it by itself."""
+    """Process ids of its servers; empty where the driver serves it by itself."""
 
 
 class DhcpClientVm(ABC):
@@ -52,53 +52,53 @@ class DhcpClientVm(ABC):
         said: Mapping[int, bytes] | None = None,
         expected: bool = True,
     ) -> Lease | None:
-        """Ask as one who just came."""
+        """Request a lease as a new client."""
 
     @abstractmethod
     def renew(self) -> Lease | None:
-        """Ask the server whose lease it has for the same again."""
+        """Renew the lease at the server that gave it."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Be gone without a word."""
+        """Stop without a release."""
 
     @abstractmethod
     def boot(self, asked: Collection[int] = ()) -> Lease | None:
-        """Be started, by another kind of client; the second time it remembers the first."""
+        """Boot with another kind of client; the second time it requests its previous lease."""
 
     @abstractmethod
     def announcement(self, *, expected: bool = True) -> Announcement | None:
-        """Ask the routers of the network; what the first one to answer says."""
+        """Solicit routers, and return the first advertisement."""
 
     @abstractmethod
     def lease6(self, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
-        """Ask for IPv6 addresses and the rest, or for the rest alone, as one who just came."""
+        """Request IPv6 addresses and options, or options alone, as a new client."""
 
     @abstractmethod
     def renew6(self) -> Lease6 | None:
-        """Ask for the same IPv6 address again."""
+        """Renew the IPv6 lease."""
 
     @abstractmethod
     def release6(self) -> None:
-        """Give the IPv6 address back."""
+        """Release the IPv6 lease."""
 
     @abstractmethod
     def made_addresses(self, prefix_of: IPv6Address) -> frozenset[IPv6Address]:
-        """What it made by itself of announcements, once something in the /64 of *prefix_of* is."""
+        """Return its SLAAC addresses, once there is one in the /64 of *prefix_of*."""
 
 
 class DhcpEnvironment(ABC):
     """A host with a switch on which a DHCP driver works, and a second one on the same networks.
 
-    It is shared by the tests of a class.
+    The tests of a class share it.
     """
 
     patience: ClassVar[float] = 10.0
-    """Seconds to wait for what must come."""
+    """Seconds to wait for an expected event."""
 
     @property
     def used(self) -> tuple[bool, ...]:
@@ -107,43 +107,45 @@ class DhcpEnvironment(ABC):
 
     @abstractmethod
     def make_driver(self, second: bool = False) -> DhcpDriver:
-        """A new driver object, as another process would make one, for the host or the second."""
+        """Return a new driver object for the host or the second, as another process would."""
 
     @abstractmethod
     def killed(self, driver: DhcpDriver) -> None:
-        """The process of *driver* is killed: its threads end, and what ends with a process.  It may
-        be told of one that it was told of before.
+        """Handle the end of the process of *driver*: its threads, and what ends with a process.
+
+        Idempotent.
         """
 
     @abstractmethod
     def know(self, network: NetworkId, server: ServerPort) -> None:
-        """*server* is a port of *network*: once its device is plugged, its traffic may pass."""
+        """Admit the port *server* of *network* once its device is plugged."""
 
     @abstractmethod
     def client(self, network: NetworkId, mac: Mac) -> DhcpClientVm:
-        """The instance of *mac* on *network*, plugged and live; a new one has no address yet."""
+        """Return the instance of *mac* on *network*, plugged and live; a new one has no address."""
 
     @abstractmethod
     def dismiss(self) -> None:
-        """All guests are gone."""
+        """Remove all clients."""
 
     @abstractmethod
     def server(self, network: NetworkId, server: ServerPort) -> FoundServer | None:
-        """What there is of the server, found out without the driver; ``None``: no device."""
+        """Return the server as the host has it, read without the driver; ``None``: no device."""
 
     @abstractmethod
     def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
-        """Whether the device of *server* is at *place*."""
+        """Return whether the device of *server* is at *place*."""
 
     @abstractmethod
     def dump_state(self) -> frozenset[str]:
-        """All that drivers could leave behind, as text with ids of networks and ports in it:
-        namespaces, devices, processes, files.
+        """Return everything that drivers could leave behind: namespaces, devices, processes, files.
+
+        As text that contains the ids of networks and ports.
         """
 
     @abstractmethod
     def contains(self, text: str) -> bool:
-        """Whether *text* is anywhere in what the driver wrote, or in how it starts processes."""
+        """Return whether *text* is in a file or a command line of the driver."""
 
     @abstractmethod
     def kill_server(self, network: NetworkId, server: ServerPort) -> None:
@@ -151,24 +153,24 @@ class DhcpEnvironment(ABC):
 
     @abstractmethod
     def restart_host(self) -> None:
-        """The host was started again: processes, namespaces and devices are gone, files are not."""
+        """Reboot the host: processes, namespaces and devices are gone, files are not."""
 
     @abstractmethod
     def vanish(self, network: NetworkId, value: DhcpNetwork) -> None:
-        """Remove what the driver made for *network*, not through the driver."""
+        """Remove what the driver made for *network*, without the driver."""
 
     @abstractmethod
     def make_foreign(self, value: DhcpNetwork) -> None:
-        """Make, not through the driver, something that has the name that the device needs."""
+        """Create something with the name that the device needs, without the driver."""
 
     @abstractmethod
     def foreign_is_intact(self, value: DhcpNetwork) -> bool:
-        """Whether that is still there, as it was."""
+        """Return whether what `make_foreign` created is unchanged."""
 
     @abstractmethod
     def outage(self) -> AbstractContextManager[None]:
-        """Within it the switch does not answer; after it, it does."""
+        """Return a context in which the switch is unreachable."""
 
     def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
-        """Ways to spoil what the driver made, by name; asked with ``HostCapability.PLAN``."""
-        raise NotImplementedError("override `drifts`: what can go wrong on your machine?")
+        """Return ways to damage what the driver made, by name; for ``HostCapability.PLAN``."""
+        raise NotImplementedError("override `drifts`: what can other programs change?")

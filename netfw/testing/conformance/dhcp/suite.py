@@ -202,4 +202,4 @@ def _as_found(value: DhcpNetwork, found: FoundServer) -> DhcpNetwork:
 
 
 CONTRACTS = (HostDriver, DhcpDriver)
-"""What the suite is about, besides `Reconciler` where the driver is one."""
+"""The contracts that the suite tests, besides `Reconciler` where the driver is one."""

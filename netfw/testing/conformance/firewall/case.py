@@ -1,4 +1,4 @@
-"""What the parts of the firewall suite have in common."""
+"""Fixtures and assertions that the parts of the firewall suite share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FirewallSuite:
     """
 
     numbers: ClassVar[Iterator[int]] = itertools.count(2)
-    """No two tests have stations alike: connections may be remembered."""
+    """Numbers of ports, unique across tests: connections of another test may be tracked."""
     environment: FirewallEnvironment
     filtering: bool
     _now: State
@@ -56,7 +56,7 @@ class FirewallSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[FirewallEnvironment]:
-        """The host; no driver was there."""
+        """Yield the host, without state of a driver."""
         raise NotImplementedError(
             "override the `shared_environment` fixture with one that yields yours"
         )
@@ -64,7 +64,7 @@ class FirewallSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def blank(cls, shared_environment: FirewallEnvironment) -> frozenset[str]:
-        """The host when nothing is wanted."""
+        """Return the state of the host when nothing is desired."""
         return emptied(shared_environment)
 
     @pytest.fixture
@@ -78,7 +78,7 @@ class FirewallSuite:
     def drivers(
         self, environment: FirewallEnvironment, blank: frozenset[str]
     ) -> Iterator[MakeDriver]:
-        """What makes drivers; in the end nothing is left of what they made."""
+        """Yield a factory of drivers; check at the end that they left nothing behind."""
         self.environment, self._now = environment, {}
         self._ports, self._free = {}, {0: [0, 1, 2, 3], 1: [4, 5]}
         made: list[FirewallDriver] = []
@@ -103,16 +103,16 @@ class FirewallSuite:
         return make_driver()
 
     def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
-        """Skip the test when the driver does not claim to be capable of this.
+        """Skip the test if the driver does not declare *capability*.
 
-        One that filters nothing is asked about all ways to filter.
+        A driver that filters nothing runs the tests of all ways to filter.
         """
         asked = self.filtering or capability not in _WAYS
         if asked and capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def make_ports(self, count: int, network: int = 0) -> tuple[FirewallTestPort, ...]:
-        """Ports with new addresses."""
+        """Make ports with new addresses."""
         made = tuple(
             FirewallTestPort(
                 plug_point=self.environment.plug_points[self._free[network].pop(0)],
@@ -124,7 +124,7 @@ class FirewallSuite:
         return made
 
     def twin(self, port: FirewallTestPort) -> FirewallTestPort:
-        """A port of the other network with the same addresses."""
+        """Make a port of the other network with the same addresses."""
         plug_point = self.environment.plug_points[self._free[1].pop(0)]
         made = FirewallTestPort(plug_point=plug_point, number=port.number)
         self._ports[made.key] = made
@@ -133,7 +133,7 @@ class FirewallSuite:
     def apply(
         self, driver: FirewallDriver, state: Mapping[FirewallKey, FirewallValue]
     ) -> Outcome[FirewallKey]:
-        """Have *state* so, and nothing else of what was so before."""
+        """Converge to exactly *state*."""
         update = self.update_to(state)
         self.wire(state)
         outcome = driver.converge(update)
@@ -144,14 +144,14 @@ class FirewallSuite:
     def update_to(
         self, state: Mapping[FirewallKey, FirewallValue]
     ) -> Update[FirewallKey, FirewallValue]:
-        """The change that leads from what is so to *state*; it is taken for done."""
+        """Return the update from the present state to *state*, and record it as applied."""
         changed = {k: v for k, v in state.items() if self._now.get(k) != v}
         gone = frozenset(self._now.keys() - state.keys())
         self._now = dict(state)
         return Update(put=changed, drop=gone)
 
     def wire(self, state: Mapping[FirewallKey, FirewallValue]) -> None:
-        """Have the switch let the ports of *state* live."""
+        """Have the switch admit the ports of *state*."""
         ports = {
             self._ports[key]: value
             for key, value in state.items()
@@ -168,7 +168,7 @@ class FirewallSuite:
         )
 
     def assert_deliveries(self, deliveries: Iterable[Delivery]) -> None:
-        """Everything that is hoped for arrives, and nothing else does."""
+        """Check that exactly the expected packets arrive."""
         carried = tuple(deliveries)
         results = self.environment.carry(carried)
         wrong = [
@@ -187,7 +187,7 @@ class FirewallSuite:
         protocol: int = TCP,
         version: int = 4,
     ) -> ConnectionScript:
-        """A connection that nothing was said in yet."""
+        """Make a connection without packets yet."""
         number = next(FirewallSuite.numbers)
         opening = one.packet(
             two, protocol, port, version=version, source_port=30000 + number % 30000, body=b""
@@ -199,18 +199,18 @@ class FirewallSuite:
     def opened(
         self, one: FirewallTestPort, two: FirewallTestPort, port: int, **more: int
     ) -> ConnectionScript:
-        """A connection that was opened and lives."""
+        """Open a connection, and check that it works."""
         return self.open(self.dialogue(one, two, port, **more))
 
     def open(self, dialogue: ConnectionScript) -> ConnectionScript:
-        """Open it, and see it live."""
+        """Perform the handshake, and check that the connection works."""
         for sender, receiver, packet in dialogue.handshake():
             self.assert_passes(sender, receiver, packet)
         self.assert_lives(dialogue)
         return dialogue
 
     def assert_lives(self, *dialogues: ConnectionScript) -> None:
-        """What both say arrives; the one who answers speaks first, as he could not of his own."""
+        """Check both directions; the replying side sends first, which only state allows."""
         for dialogue in dialogues:
             self.assert_passes(dialogue.two, dialogue.one, dialogue.back())
             dialogue.went_back()
@@ -218,19 +218,19 @@ class FirewallSuite:
             dialogue.went_forth()
 
     def assert_cut(self, *dialogues: ConnectionScript) -> None:
-        """Nothing of what either says arrives; the one who answers speaks first."""
+        """Check that neither direction passes; the replying side sends first."""
         for dialogue in dialogues:
             self.assert_blocked(dialogue.two, dialogue.one, dialogue.back())
             self.assert_blocked(dialogue.one, dialogue.two, dialogue.forth())
 
 
 def pings(one: FirewallTestPort, two: FirewallTestPort) -> tuple[Packet, Packet]:
-    """An echo request of each family."""
+    """Make an echo request of each family."""
     return one.ping(two), one.ping(two, version=6, icmp=ECHO[6])
 
 
 def emptied(environment: FirewallEnvironment) -> frozenset[str]:
-    """What is there when a driver has removed all that drivers made."""
+    """Return the state after a driver has removed all that drivers made."""
     driver = environment.make_driver()
     outcome = driver.gc([])
     assert outcome.ok, str(outcome)

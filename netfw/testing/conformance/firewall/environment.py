@@ -34,7 +34,7 @@ _ICMP = {4: ICMP, 6: ICMPV6}
 
 @frozen(kw_only=True)
 class PlugPoint:
-    """Where an instance is plugged; it stays so for all tests of a class."""
+    """Where an instance is plugged; the same for all tests of a class."""
 
     number: int
     port: PortId
@@ -45,11 +45,11 @@ class PlugPoint:
 
 @frozen(kw_only=True)
 class FirewallTestPort:
-    """A port on a seat, with addresses that no other test uses: nobody remembers them."""
+    """A port at a plug point, with addresses that no other test uses."""
 
     plug_point: PlugPoint
     number: int
-    """Its MAC and addresses come from it."""
+    """MAC and addresses are derived from it."""
 
     @property
     def key(self) -> PortKey:
@@ -69,7 +69,7 @@ class FirewallTestPort:
 
     @property
     def link_local(self) -> IPv6Address:
-        """The one that its MAC implies."""
+        """The link-local address derived from the MAC."""
         return link_local(self.mac)
 
     def own(self, version: int) -> IpAddress:
@@ -84,7 +84,7 @@ class FirewallTestPort:
         version: int = 4,
         **more: Any,
     ) -> Packet:
-        """Something from here to there."""
+        """Make a packet from this port to *to*."""
         frame: dict[str, Any] = {
             "source_mac": self.mac,
             "target_mac": to.mac,
@@ -101,7 +101,7 @@ class FirewallTestPort:
         return self.packet(to, UDP, port, version=version, body=b"hello", **more)
 
     def tcp(self, to: FirewallTestPort, port: int, *, version: int = 4, **more: Any) -> Packet:
-        """The first packet of a connection."""
+        """Make the first packet of a connection."""
         return self.packet(to, TCP, port, version=version, **more)
 
     def ping(self, to: FirewallTestPort, *, version: int = 4, **more: Any) -> Packet:
@@ -114,7 +114,7 @@ class FirewallTestPort:
         return self.packet(to, _ICMP[version], version=version, icmp=kind, **more)
 
     def to_group(self, group: str, protocol: int, port: int = 0, **more: Any) -> Packet:
-        """Something to many; from the link-local address where it is IPv6."""
+        """Make a multicast packet; with IPv6, from the link-local address."""
         address = IPv4Address(group) if "." in group else IPv6Address(group)
         plain = Packet(
             source_mac=self.mac,
@@ -132,16 +132,16 @@ class FirewallTestPort:
         return evolve(plain, **more)
 
     def advertisement(self, to: FirewallTestPort, claims: IPv6Address, **more: Any) -> Packet:
-        """The neighbour *claims* is here."""
+        """Make a neighbour advertisement of *claims*."""
         frame = self.icmp(to, NEIGHBOUR_ADVERTISEMENT, version=6, claims=claims)
         return evolve(frame, **more)
 
     def __str__(self) -> str:
-        return f"{self.address} at seat {self.plug_point.number}"
+        return f"{self.address} at plug point {self.plug_point.number}"
 
 
 def answer(packet: Packet, **more: Any) -> Packet:
-    """The packet that answers *packet*."""
+    """Make the reply to *packet*."""
     back = evolve(
         packet,
         source_mac=Mac(packet.target_mac),
@@ -164,66 +164,65 @@ class Delivery:
     receiver: FirewallTestPort
     sent: Sent
     expected: bool
-    """Whether it should arrive; it says how to wait, not what is returned."""
+    """Whether it should arrive; decides how long to wait, not what is returned."""
     marked: bool = True
-    """The sender's ARP answers get there, whatever becomes of this."""
+    """Whether ARP replies of the sender reach the receiver in any case."""
 
     def __str__(self) -> str:
         return f"{self.sent} from {self.sender} to {self.receiver}"
 
 
 class FirewallEnvironment(ABC):
-    """A host on which a firewall driver works, and how to look at it.
+    """A host on which a firewall driver works, and the means to inspect it.
 
-    It is shared by the tests of a class.
+    The tests of a class share it.
     """
 
     plug_points: Sequence[PlugPoint]
-    """Four of one network and then two of another; each with an instance plugged."""
+    """Four on one network and then two on another; each with an instance plugged."""
 
     @abstractmethod
     def make_driver(self) -> FirewallDriver:
-        """A new driver object, as another process would make one."""
+        """Return a new driver object, as another process would make one."""
 
     def killed(self, driver: FirewallDriver) -> None:  # noqa: B027 - most drivers hold nothing
-        """The process of *driver* is killed: what ends with a process, such as a lock, ends."""
+        """Handle the end of the process of *driver*: release what ends with it, such as a lock."""
 
     def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:  # noqa: B027
-        """These ports of the host are live from now on, as far as the switch is concerned.
+        """Have the switch admit these ports.
 
-        For a firewall in the switch, what the agent would tell the switch driver.
+        For a firewall in the switch, do what the switch driver would do.
         """
 
     @abstractmethod
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
-        """Send all of it; which of it arrived, all fragments of it.
+        """Send all packets, and return which of them arrived with all fragments.
 
-        What is hoped for is given time to come; of all else it is known that it will not come any
-        more.
+        Waits for an expected packet; for the others, makes sure that they cannot arrive any more.
         """
 
     def settle(self) -> None:  # noqa: B027
-        """What the driver has changed is in force for every packet from now on.
+        """Wait until the changes of the driver apply to every packet.
 
-        For a datapath that looks at its tables now and then.
+        For a datapath that caches its tables.
         """
 
     @abstractmethod
     def dump_state(self) -> frozenset[str]:
-        """Everything that the firewall consists of, as text, counters left out."""
+        """Return the whole state of the firewall as text without counters."""
 
     @abstractmethod
     def lose_state(self) -> None:
-        """What the driver made is gone: the switch, or the machine, was started again."""
+        """Lose what the driver made, as by a restart of the switch or the host."""
 
     @abstractmethod
     def make_foreign(self) -> None:
-        """Make, not through the driver, what another program could have in the same place."""
+        """Create what another program could have in the same tables."""
 
     @abstractmethod
     def foreign_is_intact(self) -> bool:
-        """Whether that is still there; and remove it."""
+        """Return whether what `make_foreign` created is intact, and remove it."""
 
     def outage(self) -> AbstractContextManager[None] | None:
-        """Within it the backend does not answer; ``None``: it cannot happen, it is the kernel."""
+        """Return a context in which the backend is unreachable; ``None``: it is the kernel."""
         return None

@@ -28,4 +28,4 @@ class FirewallDriverConformance(
 
 
 CONTRACTS = (HostDriver, FirewallDriver)
-"""What the suite is about, besides `Reconciler` where the driver is one."""
+"""The contracts that the suite tests, besides `Reconciler` where the driver is one."""

@@ -1,4 +1,4 @@
-"""The suite of `MetadataDriver`: subclass it, say how to look at your machine, run pytest."""
+"""The suite of `MetadataDriver`: subclass it, override the hooks, run pytest."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
 
     NAMESPACE: ClassVar[str] = "meta"
     DEVICE: ClassVar[str] = "tap-meta"
-    """The device in each namespace to which the guest is connected."""
+    """The device in each namespace to which the client is connected."""
     PATIENCE: ClassVar[float] = 10.0
-    """How long a proxy that died may take to be back, in seconds."""
+    """Seconds within which a dead proxy has to be restarted."""
     HOOKS: ClassVar[tuple[str, ...]] = (
         "make_namespace",
         "listen_addresses",
@@ -60,15 +60,15 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     )
 
     def make_namespace(self, name: str) -> None:
-        """Make a namespace, with a guest at ``DEVICE``; one that is there already will do."""
+        """Create a namespace with a client at ``DEVICE``, unless it exists."""
         raise NotImplementedError("override `make_namespace`")
 
     def listen_addresses(self, proxy: MetadataProxy) -> Collection[IpAddress]:
-        """All addresses at which the guest can reach *proxy*."""
+        """Return all addresses at which the client can reach *proxy*."""
         raise NotImplementedError("override `listen_addresses`")
 
     def source(self, proxy: MetadataProxy, address: IpAddress) -> IpAddress:
-        """The address from which the guest comes to that door."""
+        """Return the source address of the client when it calls *address*."""
         raise NotImplementedError("override `source`")
 
     def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
@@ -167,7 +167,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         self.try_all(driver, SMUGGLED)
 
     def try_all(self, driver: MetadataDriver, tricks: Mapping[str, bytes]) -> None:
-        """Have the guest try each trick at each door, and see that honest requests still pass."""
+        """Try each malformed request at each address, and check that valid requests still pass."""
         things = self.put(driver, 2)
         wrong = [
             f"{trick}, at {address} of {key}: {lie}"
@@ -313,4 +313,4 @@ def _tells(event: Event, key: MetadataKey) -> bool:
 
 
 CONTRACTS = (HostDriver, MetadataDriver)
-"""What the suite is about, besides `Reconciler` where the driver is one."""
+"""The contracts that the suite tests, besides `Reconciler` where the driver is one."""

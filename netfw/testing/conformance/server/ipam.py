@@ -27,53 +27,53 @@ from netfw.testing.conformance.server import ipam_samples as samples
 from netfw.testing.fakes.allocations import MemoryAddresses
 
 MANY = 200
-"""Addresses that are taken in a subnet that counts as full."""
+"""Allocated addresses in a subnet that counts as full."""
 EFFORT = 20_000
-"""Calls of functions after which an allocation is given up."""
+"""Function calls that one allocation may take."""
 ATTEMPTS = 100
-"""How often a request is made again that met another one."""
+"""Attempts of a request that conflicts with another one."""
 
 
 class AddressStoreFactory(Protocol):
-    """Where addresses are kept, and what the server does with them besides asking the driver."""
+    """The store of addresses, and what the server does with it besides calling the driver."""
 
     def transaction(self) -> AbstractContextManager[AddressStore]:
-        """A store; what is done with it counts when the block ends, unless it raises."""
+        """Return a context with a store, which is committed unless the block raises."""
 
     def taken(self, subnet: Subnet) -> frozenset[IpAddress]:
-        """What is taken."""
+        """Return the allocated addresses."""
 
     def define(self, subnet: Subnet) -> None:
-        """A subnet is made or changed."""
+        """Record a new or changed subnet."""
 
     def drop(self, subnet: SubnetId) -> None:
-        """A subnet is deleted."""
+        """Record that a subnet is deleted."""
 
 
 class Failed(Exception):
-    """Something else in the request fails, and the transaction with it."""
+    """Fails the transaction for another reason."""
 
 
 class IpamDriverConformance(RequiresHooks):
-    """One test and more per promise of :class:`IpamDriver`."""
+    """One test or more per promise of :class:`IpamDriver`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_driver",)
     effort = 0
 
     def make_driver(self) -> IpamDriver:
-        """A driver; all that are made until `stores` is called again share their books."""
+        """Return a driver; all drivers share a store until `make_stores` is called again."""
         raise NotImplementedError("override `make_driver`")
 
     def make_stores(self) -> AddressStoreFactory:
-        """An empty store; whatever else the drivers to come keep addresses in is emptied, too."""
+        """Return an empty store, and empty any other store of the drivers."""
         return MemoryAddresses()
 
     def taken(self, stores: AddressStoreFactory, subnet: Subnet) -> frozenset[IpAddress]:
-        """What is taken in *subnet*, found out without the driver."""
+        """Return the allocated addresses of *subnet*, read without the driver."""
         return stores.taken(subnet)
 
     def ready(self) -> tuple[IpamDriver, AddressStoreFactory]:
-        """A driver, and the books with the subnets of the scene."""
+        """Return a driver, and a store with the subnets of the samples."""
         stores = self.make_stores()
         driver = self.make_driver()
         for subnet in samples.SUBNETS:
@@ -83,7 +83,7 @@ class IpamDriverConformance(RequiresHooks):
     def change(
         self, driver: IpamDriver, stores: AddressStoreFactory, before: Subnet | None, after: Subnet
     ) -> None:
-        """What the server does when a subnet is made or changed."""
+        """Create or change a subnet as the server does."""
         with stores.transaction() as store:
             driver.validate_subnet(before, after, store)
         stores.define(after)
@@ -91,7 +91,7 @@ class IpamDriverConformance(RequiresHooks):
     def get(
         self, driver: IpamDriver, stores: AddressStoreFactory, request: AddressRequest
     ) -> FixedIp:
-        """What the server does when a port needs an address; `effort` is what it took."""
+        """Allocate an address as the server does; `effort` counts the function calls."""
         given: list[FixedIp] = []
 
         def work() -> None:
@@ -348,4 +348,4 @@ def all_of(pool: AllocationPool) -> list[IpAddress]:
 
 
 CONTRACTS = (IpamDriver,)
-"""What the suite is about."""
+"""The contracts that the suite tests."""

@@ -275,4 +275,4 @@ class MechanismDriverConformance(RequiresHooks):
 
 
 CONTRACTS = (MechanismDriver,)
-"""What the suite is about."""
+"""The contracts that the suite tests."""

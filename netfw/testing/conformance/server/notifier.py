@@ -40,16 +40,16 @@ EFFORT = 20_000
 
 @frozen(kw_only=True)
 class NotifierEnvironment:
-    """An outside party that has heard nothing yet."""
+    """A receiver that has got nothing yet."""
 
     make: Callable[[], Notifier]
-    """Makes notifiers that tell it, with a time-out of `patience` or less."""
+    """Makes notifiers for it, with a time-out of `patience` or less."""
     received: Callable[[], Sequence[UUID]]
-    """The resources it heard of, each as often as it did, in order."""
+    """Returns the ids of the resources that it was notified of, in order, with repetitions."""
     outage: Callable[[], AbstractContextManager[None]]
-    """Within it, the party does not answer."""
+    """Makes a context in which the receiver is unreachable."""
     refusal: Callable[[], AbstractContextManager[None]]
-    """Within it, the party refuses all it hears for good."""
+    """Makes a context in which the receiver refuses every notification permanently."""
     patience: float = 2.0
 
 
@@ -59,15 +59,15 @@ class NotifierConformance(RequiresHooks):
     HOOKS: ClassVar[tuple[str, ...]] = ("setting", "relevant_changes")
 
     def setting(self) -> AbstractContextManager[NotifierEnvironment]:
-        """A party of its own, for one history."""
+        """Return a context with a receiver of its own."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
     def relevant_changes(self) -> Sequence[Change]:
-        """Changes of different resources that concern the party, two or more."""
+        """Return two or more changes of different resources that the receiver wants."""
         raise NotImplementedError("override `relevant_changes`")
 
     def all_changes(self) -> list[Change]:
-        """Those that concern the party, and others that may."""
+        """Return the relevant changes, and others that may be relevant."""
         told = [samples.change(None, first) for first, *_ in samples.HISTORIES]
         gone = [samples.change(last, None) for *_, last in samples.HISTORIES]
         return [*self.relevant_changes(), *told, *gone]
@@ -129,4 +129,4 @@ def _first_of_each(ids: Sequence[UUID]) -> list[UUID]:
 
 
 CONTRACTS = (Notifier,)
-"""What the suite is about."""
+"""The contracts that the suite tests."""

@@ -338,4 +338,4 @@ def numbered(segment: Provider) -> tuple[Pool, int | None]:
 
 
 CONTRACTS = (TypeDriver,)
-"""What the suite is about."""
+"""The contracts that the suite tests."""

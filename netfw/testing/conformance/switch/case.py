@@ -74,15 +74,15 @@ class SwitchSuite:
     """
 
     patience: ClassVar[float] = 10.0
-    """Seconds to wait for what must come."""
+    """Seconds to wait for an expected event."""
     numbers: ClassVar[Iterator[int]] = itertools.count(2000)
-    """No two tests have stations alike: a switch may remember those of another test."""
+    """Numbers of ports, unique across tests: a switch may have learned those of another test."""
     environment: SwitchEnvironment
 
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[SwitchEnvironment]:
-        """The two hosts; nothing is plugged there, and no driver was there."""
+        """Yield the two hosts, without ports and without state of a driver."""
         raise NotImplementedError(
             "override the `shared_environment` fixture with one that yields yours"
         )
@@ -90,7 +90,7 @@ class SwitchSuite:
     @pytest.fixture(scope="class")
     @classmethod
     def blank(cls, shared_environment: SwitchEnvironment) -> Mapping[int, StateDump]:
-        """The switches as a driver sets them up when nothing is wanted."""
+        """Return the switches as a driver sets them up when nothing is desired."""
         return {host: emptied(shared_environment, host) for host in (0, 1)}
 
     @pytest.fixture
@@ -104,7 +104,7 @@ class SwitchSuite:
     def drivers(
         self, environment: SwitchEnvironment, blank: Mapping[int, StateDump]
     ) -> Iterator[MakeDriver]:
-        """What makes drivers; in the end nothing is left of what they made."""
+        """Yield a factory of drivers; check at the end that they left nothing behind."""
         self.environment = environment
         made: list[SwitchDriver] = []
         working: dict[int, SwitchDriver] = {}
@@ -131,18 +131,18 @@ class SwitchSuite:
 
     @pytest.fixture
     def far(self, make_driver: MakeDriver) -> Iterator[SwitchDriver]:
-        """The driver of the other host."""
+        """Yield the driver of the other host."""
         driver = make_driver(1)
         yield driver
         driver.close()
 
     def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
-        """Skip the test when the driver does not claim to be capable of this."""
+        """Skip the test if the driver does not declare *capability*."""
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def make_ports(self, net: Net, count: int, host: int = 0) -> tuple[SwitchTestPort, ...]:
-        """New ones, plugged."""
+        """Make new ports, and plug them."""
         numbers = [next(self.numbers) for _ in range(count)]
         made = tuple(SwitchTestPort(number=number, net=net, host=host) for number in numbers)
         self.environment.plug(*made)
@@ -151,7 +151,7 @@ class SwitchSuite:
     def bring(
         self, driver: SwitchDriver, update: Update[SwitchKey, SwitchValue]
     ) -> Outcome[SwitchKey]:
-        """Converge until nothing is waited for any more, as the agent does."""
+        """Converge until no key is waiting, as the agent does."""
         until = time.monotonic() + self.patience
         outcome = driver.converge(update)
         while outcome.waiting and not outcome.failed and time.monotonic() < until:
@@ -161,12 +161,12 @@ class SwitchSuite:
         return outcome
 
     def events(self, driver: SwitchDriver) -> Events:
-        """What *driver* announces from now on."""
+        """Record the events of *driver* from now on."""
         self.require(driver, HostCapability.WATCH)
         return Events(driver, self.patience)
 
     def await_devices(self, driver: SwitchDriver, *ports: SwitchTestPort) -> None:
-        """Wait until the driver has seen that these are plugged, and nothing else."""
+        """Wait until the driver reports exactly these ports as plugged."""
         ids = {port.id for port in ports}
         until = time.monotonic() + self.patience
         while driver.devices().keys() != ids and time.monotonic() < until:
@@ -179,11 +179,11 @@ class SwitchSuite:
         *things: Net | SwitchTestPort,
         admission: Admission = Admission.LIVE,
     ) -> None:
-        """Put *things*, and have them so."""
+        """Put *things*, and wait until they are applied."""
         self.bring(driver, Update(put=wanted(*things, admission=admission)))
 
     def assert_exchange(self, probe: TrafficProbe, expected: Iterable[Pair] = ()) -> None:
-        """Who is *expected* to hear whom does, and nobody else anything."""
+        """Check that exactly the *expected* pairs receive."""
         pairs = frozenset(expected)
         self.environment.settle()
         received = probe.exchange(pairs)
@@ -200,7 +200,7 @@ class SwitchSuite:
         """What *sender* announces is heard, or is not."""
         self.environment.settle()
         found = self.environment.announces(sender, mac, address, receiver, expected=received)
-        told = "is heard, but should not be" if found else "is not heard"
+        told = "is received, but should not be," if found else "is not received"
         assert found == received, f"that {mac} has {address} {told} by {receiver}"
 
     def assert_answer(self, sender: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
@@ -210,12 +210,12 @@ class SwitchSuite:
 
 
 def _describe(missing: Iterable[Pair], leaked: Iterable[Pair]) -> str:
-    words = [f"{one} is not heard by {two}" for one, two in missing]
-    return "; ".join(words + [f"{one} is heard by {two}, but should not be" for one, two in leaked])
+    words = [f"{two} receives nothing from {one}" for one, two in missing]
+    return "; ".join(words + [f"{two} receives from {one}, but should not" for one, two in leaked])
 
 
 def _check_clean(environment: SwitchEnvironment, host: int, blank: StateDump) -> None:
-    """What a test left behind is its own failure, and not that of the next."""
+    """Fail the test that left something behind, instead of the next one."""
     try:
         left = emptied(environment, host).keys() ^ blank.keys()
         assert not left, f"left on host {host}: {sorted(left)}"
@@ -226,7 +226,7 @@ def _check_clean(environment: SwitchEnvironment, host: int, blank: StateDump) ->
 
 
 def emptied(environment: SwitchEnvironment, host: int) -> StateDump:
-    """What is there when a driver has removed all that drivers made."""
+    """Return the state after a driver has removed all that drivers made."""
     driver = environment.make_driver(host)
     outcome = driver.gc([])
     assert outcome.ok, outcome

@@ -33,7 +33,7 @@ from netfw.model.segment import NetworkType, Provider, Segment
 
 @frozen
 class Net:
-    """A network, and all that a switch driver is told of it."""
+    """A network, and its value for a switch driver."""
 
     id: NetworkId
     value: LocalNetwork
@@ -46,7 +46,7 @@ class Net:
 def a_network(
     kind: NetworkType = NetworkType.LOCAL, number: int | None = None, physical: str | None = None
 ) -> Net:
-    """A new network of one segment."""
+    """Make a network of one segment."""
     network = NetworkId(uuid4())
     return Net(
         network, LocalNetwork(segments=(a_segment(network, kind, number, physical),), mtu=1400)
@@ -56,7 +56,7 @@ def a_network(
 def a_segment(
     network: NetworkId, kind: NetworkType, number: int | None = None, physical: str | None = None
 ) -> Segment:
-    """A new segment of *network*."""
+    """Make a segment of *network*."""
     provider = Provider(network_type=kind, segmentation_id=number, physical_network=physical)
     return Segment(id=SegmentId(uuid4()), network_id=network, provider=provider)
 
@@ -67,14 +67,14 @@ def _port() -> PortId:
 
 @frozen(eq=False, kw_only=True)
 class SwitchTestPort:
-    """A port, and the machine behind it that speaks and listens."""
+    """A port, and the instance behind it that sends and receives."""
 
     number: int
-    """Different for all stations of a test; its MAC and addresses come from it."""
+    """Unique within a test; MAC and addresses are derived from it."""
     net: Net
     host: int = 0
     twin: int | None = None
-    """Another number that its addresses come from: those of a station of another network."""
+    """The number of a port on another network whose addresses this port shares."""
     id: PortId = field(factory=_port)
 
     @property
@@ -102,7 +102,7 @@ class SwitchTestPort:
         return frozenset({self.address, self.address6})
 
     def wiring(self, admission: Admission = Admission.LIVE, net: Net | None = None) -> Wiring:
-        """What a switch driver is told of it."""
+        """Return its value for a switch driver."""
         return Wiring(
             network=(net or self.net).id,
             mac=self.mac,
@@ -111,22 +111,22 @@ class SwitchTestPort:
         )
 
     def __repr__(self) -> str:
-        return f"station {self.number}"
+        return f"port {self.number}"
 
 
 Pair = tuple[SwitchTestPort, SwitchTestPort]
-"""Who speaks and who hears it."""
+"""Sender and receiver."""
 
 
 def among(*ports: SwitchTestPort) -> frozenset[Pair]:
-    """Each of them hears each other."""
+    """Return all pairs of *ports*."""
     return frozenset((one, two) for one in ports for two in ports if one is not two)
 
 
 def wanted(
     *things: Net | SwitchTestPort, admission: Admission = Admission.LIVE
 ) -> dict[SwitchKey, SwitchValue]:
-    """What makes all of *things* so."""
+    """Return the keys and values of networks and ports."""
     return {
         thing.key: thing.value if isinstance(thing, Net) else thing.wiring(admission)
         for thing in things
@@ -135,12 +135,12 @@ def wanted(
 
 @frozen
 class Stamp:
-    """Tells a thing from another one just like it that took its place."""
+    """Distinguishes an object from an equal one that replaced it."""
 
     version: str = ""
     earliest: float = 0
     latest: float = 0
-    """It came about somewhen between."""
+    """Created between these times."""
 
     def may_be(self, other: Stamp) -> bool:
         overlap = self.earliest <= other.latest and other.earliest <= self.latest
@@ -148,63 +148,63 @@ class Stamp:
 
 
 StateDump = Mapping[str, Stamp]
-"""Everything that a switch consists of, as text."""
+"""The whole state of a switch as text."""
 
 
 def replaced(before: StateDump, after: StateDump) -> frozenset[str]:
-    """What came, went, or is no longer the very same."""
+    """Return what was added, removed or replaced."""
     both = before.keys() & after.keys()
     touched = {thing for thing in both if not before[thing].may_be(after[thing])}
     return frozenset(touched | (before.keys() ^ after.keys()))
 
 
 class TrafficProbe(ABC):
-    """Stations that say something all the time, every 10 ms: to everybody and to each other.
+    """Ports that send every 10 ms, by broadcast and to each other.
 
-    What is said names the speaker, whatever address it comes from.
+    The payload names the sender, whatever the source address.
     """
 
     @abstractmethod
     def exchange(self, expected: Iterable[Pair] = (), within: float = 3.0) -> frozenset[Pair]:
-        """Have everybody speak to everybody now; who heard whom.
+        """Send from each port to each other, and return the pairs that received.
 
-        What is *expected* is waited for, *within* so many seconds.  A pair counts only if what was
-        said to all and what was said to the listener alone both came.
+        Waits for the *expected* pairs, at most *within* seconds.  A pair counts only if both the
+        broadcast and the unicast frame arrived.
         """
 
     @abstractmethod
     def lost(self, *pairs: Pair) -> int:
-        """Be quiet; how many of the things that were said in these *pairs* were never heard."""
+        """Stop sending, and return how many frames of these *pairs* were lost."""
 
     @property
     @abstractmethod
     def ever_received(self) -> frozenset[Pair]:
-        """Everybody who heard anything of anybody, since the beginning."""
+        """All pairs that received any frame since the beginning."""
 
     @abstractmethod
     def forge(
         self, sender: SwitchTestPort, *, vlans: Iterable[int] = (), source: Mac | None = None
     ) -> None:
-        """Say something to everybody, once with each tag of *vlans*, or from another address."""
+        """Broadcast once with each tag of *vlans*, or from the MAC *source*."""
 
     def until(self, expected: Iterable[Pair]) -> None:
-        """Wait until what is *expected* is so, for tunnels that must find their peers first."""
+        """Wait for exactly the *expected* pairs, for tunnels that must find their peers first."""
         wanted = frozenset(expected)
         missing = wanted
         for _ in range(20):
             now = self.exchange(wanted, within=0.5)
             missing = wanted - now
-            assert now <= wanted, f"heard, but should not: {sorted(map(repr, now - wanted))}"
+            assert now <= wanted, f"received, but should not: {sorted(map(repr, now - wanted))}"
             if not missing:
                 return
-        raise AssertionError(f"never heard: {sorted(map(repr, missing))}")
+        raise AssertionError(f"never received: {sorted(map(repr, missing))}")
 
 
 class SwitchEnvironment(ABC):
-    """Two hosts, each with a switch of the vendor's, and how to look at them.
+    """Two hosts, each with a switch of the vendor, and the means to inspect them.
 
-    It is shared by the tests of a class.  ``make_driver`` gives drivers that are configured with
-    the physical networks :attr:`physical`, and with tunnels of every type they can do.
+    The tests of a class share it.  ``make_driver`` returns drivers that are configured with the
+    physical networks :attr:`physical`, and with tunnels of every type that they support.
     """
 
     physical: ClassVar[Sequence[str]] = ("physnet1",)
@@ -212,55 +212,55 @@ class SwitchEnvironment(ABC):
 
     @abstractmethod
     def make_driver(self, host: int = 0) -> SwitchDriver:
-        """A new driver object for one of the hosts; the world closes what it shares."""
+        """Return a new driver object for a host; the environment closes what drivers share."""
 
     def killed(self, driver: SwitchDriver) -> None:  # noqa: B027 - most drivers hold nothing
-        """The process of *driver* is killed: what ends with a process, such as a lock, ends."""
+        """Handle the end of the process of *driver*: release what ends with it, such as a lock."""
 
     @abstractmethod
     def misconfigured(self) -> SwitchDriver:
-        """A driver for host 0 whose configuration contradicts the machine."""
+        """Return a driver for host 0 whose configuration contradicts the host."""
 
     @abstractmethod
     def plug(self, *ports: SwitchTestPort) -> None:
-        """Plug each into the switch of its host, as a hypervisor would, and let it speak."""
+        """Plug each into the switch of its host, as a hypervisor would, ready to send."""
 
     @abstractmethod
     def plug_mute(self, *ports: SwitchTestPort) -> None:
-        """Plug ports that nobody will speak from or listen at: as cheaply as can be."""
+        """Plug ports that carry no traffic, as cheaply as possible."""
 
     @abstractmethod
     def plug_unfinished(self, port: SwitchTestPort) -> Callable[[], None]:
-        """Plug it so that the switch cannot number it.
+        """Plug *port* so that the switch cannot give it an ofport.
 
-        The function returned ends that, and is back when the station can speak.
+        The returned function ends that, and returns when the port can send.
         """
 
     @abstractmethod
     def unplug(self, *ports: SwitchTestPort) -> None:
-        """Take them out; what is not plugged is not."""
+        """Unplug *ports*; ignore those that are not plugged."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Take out everything that is plugged."""
+        """Unplug all ports."""
 
     @abstractmethod
     def scrub(self, host: int) -> None:
-        """Remove by force what drivers made: a test failed, and the next one begins anew."""
+        """Remove by force what drivers made, after a test failed."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until the switches forward as they were told: some look at a cache first."""
+        """Wait until the switches forward as configured: some use a cache first."""
 
     @abstractmethod
     def probe_traffic(self, *ports: SwitchTestPort) -> AbstractContextManager[TrafficProbe]:
-        """Have these plugged stations speak."""
+        """Send between these plugged ports."""
 
     @abstractmethod
     def resolve(self, port: SwitchTestPort, address: IpAddress, *, expected: bool) -> Mac | None:
-        """Whose address is that?  ARP or neighbour discovery; ``None``: nobody answers.
+        """Resolve *address* by ARP or neighbour discovery; ``None``: no answer.
 
-        An answer that is *expected* for is waited for.
+        Waits for an *expected* answer.
         """
 
     @abstractmethod
@@ -273,38 +273,38 @@ class SwitchEnvironment(ABC):
         *,
         expected: bool,
     ) -> bool:
-        """Have *port* announce from this MAC that the address is its own; is it heard?
+        """Announce *address* from *mac* on *port*; return whether *receiver* gets it.
 
-        What is *expected* for is waited for.
+        Waits for an *expected* announcement.
         """
 
     @abstractmethod
     def dump_state(self, host: int = 0) -> StateDump:
-        """Everything that the switch consists of, but for what it has learnt by itself."""
+        """Return the whole state of the switch without what it has learned."""
 
     @abstractmethod
     def local_number(self, net: Net, host: int = 0) -> int | None:
-        """The number that a network goes by on a host, if it has one there."""
+        """Return the local VLAN of a network on a host, or ``None``."""
 
     @abstractmethod
     def drifts(self) -> Mapping[str, Callable[[SwitchTestPort], None]]:
-        """Ways in which somebody else can spoil a wired port, by name."""
+        """Return ways in which another program can damage a wired port, by name."""
 
     @abstractmethod
     def lose_state(self, host: int = 0) -> None:
-        """Have the switch forget what it was told, as by a restart of it."""
+        """Lose the state of the switch, as by a restart."""
 
     @abstractmethod
     def outage(self, host: int = 0) -> AbstractContextManager[None]:
-        """Within it the switch does not answer; after it, it does."""
+        """Return a context in which the switch is unreachable."""
 
     @abstractmethod
     def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
-        """Where tunnels of this kind reach the host."""
+        """Return the tunnel endpoint of the host for this type."""
 
     @abstractmethod
     def unsupported_request(self) -> GrantRequest:
-        """A claim for something that this kind of switch does not have."""
+        """Return a grant request for something that this kind of switch does not have."""
 
 
 UNUSED_ADDRESSES = ip_address("198.18.0.200"), ip_address("fd00:6c61:6200::200")

@@ -78,4 +78,4 @@ class SwitchDriverConformance(
 
 
 CONTRACTS = (HostDriver, SwitchDriver)
-"""What the suite is about, besides `Reconciler` where the driver is one."""
+"""The contracts that the suite tests, besides `Reconciler` where the driver is one."""

@@ -1,4 +1,4 @@
-"""What the tests of transports have in common: makers, listeners that remember, and patience."""
+"""Hooks of transport suites, and recording listeners, blocking handlers and background calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVER = "server"
 
 
 class RecordingListener:
-    """A listener that remembers what it heard."""
+    """A listener that records messages."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -28,18 +28,18 @@ class RecordingListener:
             self._lock.notify_all()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Clear the record."""
         with self._lock:
             self.received.clear()
 
     def wait_for(self, seconds: float, count: int = 1) -> bool:
-        """Whether *count* hints come within *seconds*, those from before included."""
+        """Return whether *count* messages were recorded within *seconds*."""
         with self._lock:
             return self._lock.wait_for(lambda: len(self.received) >= count, seconds)
 
 
 class BlockingHandler:
-    """A handler that says where it is and waits until it may go on."""
+    """A handler that blocks requests until it is opened."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -58,19 +58,19 @@ class BlockingHandler:
         return message
 
     def open(self) -> None:
-        """Let all go on."""
+        """Release all requests."""
         with self._lock:
             self._open = True
             self._lock.notify_all()
 
     def holds(self, seconds: float, count: int = 1) -> bool:
-        """Whether *count* requests have come within *seconds*."""
+        """Return whether *count* requests arrived within *seconds*."""
         with self._lock:
             return self._lock.wait_for(lambda: self.begun >= count, seconds)
 
 
 class BackgroundCall:
-    """Something done in a thread of its own: what came of it, and how long it took."""
+    """A call in a thread of its own: its result or error, and its duration."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
@@ -81,7 +81,7 @@ class BackgroundCall:
         self._thread.start()
 
     def ends(self, seconds: float) -> bool:
-        """Whether it is over within *seconds*."""
+        """Return whether it ends within *seconds*."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -95,45 +95,45 @@ class BackgroundCall:
 
 
 class TransportHooks(RequiresHooks):
-    """Hooks of a vendor, and what the tests do with them."""
+    """Hooks of a vendor, and the limits of the tests."""
 
     HOOKS: ClassVar[tuple[str, ...]] = (
         "make_server", "make_client", "outage", "unauthorized_clients", "log_text",
     )  # fmt: skip
     LIMIT: ClassVar[int] = 100_000
-    """Bytes of the largest message that the transports are told to carry."""
+    """Configured size of the largest message, in bytes."""
     WORKERS: ClassVar[int] = 4
-    """Requests that a server is told to answer at the same time."""
+    """Configured number of requests that a server handles at the same time."""
     PATIENCE: ClassVar[float] = 10.0
-    """Seconds in which happens what should happen; connections may have to be made again."""
+    """Seconds to wait for an expected event, including a reconnect."""
     SHORT: ClassVar[float] = 0.8
-    """Seconds that a call waits for an answer that never comes."""
+    """Time-out of a call without an answer, in seconds."""
     SLACK: ClassVar[float] = 1.0
-    """Seconds that a time-out may be exceeded by: this is no real-time system."""
+    """Seconds by which a time-out may be exceeded on a busy host."""
 
     def make_server(self, shared: SharedAddress | None = None) -> Transport:
-        """A server's transport; with *shared*, one that serves beside the one that shares."""
+        """Return a server's transport; with *shared*, one that shares the address of another."""
         raise NotImplementedError("override `make_server`")
 
     def make_client(self) -> Transport:
-        """An agent's transport, to the same place."""
+        """Return an agent's transport to the same server."""
         raise NotImplementedError("override `make_client`")
 
     def outage(self) -> AbstractContextManager[None]:
-        """While it lasts nothing gets through, and what was connected is not any more."""
+        """Return a context in which all connections are broken and none can be made."""
         raise NotImplementedError("override `outage`")
 
     def unauthorized_clients(self) -> Iterable[Transport]:
-        """Clients who may not connect: wrong user, token, password or certificate."""
+        """Return clients that may not connect: wrong user, token, password or certificate."""
         raise NotImplementedError("override `unauthorized_clients`")
 
     def log_text(self) -> str:
-        """What the transport or its broker has logged about strangers and sizes."""
+        """Return what the transport or its broker logged about refused clients and sizes."""
         raise NotImplementedError("override `log_text`")
 
     @contextmanager
     def make_environment(self) -> Iterator[TransportEnvironment]:
-        """A place for one test; everything that it made is closed when it ends."""
+        """Yield the environment of one test; close what it made at the end."""
         environment = TransportEnvironment(self)
         try:
             yield environment
@@ -150,7 +150,7 @@ class TransportEnvironment:
         self._gates: list[BlockingHandler] = []
 
     def end(self) -> None:
-        """Close everything, at the same time: some take a while."""
+        """Close all transports in parallel."""
         for gate in self._gates:  # what is held could not be closed
             gate.open()
         closing = [BackgroundCall(transport.close) for transport in self._made]
@@ -159,11 +159,11 @@ class TransportEnvironment:
             assert each.error is None, f"it cannot be closed: {each.error!r}"
 
     def server(self, shared: SharedAddress | None = None) -> Transport:
-        """A server's transport."""
+        """Return a server's transport."""
         return self.keep(self._suite.make_server(shared))
 
     def client(self) -> Transport:
-        """An agent's transport."""
+        """Return an agent's transport."""
         return self.keep(self._suite.make_client())
 
     def keep(self, transport: Transport) -> Transport:
@@ -172,19 +172,19 @@ class TransportEnvironment:
         return transport
 
     def gatekeeper(self) -> BlockingHandler:
-        """A handler that holds requests, at most until the end."""
+        """Return a handler that blocks requests, at most until the end."""
         self._gates.append(BlockingHandler())
         return self._gates[-1]
 
     def pair(self, handler: Callable[[Message, Caller], Message] | None = None) -> Transport:
-        """A client whose server answers, by an echo unless told otherwise."""
+        """Return a client whose server answers with *handler*, or an echo."""
         self.server().serve(SERVER, handler or echo)
         client = self.client()
         self.settle(client)
         return client
 
     def settle(self, client: Transport, topic: str = SERVER) -> None:
-        """Call until somebody answers: connections may have to be made first."""
+        """Call until a server answers: the connection may have to be made first."""
         deadline = time.monotonic() + self._suite.PATIENCE
         while True:
             try:
@@ -196,7 +196,7 @@ class TransportEnvironment:
                 return
 
     def hint_arrives(self, server: Transport, listener: RecordingListener, topic: str) -> bool:
-        """Whether a hint arrives in the end, when it is sent again and again."""
+        """Return whether a hint arrives when it is sent repeatedly."""
         deadline = time.monotonic() + self._suite.PATIENCE
         listener.forget()
         while time.monotonic() < deadline:
@@ -207,17 +207,17 @@ class TransportEnvironment:
 
 
 def echo(message: Message, caller: Caller) -> Message:
-    """A handler that gives back what it got."""
+    """Return the request as the answer."""
     return message
 
 
 def request(method: str, body: bytes = b"", topic: str = SERVER) -> Message:
-    """A request to the server."""
+    """Make a request to the server."""
     return Message(topic=topic, method=method, body=body)
 
 
 def until(true: Callable[[], bool], seconds: float) -> bool:
-    """Whether *true* becomes true within *seconds*."""
+    """Return whether *true* becomes true within *seconds*."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:

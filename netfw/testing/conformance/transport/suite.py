@@ -1,7 +1,7 @@
-"""The suite of `Transport`: subclass it, say how to make yours, run pytest.
+"""The suite of `Transport`: subclass it, override the hooks, run pytest.
 
-Transports that the hooks make carry messages of ``LIMIT`` bytes at most and answer ``WORKERS``
-requests at a time; so tell them by their options.
+Configure the transports that the hooks make to carry messages of at most ``LIMIT`` bytes and to
+handle ``WORKERS`` requests at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netfw.testing.conformance.transport.notifications import TransportHints
 
 
 class TransportConformance(TransportCalls, TransportHints):
-    """One test and more per promise of :class:`Transport`."""
+    """One test or more per promise of :class:`Transport`."""
 
     @proves_raise(Transport, "serve", Conflict)
     def test_a_topic_is_served_once_by_one_object(self) -> None:
@@ -146,4 +146,4 @@ class TransportConformance(TransportCalls, TransportHints):
 
 
 CONTRACTS = (Transport,)
-"""What the suite is about."""
+"""The contracts that the suite tests."""

@@ -39,7 +39,7 @@ def _ready(said):
 
 @pytest.mark.spec("DHCP-10", "DHCP-09", "DHCP-44")
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_over_a_restart_everybody_is_served(site, ending):
+def test_all_ports_are_served_over_a_restart(site, ending):
     site.port(11)
     site.write()
     client = site.client(11)
@@ -57,7 +57,7 @@ def test_over_a_restart_everybody_is_served(site, ending):
 
 
 @pytest.mark.spec("DHCP-09")
-def test_what_is_no_longer_wanted_goes_also_when_nobody_was_there_to_see_it(site):
+def test_garbage_of_an_earlier_run_is_removed(site):
     site.port(11)
     site.write()
     site.start()
@@ -72,7 +72,7 @@ def test_what_is_no_longer_wanted_goes_also_when_nobody_was_there_to_see_it(site
 
 
 @pytest.mark.spec("DHCP-09")
-def test_whoever_lost_his_files_serves_anew_and_leaves_no_process_behind(site):
+def test_agent_with_lost_files_serves_again_without_orphans(site):
     site.dhcp.options["agent"]["enable_isolated_metadata"] = "true"
     site.dhcp.options["haproxy"] = {"metadata_proxy_syslog": ""}
     site.port(11)
@@ -140,7 +140,7 @@ def test_a_hangup_reads_the_files_again(site):
     assert site.dhcp.status()["ready"]
 
 
-def test_a_file_without_a_servers_port_is_told_what_to_write(site):
+def test_file_without_a_server_port_gets_an_error_with_advice(site):
     site.port(11)
     site.content["ports"] = [p for p in site.content["ports"] if p["id"] != port_id(0)]
     site.write()

@@ -25,7 +25,7 @@ def second_agent(site: Site) -> PrivateAgent:
 
 @pytest.mark.spec("DHCP-40")
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_a_second_agent_says_who_is_at_work_and_takes_over_from_him(site, ending):
+def test_second_agent_names_the_lock_holder_and_takes_over(site, ending):
     site.port(11)
     site.write()
     site.start()

@@ -89,7 +89,7 @@ def test_a_restart_loses_no_packet_and_changes_no_flow(cloud, host, ending):
 
 
 @pytest.mark.spec("L2-11")
-def test_what_somebody_changed_by_hand_is_put_right(cloud, host):
+def test_manual_change_is_repaired(cloud, host):
     one, _ = host.instance(1), host.instance(2)
     host.start_ready()
     flows, tag = host.flows(), host.tag(1)
@@ -189,12 +189,12 @@ def test_impossible_combinations_end_with_a_sentence_and_status_2(
 
 
 @pytest.mark.spec("L2-01")
-def test_a_source_that_sends_others_to_another_address_is_told_about(cloud, host):
+def test_source_that_advertises_another_tunnel_address_causes_a_warning(cloud, host):
     host.start_ready()
     assert "local_ip" not in host.status()["warnings"]
     cloud.topology.content["hosts"]["host1"]["local_ip"] = "198.18.0.98"
     cloud.topology.write()
-    host.wait(lambda status: "reach it at 198.18.0.98" in status["warnings"].get("local_ip", ""))
+    host.wait(lambda status: "advertises 198.18.0.98" in status["warnings"].get("local_ip", ""))
     assert "198.18.0.98" in host.log.read_text()
 
 
@@ -290,7 +290,7 @@ def test_a_plan_refuses_misspelt_options_and_warns_of_groups(cloud, host):
 
 
 @pytest.mark.parametrize("command", ["once", "plan"])
-def test_a_configuration_without_a_topology_is_told_what_to_write(cloud, host, command):
+def test_configuration_without_a_topology_gets_an_error_with_advice(cloud, host, command):
     host.configure(file="")
     done = getattr(host, command)()
     assert done.status == 2
@@ -317,7 +317,7 @@ def test_once_leaves_no_status_file(cloud, host, seconds):
 
 
 @pytest.mark.spec("L2-43", "DRV-21")
-def test_faults_of_the_topology_and_ports_that_nobody_filters_are_in_the_status(cloud, host):
+def test_topology_faults_and_unfiltered_ports_are_in_the_status(cloud, host):
     host.instance(1)
     host.instance(9)
     host.start_ready()

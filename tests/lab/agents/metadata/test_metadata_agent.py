@@ -42,7 +42,7 @@ def signed(id: str) -> str:
 
 
 @pytest.mark.spec("MD-04", "MD-05", "MD-06", "MD-10")
-def test_the_service_is_told_who_asks_and_its_answer_comes_back(
+def test_request_is_forwarded_with_the_instance_id_and_answered(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
     known.behave = lambda _: Said(
@@ -76,7 +76,7 @@ def test_an_address_means_another_instance_on_another_network(
 
 
 @pytest.mark.spec("MD-05", "MD-11")
-def test_nothing_is_passed_on_unless_exactly_one_instance_asks(
+def test_request_is_forwarded_only_for_exactly_one_instance(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
     both = {"X-Neutron-Router-ID": str(ROUTER)}
@@ -191,7 +191,7 @@ def test_a_service_that_talks_nonsense_is_a_bad_gateway(
 
 
 @pytest.mark.spec("MD-07")
-def test_a_service_that_is_away_or_slow_is_told_as_such(
+def test_unreachable_and_slow_services_have_distinct_errors(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"nova_metadata_timeout": 0.5})
@@ -227,7 +227,7 @@ def test_a_service_that_drips_is_given_up_in_time(make_agent: Make) -> None:
             assert asking.result().status == 504
 
 
-def test_a_connection_that_the_service_closed_meanwhile_costs_nobody_an_answer(
+def test_connection_closed_by_the_service_is_replaced(
     agent: Agent, service: RecordingService
 ) -> None:
     assert agent.ask().status == 200
@@ -303,7 +303,7 @@ def test_five_hundred_requests_at_once_are_all_answered(
 
 
 @pytest.mark.spec("MD-04")
-def test_who_comes_when_all_is_full_is_told_at_once(
+def test_request_beyond_the_queue_limit_is_refused_at_once(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(

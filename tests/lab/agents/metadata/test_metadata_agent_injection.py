@@ -124,7 +124,7 @@ def many_files() -> Iterator[int]:
 
 
 @pytest.mark.spec("MD-04")
-def test_guests_that_send_slowly_keep_nobody_waiting(
+def test_slow_senders_do_not_block_other_guests(
     make_agent: Make, service: RecordingService, many_files: int
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 2})
@@ -143,7 +143,7 @@ def test_guests_that_send_slowly_keep_nobody_waiting(
         client.close()
 
 
-def test_a_guest_that_does_not_read_keeps_nobody_waiting(
+def test_guest_that_does_not_read_blocks_no_other(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 4})
@@ -194,9 +194,7 @@ def test_guests_that_hang_up_leave_nothing_behind(
     assert "Traceback" not in lasting_agent.log.read_text()
 
 
-def test_who_has_gone_while_he_waited_costs_the_service_nothing(
-    make_agent: Make, service: RecordingService
-) -> None:
+def test_abandoned_request_is_not_forwarded(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 1})
     agent.start()
     release = threading.Event()

@@ -74,13 +74,13 @@ def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingSe
     assert agent.socket.read_text() == "precious"
 
 
-def test_a_socket_that_somebody_removed_is_made_again(agent: Agent) -> None:
+def test_removed_socket_is_created_again(agent: Agent) -> None:
     agent.socket.unlink()
     wait_until(agent.socket.exists)
     assert agent.ask().status == 200
 
 
-def test_who_is_being_answered_when_the_agent_ends_gets_his_answer(
+def test_request_in_progress_is_answered_when_the_agent_stops(
     agent: Agent, service: RecordingService
 ) -> None:
     service.behave = lambda _: Said(after=0.5)
@@ -174,7 +174,7 @@ def test_the_state_of_the_agent_is_reported(agent: Agent, service: RecordingServ
 
 
 @pytest.mark.spec("MD-05")
-def test_a_changed_topology_is_believed_after_a_moment(
+def test_changed_topology_is_used_after_the_cache_ttl(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_cache_seconds": 0.3})
@@ -186,7 +186,7 @@ def test_a_changed_topology_is_believed_after_a_moment(
     assert agent.ask(of="10.0.9.9").status == 200
 
 
-def test_while_nothing_is_known_instances_are_told_to_come_again(
+def test_instances_get_503_before_the_source_answers(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port)
@@ -209,9 +209,7 @@ def _try(agent: Agent) -> int:
 
 
 @pytest.mark.spec("MD-11")
-def test_a_new_secret_is_taken_over_and_none_is_ever_told(
-    agent: Agent, service: RecordingService
-) -> None:
+def test_new_secret_is_applied_and_never_exposed(agent: Agent, service: RecordingService) -> None:
     assert agent.ask().status == 200
     agent.configure(metadata_proxy_shared_secret="another-secret")
     agent.hang_up()
@@ -246,7 +244,7 @@ def test_another_service_and_another_memory_are_taken_over(
     assert agent.status()["counts"]["ports_asked_for"] == 4
 
 
-def test_an_empty_secret_is_cautioned_against(make_agent: Make, service: RecordingService) -> None:
+def test_empty_secret_causes_a_warning(make_agent: Make, service: RecordingService) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_shared_secret": ""})
     agent.start()
     assert "impersonate any instance" in agent.status()["warnings"]["metadata_proxy_shared_secret"]
@@ -273,9 +271,7 @@ def test_what_cannot_be_is_refused_with_what_to_change(
     assert "Traceback" not in said
 
 
-def test_a_restart_costs_nobody_more_than_a_second_try(
-    agent: Agent, service: RecordingService
-) -> None:
+def test_restart_costs_at_most_one_retry(agent: Agent, service: RecordingService) -> None:
     for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         agent.end(end)
         agent.start()

@@ -29,7 +29,7 @@ STRANGER = port(9, NET)
 TAP9 = "tap0000000006d"
 
 
-def test_counts_and_keys_are_told_in_words():
+def test_counts_and_keys_are_rendered_as_text():
     endpoint = Endpoint(NetworkType.VXLAN, IPv4Address("192.0.2.2"))
     assert str(Counts(added=4, waiting=1)) == "4 added, 1 waiting"
     assert str(Counts()) == "none added, updated or removed"
@@ -39,9 +39,7 @@ def test_counts_and_keys_are_told_in_words():
 
 
 @pytest.mark.parametrize("firewall", [None, FakeFirewall()])
-def test_ports_that_nobody_filters_are_told_of_once_in_the_log_and_always_in_the_status(
-    firewall, caplog
-):
+def test_unfiltered_ports_are_logged_once_and_kept_in_status(firewall, caplog):
     world = World(NET, SEGMENT, OPEN, SECURED, SERVICE, firewall=firewall)
     for each in (OPEN, SERVICE):
         world.switch.plug(each.id, quiet=True)
@@ -62,7 +60,7 @@ def test_ports_that_nobody_filters_are_told_of_once_in_the_log_and_always_in_the
     assert world.turn().warnings == {}
 
 
-def test_strays_are_named(caplog):
+def test_unbound_devices_are_named(caplog):
     world = World(NET, SEGMENT, OPEN)
     world.switch.plug(OPEN.id, quiet=True)
     world.switch.plug(STRANGER.id, quiet=True)
@@ -76,7 +74,7 @@ def test_strays_are_named(caplog):
     assert world.turn().warnings == {}
 
 
-def test_many_strays_are_counted():
+def test_many_unbound_devices_are_counted():
     world = World(NET, SEGMENT)
     for number in range(25):
         world.switch.plug(port(number, NET).id, quiet=True)
@@ -84,7 +82,7 @@ def test_many_strays_are_counted():
 
 
 @pytest.mark.spec("DRV-21", "L2-43")
-def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_path):
+def test_topology_faults_are_errors_of_an_agent_that_stays_ready(tmp_path):
     path = tmp_path / "net.json"
     good = {"networks": [{"name": "n", "network_type": "local"}]}
     path.write_text(json.dumps(good))
@@ -102,7 +100,7 @@ def test_faults_of_the_topology_are_troubles_of_the_agent_which_stays_ready(tmp_
         assert loop.wait_for(lambda status: not status.errors, 10)
 
 
-def test_a_member_of_a_group_is_told_in_words():
+def test_member_of_a_group_is_rendered_as_text():
     group = GroupKey(SecurityGroupId(UUID(int=1)))
     plain = Member(group=group, prefix=ip_network("10.0.0.1"))
     behind = Member(group=group, prefix=ip_network("10.0.0.1"), mac=Mac("fa:16:3e:00:00:01"))

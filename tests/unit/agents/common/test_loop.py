@@ -50,7 +50,7 @@ def test_it_is_ready_when_everything_has_converged(world):
 
 
 @pytest.mark.spec("L2-14")
-def test_what_is_up_is_told_in_one_message_with_revision_and_host(world):
+def test_active_ports_are_reported_in_one_message_with_revision_and_host(world):
     messages = []
     report = world.source.report
     world.source.report = lambda reports: messages.append(reports) or report(reports)
@@ -195,7 +195,7 @@ def test_a_port_that_is_plugged_later_is_wired_by_its_event_alone(world):
 
 
 @pytest.mark.spec("L2-11")
-def test_what_somebody_changed_is_put_right(world):
+def test_drift_is_repaired(world):
     world.turn()
     world.machine.disturb(PortKey(TWO.id))
     world.turn()
@@ -213,7 +213,7 @@ def test_a_port_deleted_at_the_source_is_cut_off_though_it_is_plugged(world):
 
 
 @pytest.mark.spec("L2-12")
-def test_a_stray_device_is_dropped_when_it_comes(world):
+def test_unbound_device_is_dropped_when_it_is_plugged(world):
     world.turn()
     stray = port(9, NET)
     asked = []
@@ -230,7 +230,7 @@ def test_a_stray_device_is_dropped_when_it_comes(world):
 
 
 @pytest.mark.spec("L2-17")
-def test_late_doubled_and_empty_hints_are_harmless(world):
+def test_late_doubled_and_empty_notifications_are_harmless(world):
     world.turn()
     done = list(world.machine.history)
     for _ in range(3):
@@ -240,7 +240,7 @@ def test_late_doubled_and_empty_hints_are_harmless(world):
     assert world.source.pulls == 1 + 3  # the first one completes the snapshot
 
 
-def test_a_lost_hint_costs_time_and_nothing_else():
+def test_lost_notification_costs_only_time():
     world = World(*ALL, timing=Intervals(report=0, audit=0, pull=30))
     world.switch.plug(ONE.id, quiet=True)
     world.turn()
@@ -287,7 +287,7 @@ def test_reports_are_kept_and_caught_up_later(world):
     assert world.status.errors == {}
 
 
-def test_a_source_that_is_away_is_asked_with_growing_pauses(world):
+def test_source_outage_is_retried_with_back_off(world):
     world.source.away = True
     pauses = []
     for _ in range(5):
@@ -307,7 +307,7 @@ def test_a_lost_cursor_means_a_snapshot_and_a_comparison(world):
     assert len(world.machine.history) == len(done) + 3  # the network of both goes too
 
 
-def test_a_source_that_was_restored_is_told_everything_again(world):
+def test_reports_are_resent_to_a_restored_source(world):
     world.turn()
     world.said.clear()
     world.source.restore(*ALL)
@@ -434,7 +434,7 @@ def test_heartbeats_come_in_time_and_only_the_first_says_start():
     assert [beat.start for beat in world.said] == [True, False, False]
 
 
-def test_the_first_heartbeat_that_is_heard_says_start():
+def test_first_delivered_heartbeat_has_start():
     world = World(timing=Intervals(report=30, audit=0, pull=0))
     world.source.away = True
     world.turn()
@@ -570,7 +570,7 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(world):
     assert world.published[-1] == world.status
 
 
-def test_an_agenda_keeps_since_when_something_differs():
+def test_retry_queue_keeps_since_when_a_key_differs():
     agenda = RetryQueue(RetryBackoff(1, 60))
     agenda.add(["a"], 10)
     agenda.record(Outcome(failed={"a": Conflict("no")}), 11)

@@ -102,7 +102,7 @@ def test_urgent_orders_and_what_they_join_go_first(yard):
     assert yard.collected("abcd") == ["a", "d", "cC", "b"]
 
 
-def test_it_says_that_there_is_something_to_collect_and_waits_no_longer_than_asked(yard):
+def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(yard):
     yard = yard(1)
     yard.submit("a", "a")
     yard.pool.wait("a", 0.01)
@@ -112,7 +112,7 @@ def test_it_says_that_there_is_something_to_collect_and_waits_no_longer_than_ask
     assert yard.collected("a") == ["a"]
 
 
-def test_what_nobody_has_begun_can_be_taken_back(yard):
+def test_queued_jobs_can_be_cancelled(yard):
     yard = yard(1)
     yard.submit("a", "a")
     yard.wait_begun(1)

@@ -63,7 +63,7 @@ def test_what_is_assigned_is_served_and_what_is_not_is_not():
 
 
 @pytest.mark.spec("DHCP-20")
-def test_the_servers_port_is_asked_for_once_and_given_back():
+def test_server_port_is_requested_once_and_released():
     found = world()
     first = found.dhcp.networks()[NET.id].server
     assert len(found.asked(EnsureDhcpPort)) == 2
@@ -172,7 +172,7 @@ def test_what_is_gone_when_the_source_is_read_from_the_beginning_goes():
     assert len(found.machine.present) == 1
 
 
-def test_a_source_that_does_not_answer_keeps_nobody_from_what_is_served():
+def test_source_outage_does_not_affect_served_networks():
     found = world()
     found.source.away = True
     found.source.put(subnet(NET, 7), port(13, NET))
@@ -187,7 +187,7 @@ def test_a_source_that_does_not_answer_keeps_nobody_from_what_is_served():
 
 
 @pytest.mark.spec("DHCP-06", "DHCP-04")
-def test_a_network_that_takes_long_keeps_nobody_waiting():
+def test_slow_network_delays_no_other():
     found = World(*CLOUD, ONE, THREE, patience=0.0)
     gate = found.dhcp.gates[NET.id] = threading.Event()
     found.until(lambda status: 2 in found.served() and found.status_of(THREE) is not None)
@@ -231,7 +231,7 @@ def nobody_knows():
     raise BackendUnavailable("nobody knows")
 
 
-def test_leftovers_that_cannot_be_removed_are_told_of_and_keep_nobody_waiting():
+def test_garbage_that_cannot_be_removed_is_degraded_and_delays_nothing():
     found = World(*CLOUD, ONE)
     stray = NetworkKey(server_port(1, NET).id)
     found.machine.present[stray] = "old"
@@ -266,7 +266,7 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
     }  # fmt: skip
 
 
-def test_leftovers_wait_for_a_network_that_takes_very_long_and_nobody_waits_for_them():
+def test_garbage_waits_for_a_slow_network_and_delays_nothing():
     found = world(patience=0.0, pause=0.0)
     gate = found.dhcp.gates[NET.id] = threading.Event()
     calls = len(found.dhcp.calls)

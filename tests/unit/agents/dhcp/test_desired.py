@@ -54,7 +54,7 @@ def test_networks_that_are_down_or_have_no_dhcp_are_not_served():
     assert not desired(evolve(NET, admin_up=False), SUBNET, ONE).ports
 
 
-def test_whoever_has_an_address_is_served_but_the_servers_themselves():
+def test_ports_with_addresses_are_served_except_server_ports():
     router, bare = leg(1, NET), port(13, NET, fixed_ips=())
     found = desired(NET, SUBNET, ONE, router, bare, server_port(2, NET), server_port(3, NET, HERE))
     assert found.ports.keys() == {ONE.id, router.id}
@@ -139,7 +139,7 @@ def lead(rules, *resources):
 
 
 @pytest.mark.spec("DHCP-60")
-def test_a_proxy_is_forced_or_serves_who_has_no_router():
+def test_proxy_is_forced_or_serves_isolated_subnets():
     gateway, aside = leg(1, NET), leg(5, NET)
     assert lead(MetadataPolicy(), SUBNET) is None
     assert lead(FORCED, SUBNET, gateway).key == NetworkKey(NET.id)

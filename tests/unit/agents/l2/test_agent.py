@@ -172,7 +172,7 @@ def test_what_an_extension_added_before_stays_while_it_fails():
     assert levels(world, ONE) == {"marker": 2}
 
 
-def test_an_extension_that_lost_touch_is_asked_about_every_port():
+def test_extension_that_lost_its_feed_is_called_for_every_port():
     marker = Marker()
     world = extended(marker)
     marker.level = 3
@@ -366,7 +366,7 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
     assert other.machine.present.keys() == FACTS.endpoints
 
 
-def test_population_is_asked_for_and_used():
+def test_population_is_subscribed_and_used():
     world = World(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
     assert world.work.subscription == Subscription(HERE, {Service.L2, Service.POPULATION})
     world.switch.plug(ONE.id, quiet=True)

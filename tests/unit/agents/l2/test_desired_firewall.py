@@ -119,7 +119,7 @@ def test_without_address_groups_the_other_rules_of_a_group_are_in_force():
     assert world.turn().ready
 
 
-def test_a_driver_that_filters_nothing_is_told_of_and_refuses_nothing():
+def test_driver_without_filtering_causes_a_warning_and_refuses_nothing():
     world = world_of(noop := firewall(filtering=False), evolve(GROUP, stateful=False, revision=2))
     assert world.turn().ready
     assert KEY in noop.machine.present
@@ -148,7 +148,7 @@ def test_the_switch_knows_first_of_a_port_that_is_not_filtered_any_more():
 
 
 @pytest.mark.spec("FW-05")
-def test_a_switch_that_guards_a_port_on_hold_is_told_by_what():
+def test_port_on_hold_has_the_sources_of_its_filter_as_guard():
     world = world_of(firewall())
     told, converge = [], world.switch.converge
     world.switch.converge = lambda update: told.append(update.put.get(PORT)) or converge(update)
@@ -176,7 +176,7 @@ def test_filters_stay_while_the_switch_cannot_dismiss_the_port():
 
 
 @pytest.mark.spec("L2-11")
-def test_filters_that_somebody_removes_are_put_back():
+def test_removed_filters_are_restored():
     world = world_of(driver := firewall())
     world.turn()
     for key in (KEY, PORT):
@@ -230,7 +230,7 @@ def test_a_host_gets_a_firewall_and_its_ports_stay_live_all_the_time():
 
 
 @pytest.mark.spec("FW-01", "FW-07")
-def test_the_switch_is_told_what_to_leave_to_the_firewall_in_it():
+def test_ports_behind_a_firewall_in_the_switch_are_wired_as_filtered():
     trusted = port(2, NET, port_security=False)
     world = world_of(firewall(FirewallCapability.IN_SWITCH), trusted)
     world.switch.plug(trusted.id, quiet=True)
@@ -293,7 +293,7 @@ def test_what_a_retired_driver_left_is_removed_once_the_ports_are_wired():
     assert world.status.warnings == {}
 
 
-def test_a_retired_driver_that_cannot_remove_what_it_left_is_asked_again():
+def test_failed_removal_by_a_retired_driver_is_retried():
     old = firewall()
     world = world_of(old)
     world.turn()

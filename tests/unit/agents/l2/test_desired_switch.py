@@ -106,12 +106,12 @@ def test_what_is_not_plugged_is_not_wired():
 
 
 @pytest.mark.spec("L2-12")
-def test_a_device_that_the_source_does_not_know_is_wired_by_nobody():
+def test_device_unknown_to_the_source_is_not_wired():
     assert desired(NET, SEGMENT).values == {}
 
 
 @pytest.mark.spec("L2-12")
-def test_a_port_that_is_bound_elsewhere_is_wired_by_nobody():
+def test_port_bound_to_another_host_is_not_wired():
     elsewhere = port(1, NET, THERE)
     assert desired(NET, SEGMENT, elsewhere).values == {}
 
@@ -290,7 +290,7 @@ def test_without_population_every_peer_is_meshed():
 
 
 @pytest.mark.spec("L2-30")
-def test_a_tunnel_type_that_nobody_here_knows_does_not_hide_the_others():
+def test_unknown_tunnel_type_does_not_hide_the_others():
     made = desired(agent(THERE, "192.0.2.2", ("stt", "vxlan", "")), plugged=())
     assert made.values == {END: Tunnel(THERE, mesh=True)}
 

@@ -9,7 +9,7 @@ from netfw.drivers.keys import ExtensionKey
 from tests.unit.agents.l2.environment import FACTS, HERE, uuid
 
 
-def test_the_order_of_what_is_wanted_is_the_same_in_every_run():
+def test_order_of_desired_values_is_the_same_in_every_run():
     names = [str(uuid(number)) for number in range(20)]
     base = {ExtensionKey(name): SwitchContribution(owner=name) for name in names}
     view = L2HostContext(host=HERE, facts=FACTS)

@@ -75,7 +75,7 @@ def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
     [(), (port(), port("i-2")), (port(""),), (port("i-1", "p\u00e9"),)],
     ids=["none", "two", "without instance", "with a name no header takes"],
 )
-def test_none_or_several_are_nobody_and_that_is_forgotten_sooner(ports: tuple[Port, ...]) -> None:
+def test_none_or_several_ports_are_404_with_a_shorter_ttl(ports: tuple[Port, ...]) -> None:
     source = Source(lambda _: ports)
     directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 0.9):
@@ -86,7 +86,7 @@ def test_none_or_several_are_nobody_and_that_is_forgotten_sooner(ports: tuple[Po
     assert status(directory) == 200
 
 
-def test_without_keeping_the_source_is_asked_each_time() -> None:
+def test_without_a_ttl_the_source_is_queried_each_time() -> None:
     source = Source(lambda _: (port(),))
     directory = InstanceCache(source, CachePolicy(found=0, none=0), source.clock)
     for _ in range(3):
@@ -141,7 +141,7 @@ def fails(error: Exception) -> Callable[[FindPorts], tuple[Port, ...]]:
     return answer
 
 
-def test_a_network_that_is_gone_is_nobody() -> None:
+def test_network_that_is_gone_is_404() -> None:
     source = Source(fails(NotFound("there is no network")))
     directory = InstanceCache(source, clock=source.clock)
     assert status(directory) == 404
@@ -149,7 +149,7 @@ def test_a_network_that_is_gone_is_nobody() -> None:
 
 
 @pytest.mark.parametrize("error", [BackendUnavailable("no answer"), NotSupported("not that")])
-def test_a_source_that_cannot_say_is_503_and_told_until_it_can(error: Exception) -> None:
+def test_source_error_is_503_and_a_problem_until_recovery(error: Exception) -> None:
     source = Source(fails(error))
     directory = InstanceCache(source, CachePolicy(none=1), source.clock)
     assert (status(directory), directory.problem) == (503, str(error))
@@ -181,7 +181,7 @@ def test_while_the_source_is_away_one_waits_for_it_and_the_others_do_not() -> No
     assert [status(directory, request(number)) for number in (2, 3, 4)] == [200] * 3
 
 
-def test_a_defect_reaches_whoever_waits_and_leaves_nothing_behind() -> None:
+def test_exception_reaches_all_waiting_threads_and_leaves_nothing() -> None:
     source = Source(fails(ZeroDivisionError()))
     directory = InstanceCache(source, clock=source.clock)
     for _ in range(2):

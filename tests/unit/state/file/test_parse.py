@@ -53,7 +53,7 @@ def test_aliases_are_taken() -> None:
         ("[" * 100_000, "is nested more than 32 deep"),
     ],
 )
-def test_what_is_not_taken_is_told_with_its_line(text: str, told: str) -> None:
+def test_unsupported_content_is_reported_with_its_line(text: str, told: str) -> None:
     assert told in problem(yaml(text))
 
 

@@ -164,7 +164,7 @@ def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("DRV-40")
-def test_whoever_only_reads_changes_no_file(path: Path, source: FileSource) -> None:
+def test_reader_changes_no_status_file(path: Path, source: FileSource) -> None:
     source.report([said(source, P, "h1", Status.ACTIVE)])
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
     reader = FileSource(path, settle=0)
@@ -204,7 +204,7 @@ def test_warnings_are_written_to_the_status_file(
     assert "fault" not in caplog.text
 
 
-def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSource) -> None:
+def test_faults_are_errors_and_cause_a_notification(path: Path, source: FileSource) -> None:
     hints: list[int] = []
     stop = source.watch(Subscription("h1", {Service.L2}), lambda: hints.append(1))
     assert source.errors() == ()
@@ -225,7 +225,7 @@ def test_faults_are_troubles_and_a_hint_tells_of_them(path: Path, source: FileSo
     assert not hints
 
 
-def test_a_file_that_cannot_be_written_is_told_to_who_reports(path: Path, tmp_path: Path) -> None:
+def test_unwritable_status_file_fails_the_report(path: Path, tmp_path: Path) -> None:
     source = FileSource(path, tmp_path / "missing" / "netfw", settle=0)
     source.refresh()
     report = said(source, P, "h1", Status.ACTIVE)

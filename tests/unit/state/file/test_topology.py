@@ -232,7 +232,7 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
 
 
 @pytest.mark.spec("DRV-21")
-def test_all_faults_of_all_files_are_told_at_once_with_file_line_and_path() -> None:
+def test_all_faults_of_all_files_are_reported_with_file_line_and_path() -> None:
     first = """\
 networks:
 - name: blue
@@ -356,13 +356,13 @@ def test_files_refer_to_each_other() -> None:
     assert good("subnets: [{name: s, network: blue, cidr: 10.9.0.0/24}]", BLUE).warnings == ()
 
 
-def test_many_faults_are_told_in_part_and_counted() -> None:
+def test_many_faults_are_truncated_and_counted() -> None:
     found = told("ports: [" + ", ".join(["1"] * 5000) + "]")
     assert len(found) == 101
     assert found[-1] == "0.yaml: and 4900 faults more"
 
 
-def test_what_looks_like_a_mistake_is_told_and_taken() -> None:
+def test_likely_mistakes_cause_warnings() -> None:
     id = "00000000-0000-0000-0000-00000000000a"
     found = good(
         BLUE,

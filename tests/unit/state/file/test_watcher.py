@@ -248,7 +248,7 @@ def test_before_a_first_good_file_the_source_is_out_of_reach(path: Path) -> None
     assert names(source) == {"n", "p"}
 
 
-def test_who_watches_is_told_of_a_change(path: Path) -> None:
+def test_watch_is_notified_of_a_change(path: Path) -> None:
     source = FileSource(path, poll=0.02, settle=0.02)
     *_, page = source.snapshot(HERE)
     hinted = threading.Event()

@@ -159,7 +159,7 @@ def told(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("RPC-03", "RPC-05")
-def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
+def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
     wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Listening()
@@ -178,7 +178,7 @@ def test_a_newer_agent_reports_more_and_the_server_hears_what_it_knows(
 
 
 @pytest.mark.spec("RPC-05")
-def test_a_report_that_nobody_understands_costs_no_other(wire: FakeNetwork) -> None:
+def test_unreadable_report_does_not_affect_others(wire: FakeNetwork) -> None:
     source = Listening()
     desk = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
@@ -196,7 +196,7 @@ def test_a_report_that_nobody_understands_costs_no_other(wire: FakeNetwork) -> N
 
 
 @pytest.mark.spec("RPC-05")
-def test_what_a_newer_agent_asks_that_is_not_known_is_refused_clearly(wire: FakeNetwork) -> None:
+def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeNetwork) -> None:
     desk = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
         told(desk, "ask", request="ensure_hologram", about={})

@@ -190,7 +190,7 @@ def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
 
 @pytest.mark.spec("RPC-02")
 @pytest.mark.parametrize("kind", ["lost", "doubled", "late"])
-def test_hints_that_are_lost_doubled_or_late_do_no_harm(wire: FakeNetwork, kind: str) -> None:
+def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeNetwork, kind: str) -> None:
     chance = random.Random(3)
     late: list[Message] = []
 
@@ -229,7 +229,7 @@ def _settled(wire: FakeNetwork) -> None:
 
 
 @pytest.mark.spec("RPC-02")
-def test_of_the_hints_of_several_servers_one_is_passed_on(wire: FakeNetwork) -> None:
+def test_one_of_several_servers_notifications_is_forwarded(wire: FakeNetwork) -> None:
     source = RemoteSource(wire.transport())
     hints: list[None] = []
     source.watch(samples.L2_HERE, lambda: hints.append(None))
@@ -251,7 +251,7 @@ def test_of_the_hints_of_several_servers_one_is_passed_on(wire: FakeNetwork) -> 
     assert len(hints) == 4
 
 
-def test_topics_of_hints_are_short_and_those_of_two_hosts_differ() -> None:
+def test_notification_topics_are_short_and_unique_per_host() -> None:
     assert notification_topic(AgentRoot(Service.L2, "compute-7")) == "l2.compute-7"
     long = [AgentRoot(Service.POPULATION, "h" * 200 + end) for end in "ab"]
     assert len({notification_topic(each) for each in long}) == 2
@@ -271,7 +271,7 @@ class Announcer(MemorySource):
         raise AssertionError("no agent is watched by itself")
 
 
-def test_hints_go_to_whom_a_commit_concerns_whoever_listens(wire: FakeNetwork) -> None:
+def test_notifications_go_to_concerned_roots_without_subscribers_too(wire: FakeNetwork) -> None:
     source = Announcer(samples.WEB_HERE)
     offered(wire, source).changes(samples.L2_HERE, next(source.snapshot(samples.L2_HERE)).cursor)
     source.tell(
@@ -361,7 +361,7 @@ def test_every_request_and_its_answer_arrive_as_they_were(
     assert oracle.heard == [question]
 
 
-def test_every_kind_of_request_is_asked_here() -> None:
+def test_every_kind_of_request_is_tested_here() -> None:
     kinds = {
         each
         for each in vars(agent_requests).values()
