@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.figure import Figure, ratio
 from benchmarks.firewall_rig import DEFAULT_RULES, GROUP, port, rule
 from benchmarks.l2_rig import run_alone, seconds
-from netfw.agents.l2.desired_firewall import filtered
+from netfw.agents.l2.desired_firewall import make_filtered_port
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
 from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.registry.loader import create
@@ -87,7 +87,7 @@ def _bridge(ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
 
 def _policy(here: int, members: int) -> Mapping[Any, Any]:
     ports = {
-        PortKey(each.id): filtered(each, SwitchDevice(name=f"tap{number}"))
+        PortKey(each.id): make_filtered_port(each, SwitchDevice(name=f"tap{number}"))
         for number in range(1, here + 1)
         for each in (port(number, "here"),)
     }

@@ -41,7 +41,7 @@ class AcmeInterfaceDriver(InterfaceDriver):
     def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("acme", {InterfaceCapability.MTU_CHANGE})
 
-    def faults(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         try:
             self.devices()
         except NetfwError as error:
