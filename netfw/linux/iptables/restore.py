@@ -41,7 +41,7 @@ class Script:
 
 
 @frozen
-class Complaint:
+class RestoreError:
     """Which line was refused (from 1; None when the tool does not say), and why."""
 
     line: int | None
@@ -88,7 +88,7 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     yield None, ["COMMIT"]
 
 
-def read_complaints(said: str) -> tuple[Complaint, ...]:
+def read_complaints(said: str) -> tuple[RestoreError, ...]:
     """What the tool complained about.
 
     The parts that parse a rule say why first and ``Error occurred at line: 3`` after it; those that
@@ -99,9 +99,9 @@ def read_complaints(said: str) -> tuple[Complaint, ...]:
     for text in said.splitlines():
         if found := _LINE.search(text):
             why = found[2].strip() or " ".join(reasons)
-            complaints.append(Complaint(int(found[1]), why or "refused without a reason"))
+            complaints.append(RestoreError(int(found[1]), why or "refused without a reason"))
             reasons = []
         elif text.strip() and not text.startswith("Try `"):
             reasons += [_TOOL.sub("", text).strip()]
     rest = " ".join(filter(None, reasons))
-    return tuple(complaints) or (Complaint(None, rest or "refused without a reason"),)
+    return tuple(complaints) or (RestoreError(None, rest or "refused without a reason"),)

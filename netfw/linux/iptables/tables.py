@@ -11,7 +11,7 @@ from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
 from netfw.linux.iptables.plan import Unsure, find_unsure, plan_chains
-from netfw.linux.iptables.restore import Complaint, Script, read_complaints, render_restore
+from netfw.linux.iptables.restore import RestoreError, Script, read_complaints, render_restore
 from netfw.linux.iptables.rule import Family, Rule, render_rule
 from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 from netfw.linux.netns import Namespace
@@ -139,7 +139,7 @@ class Iptables:
             self._mirror.confirm(key, tuple([render_rule(rule, self.owner) for rule in rules]))
 
     def _refusal(
-        self, change: TableChange, script: Script, complaints: tuple[Complaint, ...]
+        self, change: TableChange, script: Script, complaints: tuple[RestoreError, ...]
     ) -> OperationRefused:
         reasons: dict[object, str] = {}
         for complaint in complaints:

@@ -10,7 +10,11 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
-from netfw.drivers.support.classless_routes import advertised_routes, omitted_routes, told_gateway
+from netfw.drivers.support.classless_routes import (
+    advertised_gateway,
+    advertised_routes,
+    omitted_routes,
+)
 from netfw.drivers.support.dhcp_options import routes as coded_routes
 from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.route import Route
@@ -82,7 +86,7 @@ def test_instances_are_told_all_routes_or_none() -> None:
     everywhere = Route(destination="0.0.0.0/0", nexthop="10.0.0.8")
     bare = evolve(plain, gateway=None, host_routes=(everywhere,))
     assert told(bare) == set()
-    assert told_gateway(bare) == ip_address("10.0.0.8")
+    assert advertised_gateway(bare) == ip_address("10.0.0.8")
     assert told(bare, near) == routes(("10.3.0.0/24", "0.0.0.0"), ("0.0.0.0/0", "10.0.0.8"))
 
 
