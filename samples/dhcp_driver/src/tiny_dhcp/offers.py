@@ -29,8 +29,8 @@ class Offer:
     address: IPv4Address
     server: IPv4Address
 
-    def told(self, lease: int, *, ipxe: bool) -> dict[str, str]:
-        """The options that go with it, in hexadecimal as JSON needs; empty ones are not sent."""
+    def sent_options(self, lease: int, *, ipxe: bool) -> dict[str, str]:
+        """Return its options, in hexadecimal as JSON needs; empty ones are not sent."""
         own, common = self.port.options, self.network.options
         asked = {**options_for(common, ipxe=ipxe), **options_for(own, ipxe=ipxe)}
         options = {**self.usual(lease), **asked}
@@ -69,8 +69,8 @@ def offers(port: DhcpPort, network: DhcpNetwork, lease: int) -> dict[str, Any]:
     return {
         str(offer.address): {
             "server": str(offer.server),
-            "ipxe": offer.told(lease, ipxe=True),
-            "others": offer.told(lease, ipxe=False),
+            "ipxe": offer.sent_options(lease, ipxe=True),
+            "others": offer.sent_options(lease, ipxe=False),
         }
         for offer in _offers(port, network)
     }

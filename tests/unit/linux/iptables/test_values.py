@@ -26,7 +26,7 @@ from netfw.linux.iptables.chain import check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.plan import find_unsure, plan_chains
-from netfw.linux.iptables.restore import RestoreError, read_complaints, render_restore
+from netfw.linux.iptables.restore import RestoreError, parse_restore_errors, render_restore
 from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
 
@@ -259,7 +259,7 @@ def test_a_table_that_iptables_cannot_show_is_said():
 
 
 @pytest.mark.parametrize(
-    ("said", "complaints"),
+    ("said", "errors"),
     [
         (
             'iptables-nft-restore v1.8.9 (nf_tables): unknown option "--foo"\n'
@@ -280,5 +280,5 @@ def test_a_table_that_iptables_cannot_show_is_said():
         ("iptables-restore: out of memory\n", [RestoreError(None, "out of memory")]),
     ],
 )
-def test_complaints_are_read_in_each_of_their_forms(said, complaints):
-    assert list(read_complaints(said)) == complaints
+def test_restore_errors_are_parsed_in_each_of_their_forms(said, errors):
+    assert list(parse_restore_errors(said)) == errors
