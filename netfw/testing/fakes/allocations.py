@@ -55,7 +55,7 @@ class MemoryAllocations:
 
     def taken(self) -> frozenset[tuple[Pool, int]]:
         """Return the taken numbers."""
-        by_pool = self._pool.taken_by_key.items()
+        by_pool = self._pool.intervals.items()
         return frozenset((pool, number) for pool, numbers in by_pool for number in numbers)
 
 
@@ -107,4 +107,4 @@ class MemoryAddresses:
 
     def drop(self, subnet: SubnetId) -> None:
         """Drop a deleted subnet with its taken addresses."""
-        self._pool.taken_by_key.pop(subnet, None)
+        self._pool.intervals.pop(subnet, None)

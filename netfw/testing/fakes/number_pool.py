@@ -65,7 +65,7 @@ class IntervalSet:
 class NumberPool(Generic[K]):
     """The taken numbers of each *K*, with transactions that are isolated from each other."""
 
-    taken_by_key: dict[K, IntervalSet] = field(factory=dict)
+    intervals: dict[K, IntervalSet] = field(factory=dict)
     """Numbers that are unavailable: taken by a committed or by an open transaction."""
     open: dict[tuple[K, int], Entries[K]] = field(factory=dict)
     """The open transaction that takes or releases a number."""
@@ -73,7 +73,7 @@ class NumberPool(Generic[K]):
 
     def taken(self, key: K) -> IntervalSet:
         """Return the taken numbers of *key*."""
-        return self.taken_by_key.setdefault(key, IntervalSet())
+        return self.intervals.setdefault(key, IntervalSet())
 
     @contextmanager
     def transaction(self) -> Iterator[Entries[K]]:
