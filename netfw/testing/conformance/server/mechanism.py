@@ -68,7 +68,7 @@ class MechanismDriverConformance(RequiresHooks):
     HOOKS: ClassVar[tuple[str, ...]] = ("setting", "bindable")
 
     def setting(self) -> AbstractContextManager[MechanismEnvironment]:
-        """Yield a separate backend, for one history."""
+        """Return a context with a separate backend, for one history."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
     def bindable(self) -> BindingRequest | None:
@@ -84,7 +84,7 @@ class MechanismDriverConformance(RequiresHooks):
         return None
 
     def changes(self) -> Iterator[Change]:
-        """Return the creation, change and deletion of a network, a subnet and a port."""
+        """Yield the creation, change and deletion of a network, a subnet and a port."""
         for first, second, third in samples.HISTORIES:
             yield samples.change(None, first)
             yield samples.change(first, second)

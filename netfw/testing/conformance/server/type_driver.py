@@ -73,7 +73,7 @@ class TypeDriverConformance(RequiresHooks):
         return MemoryAllocations(driver.ranges())
 
     def incomplete(self, driver: TypeDriver) -> Iterator[Provider]:
-        """Return requests that leave a choice to the driver."""
+        """Yield requests that leave a choice to the driver."""
         kind = driver.network_type()
         if kind in SEGMENTATION_IDS:
             yield Provider(network_type=kind)

@@ -67,7 +67,7 @@ class StateSourceConformance:
     """Kinds that this source never has; its backend accepts and drops them."""
 
     def setting(self, page: int) -> AbstractContextManager[SourceEnvironment]:
-        """Yield a new, empty source whose pages hold *page* resources, and its backend."""
+        """Return a context with a new, empty source, *page* resources per page, and its backend."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
     def refs(self, resources: Iterable[Resource]) -> set[Ref]:
