@@ -3,7 +3,7 @@ them.
 
 What is left for the vendor is the driver::
 
-    class MyGround(LabGround):
+    class MyEnvironment(DhcpLabEnvironment):
         def make_dhcp(self, host, directory):
             return MyDhcpDriver.from_conf({"directory": str(directory)}, host)
 """
