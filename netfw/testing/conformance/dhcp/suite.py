@@ -85,7 +85,7 @@ class DhcpDriverConformance(
         return _as_found(value, found)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
-        """What a client of the port gets; of its addresses the one that it was given."""
+        """Return what a client of the port gets; of its addresses, the leased one."""
         server = self._servers.get(value.network)
         if server is None or self.environment.server(value.network, server) is None:
             return None  # nobody is there to answer
