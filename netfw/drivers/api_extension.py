@@ -89,7 +89,7 @@ class ApiExtension(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.api_extensions"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def info(self) -> ExtensionInfo:

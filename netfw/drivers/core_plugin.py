@@ -31,7 +31,7 @@ class CorePlugin(ResourcePlugin):
     """
 
     GROUP: ClassVar[str] = "netfw.core_plugins"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:

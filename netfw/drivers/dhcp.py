@@ -134,7 +134,7 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
     """
 
     GROUP: ClassVar[str] = "netfw.dhcp_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, DhcpCapability)
 
     @abstractmethod

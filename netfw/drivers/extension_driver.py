@@ -50,7 +50,7 @@ class ExtensionDriver(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.extension_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:

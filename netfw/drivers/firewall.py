@@ -113,7 +113,7 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     """
 
     GROUP: ClassVar[str] = "netfw.firewall_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, FirewallCapability)
 
     @abstractmethod

@@ -80,7 +80,7 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
     """
 
     GROUP: ClassVar[str] = "netfw.interface_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, InterfaceCapability)
 
     @abstractmethod

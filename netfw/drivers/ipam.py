@@ -84,7 +84,7 @@ class IpamDriver(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.ipam_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (IpamCapability,)
 
     @abstractmethod

@@ -37,4 +37,4 @@ class L2Extension(AgentExtension[PortId, ExtendedPort, SwitchContribution]):
     """
 
     GROUP: ClassVar[str] = "netfw.l2_extensions"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2

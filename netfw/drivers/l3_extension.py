@@ -37,5 +37,5 @@ class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
     """
 
     GROUP: ClassVar[str] = "netfw.l3_extensions"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     DRAFT: ClassVar[bool] = True

@@ -94,7 +94,7 @@ class MechanismDriver(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.mechanism_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (MechanismCapability,)
 
     @abstractmethod

@@ -74,7 +74,7 @@ class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
     """
 
     GROUP: ClassVar[str] = "netfw.metadata_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability,)
 
     @abstractmethod

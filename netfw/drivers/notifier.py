@@ -28,7 +28,7 @@ class Notifier(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.notifiers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def concerns(self, change: Change) -> bool:

@@ -47,7 +47,7 @@ class RouterDriver(HostDriver[RouterId, RouterState]):
     """
 
     GROUP: ClassVar[str] = "netfw.router_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     DRAFT: ClassVar[bool] = True
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, RouterCapability)
 

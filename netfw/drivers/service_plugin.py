@@ -29,7 +29,7 @@ class ServicePlugin(ResourcePlugin):
     """
 
     GROUP: ClassVar[str] = "netfw.service_plugins"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def check(self, change: Change) -> None:
         """Accept a change of any resource, or refuse it before it is committed.

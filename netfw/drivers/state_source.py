@@ -77,7 +77,7 @@ class StateSource(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.state_sources"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def snapshot(self, subscription: Subscription) -> Iterator[Delta]:

@@ -56,7 +56,7 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, SwitchCapability)
 
     @abstractmethod

@@ -84,7 +84,7 @@ class Transport(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.transports"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def call(self, message: Message, timeout: float) -> Message:

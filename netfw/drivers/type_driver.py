@@ -68,7 +68,7 @@ class TypeDriver(Driver):
     """
 
     GROUP: ClassVar[str] = "netfw.type_drivers"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @abstractmethod
     def network_type(self) -> NetworkType:

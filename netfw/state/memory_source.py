@@ -43,7 +43,7 @@ class MemorySource(StateSource):
     higher one; a changed resource without one gets one here, above *start*.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(
         self, *items: Item, page: int = 500, retention: int = 10_000, start: int = 0

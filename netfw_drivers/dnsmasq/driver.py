@@ -78,7 +78,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
     line is adopted without a restart.  Files are read once and cached.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (*OPTIONS, *_PROCESSES)
 
     def __init__(

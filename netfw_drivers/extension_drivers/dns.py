@@ -33,7 +33,7 @@ class DnsDriver(ExtensionDriver):
     change on.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt(
             "dns_domain",

@@ -25,7 +25,7 @@ class PortSecurityDriver(ExtensionDriver):
     A project may not disable it on ports in another project's network.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -28,7 +28,7 @@ class QosDriver(ExtensionDriver):
     There are no policies yet, so that any id is refused as not found.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

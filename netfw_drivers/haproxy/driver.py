@@ -59,7 +59,7 @@ class HaproxyMetadataDriver(MetadataDriver, Reconciler[MetadataKey, MetadataProx
     the configuration that it was started with.  Different keys may be converged in parallel.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
 
     def __init__(self, settings: Settings) -> None:

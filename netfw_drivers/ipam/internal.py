@@ -30,7 +30,7 @@ class InternalIpamDriver(IpamDriver):
     A request may name an address outside the allocation pools, the gateway's included.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

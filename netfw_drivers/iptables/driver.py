@@ -82,7 +82,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
     observation, and mirrored in between.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OWNER: ClassVar[str] = OWNER
     """Prefix of its chains and sets."""
     PRIVATE: ClassVar[bool] = False

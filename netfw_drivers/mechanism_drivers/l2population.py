@@ -21,7 +21,7 @@ class L2PopulationMechanismDriver(MechanismDriver):
     An agent with ``l2_population = true`` derives forwarding entries from the state it reads.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

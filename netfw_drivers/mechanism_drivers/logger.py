@@ -28,7 +28,7 @@ class LoggerMechanismDriver(MechanismDriver):
     it is logged at INFO.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -37,7 +37,7 @@ class ComputeNotifier(Notifier):
     Events of instances that the compute service does not know are not retried.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt("endpoint", help="The compute API, such as http://controller:8774/v2.1."),
         cfg.StrOpt(

@@ -31,7 +31,7 @@ class WebhookNotifier(Notifier):
     ``TIME.BODY``.  Of several addresses, all must accept a batch before the next one is sent.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.ListOpt("urls", default=[], help="Where to post to; all of them hear of everything."),
         cfg.StrOpt("secret", secret=True, help="With which what is posted is signed."),

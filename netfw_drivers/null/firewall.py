@@ -30,7 +30,7 @@ class NullFirewallDriver(FirewallDriver):
     that it was made with.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, firewall: NullFirewallState | None = None) -> None:
         self._firewall = firewall if firewall is not None else NullFirewallState()

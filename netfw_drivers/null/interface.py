@@ -37,7 +37,7 @@ class NullInterfaceDriver(InterfaceDriver):
     long as the host object it was made with.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, state: NullInterfaceState | None = None) -> None:
         self._state = state if state is not None else NullInterfaceState()

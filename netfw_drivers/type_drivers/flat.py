@@ -23,7 +23,7 @@ THE_ONE = 0
 class FlatTypeDriver(TypeDriver):
     """One segment per physical network, on request by name only."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.ListOpt(
             "flat_networks",

@@ -17,7 +17,7 @@ from netfw_drivers.type_drivers.ranges import check_type
 class LocalTypeDriver(TypeDriver):
     """Local segments, without ids or physical networks; their number is unlimited."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (GLOBAL_MTU,)
 
     def __init__(self, mtu: int = 1500) -> None:

@@ -95,7 +95,7 @@ class TunnelTypeDriver(TypeDriver):
 class GreTypeDriver(TunnelTypeDriver):
     """GRE with keys."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     TYPE = NetworkType.GRE
     RANGES = "tunnel_id_ranges"
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -115,7 +115,7 @@ class GreTypeDriver(TunnelTypeDriver):
 class VxlanTypeDriver(TunnelTypeDriver):
     """VXLAN."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     TYPE = NetworkType.VXLAN
     RANGES = "vni_ranges"
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (_VNI_RANGES, *TUNNEL_OPTIONS)
@@ -128,7 +128,7 @@ class VxlanTypeDriver(TunnelTypeDriver):
 class GeneveTypeDriver(TunnelTypeDriver):
     """Geneve, with as much room for its options as the configuration leaves."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     TYPE = NetworkType.GENEVE
     RANGES = "vni_ranges"
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (

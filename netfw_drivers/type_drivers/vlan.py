@@ -21,7 +21,7 @@ class VlanTypeDriver(TypeDriver):
     A request may name a VLAN outside the ranges, on any configured physical network.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.ListOpt(
             "network_vlan_ranges",

@@ -4,8 +4,8 @@
 2. The firewall converges.
 3. The switch makes those ports live.
 
-The first step is enough without a firewall, for ports whose filters are there, and for fresh ports
-behind a firewall in the switch (see :mod:`netfw.agents.l2.fresh_ports`).
+The first step is enough without a firewall, and for ports whose filters are there. A firewall in
+the switch needs the same order: see decision 25.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
-from netfw.agents.l2.fresh_ports import FreshPorts
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.keys import NetworkKey, PortKey
@@ -42,7 +41,6 @@ class ConvergencePass:
     def __init__(self, switch: SwitchDriver, firewall: FirewallDriver | None) -> None:
         self._switch, self._firewall = switch, firewall
         self._filtered: dict[PortKey, FirewallValue] = {}
-        self._fresh = FreshPorts()
 
     def run(
         self, desired: DesiredState, task: ConvergeRequest[L2Key], wired: frozenset[PortId]
@@ -66,8 +64,6 @@ class ConvergencePass:
         if task.complete:
             self._filtered.clear()  # the filters may be lost
             switch_keys |= desired.switch_keys()
-        filters = {} if desired.firewall is None else desired.firewall.values
-        self._fresh.start_pass(keys, filters, complete=task.complete)
         put = desired.switch_values(switch_keys)
         held_back = self._held_back(desired, put)
         results = [
@@ -77,8 +73,6 @@ class ConvergencePass:
             results.append(self._filter(desired.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
             results.append(self._wire(live))
-        if task.complete:
-            self._fresh.finish_complete_pass(failed=any(result.failed for result in results))
         results.append(_extension_outcome(desired.extensions, task.keys))
         results.append(_wiring_errors(desired.switch, put))
         admissions = {
@@ -96,12 +90,10 @@ class ConvergencePass:
         :raises BackendLocked: another agent has the switch, and so the filters as well.
         """
         update = Update(put=put, drop=drop, complete=complete)
-        self._fresh.start_wiring(update)
         outcome = converge_isolated(self._switch, update)
         for error in outcome.failed.values():
             if isinstance(error, BackendLocked):
                 raise error
-        self._fresh.record_wiring(update, outcome)
         return cast(Outcome[L2Key], outcome)
 
     def _held_back(self, desired: DesiredState, put: Values) -> dict[SwitchKey, Wiring]:
@@ -121,7 +113,6 @@ class ConvergencePass:
             and value.admission is Admission.LIVE
             and self._filtered.get(key) != filters.get(key)
             and not _is_trusted(filters.get(key))
-            and not (value.filtered and self._fresh.is_fresh(key, desired.switch.device(key.port)))
         }
 
     def _filter(
@@ -140,7 +131,6 @@ class ConvergencePass:
         update = Update(put=put, drop=firewall_keys - put.keys(), complete=complete)
         stuck = {key for key in (*first.failed, *first.waiting) if isinstance(key, PortKey)}
         outcome = converge_isolated(self._firewall, update.without(stuck))
-        self._fresh.record_filters(put, outcome)
         for key in firewall_keys:
             if isinstance(key, PortKey):
                 self._filtered.pop(key, None)

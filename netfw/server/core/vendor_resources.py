@@ -129,7 +129,7 @@ class VendorResourceHandler(ResourceHandler):
 class DocumentsPlugin(HandlerPlugin, ServicePlugin):
     """Plugin that stores the declared resources for which no vendor's plugin exists."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext, declared: Iterable[ResourceDeclaration]) -> None:
         super().__init__(context, [VendorResourceHandler(each) for each in declared])

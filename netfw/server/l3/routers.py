@@ -128,7 +128,7 @@ class RouterHandler(StoredResourceHandler[Router]):
 class RouterPlugin(HandlerPlugin, ServicePlugin):
     """Service plugin for routers and floating IPs; it also checks changes of their ports."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))

@@ -27,7 +27,7 @@ Answer = Callable[[Request[Any]], Any]
 class Ml2Plugin(HandlerPlugin, CorePlugin):
     """Core plugin, assembled from resource handlers, report handlers and request handlers."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(
         self,

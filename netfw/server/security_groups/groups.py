@@ -123,7 +123,7 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
 class SecurityGroupsPlugin(HandlerPlugin, ServicePlugin):
     """Service plugin for security groups and their rules."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (SecurityGroupHandler(), SecurityGroupRuleHandler()))

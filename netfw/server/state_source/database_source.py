@@ -37,7 +37,7 @@ class DatabaseSource(StateSource):
     requests go to *heard* and *answer*, which belong to the plugins.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class FileSource(StateSource):
     service of each host; see :meth:`flush`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS = (
         StrOpt("path", required=True, help="The topology: a YAML or JSON file, or a directory."),
         StrOpt(

@@ -34,7 +34,7 @@ class RemoteSource(StateSource):
     Each call waits ``timeout`` seconds at most.  The caller closes the transport after it.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS = (
         FloatOpt(
             "timeout",

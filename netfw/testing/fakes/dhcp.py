@@ -34,7 +34,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     A test that clears ``gates[network]`` blocks calls for that network until it sets it again.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)
 
     def __init__(self, machine: FakeBackend[DhcpKey, DhcpValue] | None = None) -> None:
@@ -136,7 +136,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
 class FakeMetadata(MetadataDriver, FakeReconciler[MetadataKey, MetadataProxy]):
     """Metadata proxies in memory; with *dhcp*, each needs the namespace of its network."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH)
 
     def __init__(self, dhcp: FakeDhcp | None = None) -> None:

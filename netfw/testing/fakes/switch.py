@@ -29,7 +29,7 @@ from netfw.testing.fakes.backend import FakeBackend, FakeReconciler
 class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
     """A switch in memory: `plug` and `unplug` are the hypervisor, ``machine`` the rest."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITIES = (
         HostCapability.PLAN,
         HostCapability.WATCH,
@@ -135,7 +135,7 @@ def _held(value: SwitchValue, former: SwitchValue | None) -> SwitchValue:
 class FakeFirewall(FirewallDriver, FakeReconciler[FirewallKey, FirewallValue]):
     """A firewall in memory."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITIES = (
         HostCapability.PLAN,
         FirewallCapability.FILTERING,

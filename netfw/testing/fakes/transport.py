@@ -106,7 +106,7 @@ class FakeNetwork:
 class FakeTransport(Transport):
     """One end of a :class:`FakeNetwork`."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, wire: FakeNetwork, caller: Caller) -> None:
         self._wire, self._caller = wire, caller

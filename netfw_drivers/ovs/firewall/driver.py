@@ -59,7 +59,7 @@ class OvsFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, O
     notes beside what they mark.  One update is one bundle.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = SHARED_OPTIONS
 
     def __init__(

@@ -52,7 +52,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
     be the same.  Only ports of this bridge that carry netfw's mark are touched.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt(
             "integration_bridge",

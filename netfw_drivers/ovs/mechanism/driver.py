@@ -33,7 +33,7 @@ class OvsMechanismDriver(MechanismDriver):
     agents read what concerns them from their source.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -70,7 +70,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
     bridges until it is closed: see `BridgeLocks`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
 
     def __init__(

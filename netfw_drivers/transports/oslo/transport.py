@@ -26,7 +26,7 @@ class OsloTransport(Transport):
     All clients of the broker are trusted alike: the sender of a request is unknown.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
 
     def __init__(self, settings: Settings) -> None:

@@ -40,7 +40,7 @@ class SocketTransport(Transport):
     calls only itself.  Any other object is a client, which connects on first use.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
 
     def __init__(self, settings: Settings) -> None:

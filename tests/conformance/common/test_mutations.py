@@ -23,7 +23,7 @@ class Counter:
 
 
 class FakeCounter(Counter):
-    VERSION = 1
+    VERSION = 2
     STEP = 1
 
     def __init__(self) -> None:

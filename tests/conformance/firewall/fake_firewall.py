@@ -65,7 +65,7 @@ class FakeFirewallBackend:
 class FakeFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallValue, dict[Any, Any]]):
     """Decides in `decide` which packets pass; mutations override the steps of that decision."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     CAPABILITIES: ClassVar[frozenset[Capability]] = frozenset(
         {
             HostCapability.PLAN,

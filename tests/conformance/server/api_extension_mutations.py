@@ -44,7 +44,7 @@ TAP = ResourceDeclaration(
 class Taps(ApiExtension):
     """A good extension."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     calls = 0
 
     @classmethod

@@ -31,7 +31,7 @@ class Painter(ExtensionDriver):
     Black is no colour.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -66,7 +66,7 @@ class Painter(ExtensionDriver):
 class PlainPainter(Painter):
     """A good driver too: leaves keeping to the contract."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def store_attributes(self, change: Change, requested: Body, store: AttributeStore) -> None:
         if requested.get(COLOUR) == "black":
@@ -77,7 +77,7 @@ class PlainPainter(Painter):
 class FakeExtensionDriver(Painter):
     """The painter, with a counter for the mutations."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self) -> None:
         self.calls = 0

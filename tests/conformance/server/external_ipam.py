@@ -18,7 +18,7 @@ from netfw_drivers.ipam.internal import InternalIpamDriver
 class ExternalIpam(InternalIpamDriver):
     """Allocates as the built-in driver does, and commits to another store at once."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, elsewhere: MemoryAddresses) -> None:
         self.elsewhere = elsewhere

@@ -58,7 +58,7 @@ class FakeFabric:
 class FabricDriver(MechanismDriver):
     """Delivers all changes to the fabric, and binds ports to VLANs."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, fabric: FakeFabric) -> None:
         self.fabric = fabric

@@ -24,7 +24,7 @@ MUTATIONS = Mutations()
 class FakeIpamDriver(InternalIpamDriver):
     """The built-in driver, with a set for the mutations."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self) -> None:
         self.given: set[FixedIp] = set()

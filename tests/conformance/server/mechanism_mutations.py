@@ -27,7 +27,7 @@ MUTATIONS = Mutations()
 class FakeMechanismDriver(FabricDriver):
     """The driver of the fake fabric, with state for the mutations."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, fabric: FakeFabric) -> None:
         super().__init__(fabric)

@@ -43,7 +43,7 @@ class TestExternalIpam(ExternalIpamConformance):
 
 def test_external_driver_that_keeps_a_dropped_subnet_is_refused() -> None:
     class KeepsDroppedSubnet(ExternalIpam):
-        VERSION = 1
+        VERSION = 2
 
         def drop_subnet(self, subnet, store) -> None:
             pass

@@ -108,7 +108,7 @@ def _heard(receiver: Party) -> list[UUID]:
 class FakeNotifier(WebhookNotifier):
     """The webhook notifier, with memory for the mutations."""
 
-    VERSION = 1
+    VERSION = 2
     SENT: ClassVar[set[Any]] = set()
 
 

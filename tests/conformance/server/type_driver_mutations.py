@@ -17,7 +17,7 @@ MUTATIONS = Mutations()
 class FakeTypeDriver(VlanTypeDriver):
     """VLANs of two physical networks, with a set for the mutations."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self) -> None:
         super().__init__({"physnet1": [(10, 14)], "physnet2": [(10, 12)]}, PhysicalMtus(1500))

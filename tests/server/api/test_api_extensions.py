@@ -23,7 +23,7 @@ COLOR, SIZE = "acme:color", "acme:size"
 class Declares(ExtensionDriver):
     """Says what it adds, and nothing else."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -57,7 +57,7 @@ MIRROR = ResourceDeclaration(
 class TapExtension(ApiExtension):
     """Declares taps."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(
         self, *declared: ResourceDeclaration, alias: str = "tap", needs: Sequence[str] = ()
@@ -99,7 +99,7 @@ class TapExtension(ApiExtension):
 class TapPlugin(ResourcePlugin):
     """Keeps taps and mirrors in memory, as a vendor's plugin might in a device."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}

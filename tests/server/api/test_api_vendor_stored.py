@@ -34,7 +34,7 @@ VIP = ResourceDeclaration(
 class VipExtension(ApiExtension):
     """Declares virtual addresses."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -39,7 +39,7 @@ Answer = Callable[[BindingRequest], Any]
 class Answering(MechanismDriver):
     """Binds as it is told."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, name: str, answer: Answer) -> None:
         self.name, self.answer = name, answer

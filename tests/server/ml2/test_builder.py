@@ -42,7 +42,7 @@ COLOUR, SHADE = "vendor:colour", "vendor:shade"
 class Painter(ExtensionDriver):
     """Keeps a colour of networks and ports, and works out a shade; says what happens when."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     def __init__(self, told: list[str] | None = None) -> None:
         self.told = told if told is not None else []
@@ -107,7 +107,7 @@ class Checking(LoggerMechanismDriver):
 class Guard(DocumentsPlugin, ServicePlugin):
     """A service plugin that refuses some names."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     told: list[str]
 
     def check(self, change: Change) -> None:

@@ -35,7 +35,7 @@ QUICK = DeliveryConfig(poll=0.05, lease=30.0, first_pause=0.0, longest_pause=0.0
 class Recorder(MechanismDriver):
     """Records what it is told; *does* may raise, wait or note more."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(
         self, name: str = "recorder", does: Callable[[Change], None] | None = None
@@ -68,7 +68,7 @@ class Recorder(MechanismDriver):
 class RecordingNotifier(Notifier):
     """A notifier that records its batches."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, does: Callable[[Sequence[Change]], None] | None = None) -> None:
         self.batches: list[list[str]] = []

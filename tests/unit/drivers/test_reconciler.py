@@ -33,7 +33,7 @@ class MemoryReconciler(Reconciler[Key, Value, Mapping[Key, Value]]):
     """Holds numbers; one stage for all removals, one for all else."""
 
     GROUP = "test"
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, refuse: Callable[[Key], bool] = lambda key: False, owned=True) -> None:
         self.numbers: dict[Key, Value] = {}

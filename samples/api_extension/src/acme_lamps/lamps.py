@@ -39,7 +39,7 @@ LAMP = ResourceDeclaration(
 class LampExtension(ApiExtension):
     """Has lamps in the API."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

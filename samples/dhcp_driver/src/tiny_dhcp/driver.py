@@ -49,7 +49,7 @@ SERVER = "server"
 class TinyDhcpDriver(DhcpDriver):
     """IPv4 by :mod:`tiny_dhcp.server`."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt("directory", default="/run/tiny-dhcp", help="Where networks and ports are."),
         cfg.IntOpt("lease", default=86400, min=120, help="Seconds that an address is given for."),

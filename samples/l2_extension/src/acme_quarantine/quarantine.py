@@ -29,7 +29,7 @@ POLL = 0.2
 class Quarantine(L2Extension):
     """Ports with the tag ``quarantine``, or listed in a file, reach the clinic and nobody else."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt("clinic", required=True, help="The prefix that ports in quarantine may reach."),
         cfg.StrOpt("list_file", help="File with ids of ports, one on a line; it is watched."),

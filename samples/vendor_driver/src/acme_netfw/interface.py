@@ -24,7 +24,7 @@ OURS = "netfw:"
 class AcmeInterfaceDriver(InterfaceDriver):
     """Ports of an Acme switch, in one exchange with it for each update."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt(
             "switch", default="/run/acme/switch.json", help="The switch, by the path of its state."

@@ -43,7 +43,7 @@ ONE, TWO = port(1, NET), port(2, NET)
 class Marker(L2Extension):
     """Adds a flow to each port, as a test tells it."""
 
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, owner="marker"):
         self.owner, self.level, self.calls, self.error = owner, 1, [], {}

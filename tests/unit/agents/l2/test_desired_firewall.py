@@ -367,54 +367,11 @@ def plug_new(world):
 
 
 @pytest.mark.spec("L2-13")
-def test_new_port_behind_a_firewall_in_the_switch_converges_the_switch_once():
-    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
+@pytest.mark.parametrize("capabilities", [(), (FirewallCapability.IN_SWITCH,)])
+def test_new_port_is_held_then_filtered_then_live(capabilities):
+    world = world_of(driver := firewall(*capabilities))
     world.turn()
     calls = converged(world, driver)
-    plug_new(world)
-    assert world.turn().ready
-    assert calls == [("switch", Admission.LIVE), ("firewall", None)]
-    assert world.machine.present[NEW_KEY].filtered
-
-
-@pytest.mark.spec("L2-13")
-def test_new_port_behind_another_firewall_is_held_then_filtered_then_live():
-    world = world_of(driver := firewall())
-    world.turn()
-    calls = converged(world, driver)
-    plug_new(world)
-    assert world.turn().ready
-    assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
-
-
-@pytest.mark.spec("L2-13")
-def test_new_port_is_held_while_the_filters_of_a_gone_port_may_be_on_its_number():
-    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
-    world.turn()
-    calls = converged(world, driver)
-    driver.machine.crashing.add(PORT)
-    world.switch.unplug(GUARDED.id)
-    world.turn()
-    plug_new(world)
-    world.turn()
-    held = [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
-    assert calls == held
-    driver.machine.crashing.clear()
-    world.turn(9)
-    world.switch.unplug(NEW.id)
-    assert world.turn().ready
-    calls.clear()
-    world.switch.plug(NEW.id)
-    assert world.turn().ready
-    assert calls == [("switch", Admission.LIVE), ("firewall", None)]
-
-
-@pytest.mark.spec("L2-13")
-def test_new_port_in_the_pass_that_drops_another_is_held():
-    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
-    world.turn()
-    calls = converged(world, driver)
-    world.switch.unplug(GUARDED.id)
     plug_new(world)
     assert world.turn().ready
     assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
@@ -431,27 +388,16 @@ def test_new_port_without_a_number_is_held():
     assert calls == [("switch", Admission.HOLD)]
 
 
-@pytest.mark.spec("L2-13", "FW-09")
-def test_no_port_is_fresh_before_a_complete_pass_succeeded():
-    world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
-    driver.machine.refused[PORT] = "no room"
-    world.turn()
-    calls = converged(world, driver)
-    plug_new(world)
-    world.turn()
-    assert calls == [("switch", Admission.HOLD), ("firewall", None), ("switch", Admission.LIVE)]
-
-
 @pytest.mark.spec("L2-13")
-def test_new_port_whose_filters_are_refused_stays_closed_and_is_retried():
+def test_new_port_whose_filters_are_refused_is_held_and_retried():
     world = world_of(driver := firewall(FirewallCapability.IN_SWITCH))
     world.turn()
     driver.machine.refused[NEW_KEY] = "no room"
     plug_new(world)
     world.turn()
     assert world.status.degraded == {str(NEW_KEY): "no room"}
-    assert world.machine.present[NEW_KEY].filtered
+    assert world.machine.present[NEW_KEY].admission is Admission.HOLD
     driver.machine.refused.clear()
     assert world.turn(1).ready
-    assert world.machine.present[NEW_KEY].filtered
+    assert world.machine.present[NEW_KEY].admission is Admission.LIVE
     assert NEW_KEY in driver.machine.present

@@ -22,7 +22,7 @@ from netfw.drivers.interface import InterfaceDriver
 from netfw.plan import Outcome
 
 class Acme(InterfaceDriver):
-    VERSION = 1
+    VERSION = 2
     OPTIONS = (
         cfg.StrOpt("switch", required=True, help="Address of the switch."),
         cfg.IntOpt("retries", default=3, min=1, help="How often to try."),
@@ -163,8 +163,8 @@ def test_an_unknown_name_gets_the_nearest_and_the_list(site: Site) -> None:
         (("OPTIONS = (", "OPTIONS = ('switch',"), "not a tuple of oslo.config options"),
         (("class Acme(InterfaceDriver)", "class Acme"), "is not a subclass of netfw.drivers.inter"),
         (("def devices", "def device"), "does not implement devices"),
-        (("VERSION = 1", "pass"), "does not say which version it was written for; add VERSION = 1"),
-        (("VERSION = 1", "VERSION = 7"), "written for version 7 of InterfaceDriver, and this"),
+        (("VERSION = 2", "pass"), "does not say which version it was written for; add VERSION = 2"),
+        (("VERSION = 2", "VERSION = 7"), "written for version 7 of InterfaceDriver, and this"),
         (("def converge(self, update)", "def converge(self)"), "cannot be called as converge("),
     ],
 )
@@ -197,7 +197,7 @@ def test_the_rest_go_on_beside_a_broken_driver(site: Site) -> None:
 
 def test_a_class_of_the_program_itself_is_checked_too() -> None:
     class Half(InterfaceDriver):
-        VERSION = 1
+        VERSION = 2
 
         def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
             return DriverInfo("half")

@@ -15,7 +15,7 @@ class CrashingDriver(HostDriver[str, int]):
     """Raises `ZeroDivisionError` as soon as one of certain keys is touched."""
 
     GROUP = "test"
-    VERSION = 1
+    VERSION = 2
 
     def __init__(self, crashes_at: Iterable[str] = (), holding: Iterable[str] = ()) -> None:
         self.crashes_at = frozenset(crashes_at)
