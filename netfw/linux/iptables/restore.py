@@ -1,4 +1,4 @@
-"""The text that ``iptables-restore --noflush`` takes, and what its complaints mean.  Pure."""
+"""Input of ``iptables-restore --noflush``, and a parser of its errors.  Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOOL = re.compile(r"^[a-z0-9-]+(?: v[\d.]+ \([a-z_]+\))?: ?")
 
 @frozen
 class Script:
-    """A restore as lines, and from which line (from 1) on which operation is served."""
+    """A restore as lines, with the first line (from 1) of each operation."""
 
     lines: list[str]
     starts: list[tuple[int, Operation | None]]
@@ -35,24 +35,24 @@ class Script:
         return "\n".join(self.lines) + "\n"
 
     def operation(self, line: int) -> Operation | None:
-        """The operation that a line (from 1) serves; None for the frame around them all."""
+        """Return the operation of a line (from 1); None for lines that frame the table."""
         at = bisect_right(self.starts, line, key=itemgetter(0)) - 1
         return self.starts[at][1] if at >= 0 and line <= len(self.lines) else None
 
 
 @frozen
-class Complaint:
-    """Which line was refused (from 1; None when the tool does not say), and why."""
+class RefusedLine:
+    """Refused line (from 1; None if iptables does not name it), and the reason."""
 
     line: int | None
     why: str
 
 
 def render_restore(change: TableChange, owner: str) -> Script:
-    """The change as the input of one restore.
+    """Render the change as the input of one restore.
 
-    ``:chain`` makes a chain or empties it.  All chains come first, so that rules may lead to each
-    other's; chains go last, when nothing leads to them any more.
+    ``:chain`` creates a chain or flushes it.  All chains come first, so that rules may jump to any
+    of them; chains are deleted last, when no rule jumps to them any more.
     """
     lines: list[str] = []
     starts: list[tuple[int, Operation | None]] = []
@@ -66,7 +66,7 @@ Part = tuple[Operation | None, Iterable[str]]
 
 
 def _parts(change: TableChange, owner: str) -> Iterator[Part]:
-    """The parts of the script, in their order."""
+    """Yield the parts of the script, in their order."""
     yield None, [f"*{change.table}"]
     for operation in change.operations:
         if isinstance(operation, PutChain | DropChain):
@@ -88,20 +88,20 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     yield None, ["COMMIT"]
 
 
-def read_complaints(said: str) -> tuple[Complaint, ...]:
-    """What the tool complained about.
+def parse_refused_lines(said: str) -> tuple[RefusedLine, ...]:
+    """Parse the refused lines in the output of iptables-restore.
 
-    The parts that parse a rule say why first and ``Error occurred at line: 3`` after it; those that
-    talk to the kernel say ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
+    Its rule parser prints the reason first and ``Error occurred at line: 3`` after it; errors of
+    the kernel are ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
     """
-    complaints = []
+    refusals = []
     reasons: list[str] = []
     for text in said.splitlines():
         if found := _LINE.search(text):
             why = found[2].strip() or " ".join(reasons)
-            complaints.append(Complaint(int(found[1]), why or "refused without a reason"))
+            refusals.append(RefusedLine(int(found[1]), why or "refused without a reason"))
             reasons = []
         elif text.strip() and not text.startswith("Try `"):
             reasons += [_TOOL.sub("", text).strip()]
     rest = " ".join(filter(None, reasons))
-    return tuple(complaints) or (Complaint(None, rest or "refused without a reason"),)
+    return tuple(refusals) or (RefusedLine(None, rest or "refused without a reason"),)
