@@ -169,7 +169,7 @@ MISTAKES = {
         "server.py",
         "if kind == ACK and wanted != address:",
         "if False:",
-        "test_who_comes_back_with_a_strange_address_is_refused",
+        "test_request_for_a_foreign_address_is_refused",
     ),
     "does not tell of deaths": Mistake(
         "driver.py",

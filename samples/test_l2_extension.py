@@ -116,7 +116,7 @@ def ward(make_lab: Any, tmp_path: Path) -> Iterator[Ward]:
 
 
 @pytest.mark.spec("L2-25", "DRV-33")
-def test_a_port_in_quarantine_reaches_the_clinic_and_nobody_else(ward: Ward) -> None:
+def test_quarantined_port_reaches_only_the_clinic(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
     wait_until(lambda: not sick.ping("10.0.0.2").lost)
     ward.write(p1=["quarantine"])
@@ -128,7 +128,7 @@ def test_a_port_in_quarantine_reaches_the_clinic_and_nobody_else(ward: Ward) -> 
     assert ward.flows() == []
 
 
-def test_the_list_is_watched_and_what_somebody_deletes_or_restarts_comes_back(ward: Ward) -> None:
+def test_list_is_watched_and_flows_return_after_deletion_and_restart(ward: Ward) -> None:
     sick, _, _ = (ward.instance(number) for number in PORTS)
     wait_until(lambda: not sick.ping("10.0.0.2").lost)
     ward.list.write_text(PORTS[1])

@@ -1,4 +1,4 @@
-"""Input of ``iptables-restore --noflush``, and a parser of its errors.  Pure."""
+"""The text that ``iptables-restore --noflush`` takes, and the errors that it reports.  Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Script:
 
 
 @frozen
-class RefusedLine:
-    """Refused line (from 1; None if iptables does not name it), and the reason."""
+class RestoreError:
+    """A refused line (from 1; None when the tool does not report it) and the reason."""
 
     line: int | None
     why: str
@@ -88,20 +88,20 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     yield None, ["COMMIT"]
 
 
-def parse_refused_lines(said: str) -> tuple[RefusedLine, ...]:
-    """Parse the refused lines in the output of iptables-restore.
+def parse_restore_errors(output: str) -> tuple[RestoreError, ...]:
+    """Return the errors that the tool reported.
 
     Its rule parser prints the reason first and ``Error occurred at line: 3`` after it; errors of
     the kernel are ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
     """
-    refusals = []
+    errors = []
     reasons: list[str] = []
-    for text in said.splitlines():
+    for text in output.splitlines():
         if found := _LINE.search(text):
             why = found[2].strip() or " ".join(reasons)
-            refusals.append(RefusedLine(int(found[1]), why or "refused without a reason"))
+            errors.append(RestoreError(int(found[1]), why or "refused without a reason"))
             reasons = []
         elif text.strip() and not text.startswith("Try `"):
             reasons += [_TOOL.sub("", text).strip()]
     rest = " ".join(filter(None, reasons))
-    return tuple(refusals) or (RefusedLine(None, rest or "refused without a reason"),)
+    return tuple(errors) or (RestoreError(None, rest or "refused without a reason"),)

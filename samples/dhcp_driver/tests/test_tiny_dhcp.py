@@ -71,7 +71,7 @@ def asked(directory: Path, *args: Any, **kwargs: Any) -> tuple[Any, dict[int, by
     return HEADER.unpack_from(found[0]), again.options, found[2]
 
 
-def test_who_looks_for_a_server_is_offered_what_is_his(directory: Path) -> None:
+def test_discover_is_offered_the_address_of_the_port(directory: Path) -> None:
     found = asked(directory, {TYPE: DISCOVER})
     assert found is not None
     header, options, to = found
@@ -83,19 +83,19 @@ def test_who_looks_for_a_server_is_offered_what_is_his(directory: Path) -> None:
     assert 6 not in options, "there is no name server"
 
 
-def test_ipxe_is_told_what_is_for_ipxe(directory: Path) -> None:
+def test_ipxe_client_receives_the_ipxe_options(directory: Path) -> None:
     found = asked(directory, {TYPE: DISCOVER, IPXE: b"\x01"})
     assert found is not None
     assert found[1][67] == b"http://boot/menu"
 
 
-def test_who_renews_is_answered_where_he_is(directory: Path) -> None:
+def test_renewal_is_answered_at_the_address_of_the_client(directory: Path) -> None:
     found = asked(directory, {TYPE: REQUEST}, ciaddr="10.0.0.5")
     assert found is not None
     assert (found[1][TYPE], found[2]) == (ACK, "10.0.0.5")
 
 
-def test_who_comes_back_with_a_strange_address_is_refused(directory: Path) -> None:
+def test_request_for_a_foreign_address_is_refused(directory: Path) -> None:
     for said in ({REQUESTED: socket.inet_aton("10.0.0.6")}, {REQUESTED: b"x"}, {}):
         found = asked(directory, {TYPE: REQUEST, **said}, ciaddr="10.0.0.9")
         assert found is not None

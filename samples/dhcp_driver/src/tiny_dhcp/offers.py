@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support.classless_routes import advertised_routes, told_gateway
+from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes
 from netfw.drivers.support.dhcp_options import check_options, options_for, routes
 from netfw.errors import InvalidInput
 from netfw.model.subnet import Subnet
@@ -29,8 +29,8 @@ class Offer:
     address: IPv4Address
     server: IPv4Address
 
-    def told(self, lease: int, *, ipxe: bool) -> dict[str, str]:
-        """The options that go with it, in hexadecimal as JSON needs; empty ones are not sent."""
+    def sent_options(self, lease: int, *, ipxe: bool) -> dict[str, str]:
+        """Return its options, in hexadecimal as JSON needs; empty ones are not sent."""
         own, common = self.port.options, self.network.options
         asked = {**options_for(common, ipxe=ipxe), **options_for(own, ipxe=ipxe)}
         options = {**self.usual(lease), **asked}
@@ -43,7 +43,7 @@ class Offer:
         named = b"".join(each.packed for each in servers if not each.is_unspecified)
         hostname = self.port.hostname or f"host-{self.address}".replace(".", "-")
         domain = self.port.domain or self.network.dns_domain
-        gateway, ways = told_gateway(subnet), routes(advertised_routes(self.network, subnet))
+        gateway, ways = advertised_gateway(subnet), routes(advertised_routes(self.network, subnet))
         return {
             MASK: subnet.cidr.netmask.packed,
             ROUTER: gateway.packed if gateway else b"",
@@ -69,8 +69,8 @@ def offers(port: DhcpPort, network: DhcpNetwork, lease: int) -> dict[str, Any]:
     return {
         str(offer.address): {
             "server": str(offer.server),
-            "ipxe": offer.told(lease, ipxe=True),
-            "others": offer.told(lease, ipxe=False),
+            "ipxe": offer.sent_options(lease, ipxe=True),
+            "others": offer.sent_options(lease, ipxe=False),
         }
         for offer in _offers(port, network)
     }
