@@ -138,7 +138,7 @@ SERVING = (
         "liveness_file",
         sample_default="STATE_PATH/status/PROGRAM.alive",
         help="File that receives the current time, from a worker that answered a request, so that "
-        "a monitor can tell an agent that hangs.",
+        "a monitor can detect an agent that hangs.",
     ),
     cfg.FloatOpt(
         "liveness_interval",

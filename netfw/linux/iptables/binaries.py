@@ -66,7 +66,7 @@ def _refuse_busy_or_broken(done: Finished) -> None:
     if done.ok:
         return
     if done.status == _RESOURCE_PROBLEM and "xtables lock" in done.errors:
-        raise BackendUnavailable(f"{done.argv[0]}: somebody else holds its lock: {done.said}")
+        raise BackendUnavailable(f"{done.argv[0]}: another process holds its lock: {done.said}")
     if any(words in done.errors for words in _RIGHTS) or "you must be root" in done.errors:
         raise BackendBroken(
             f"{done.argv[0]}: {done.said}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"

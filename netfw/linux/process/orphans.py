@@ -38,7 +38,9 @@ def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
         if handle is None:
             continue
         try:
-            LOG.warning("%s is left in %s: ending it", handle.identity.argv[0], namespace)
+            LOG.warning(
+                "%s: ending orphaned process in namespace %s", handle.identity.argv[0], namespace
+            )
             end(handle, (), patience or Timeouts())
         finally:
             handle.close()

@@ -252,7 +252,7 @@ class Connection:
         while True:
             if not poller.poll(self._probe * 1000):
                 if asked or not self.connected:
-                    raise OSError(f"nothing heard for {self._probe:g} s")
+                    raise OSError(f"nothing received for {self._probe:g} s")
                 asked = True
                 self._send(sock, messages.message(Type.ECHO_REQUEST, self.next_xid()))
                 continue

@@ -233,7 +233,7 @@ class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
 
     def pre_commit(self, txn: Any) -> None:
         if self.given_up:
-            raise BackendUnavailable("nobody waits for this transaction any more")
+            raise BackendUnavailable("the caller of this transaction has given up")
 
     def time_remaining(self) -> float:
         # ovsdbapp waits for ever when no time remains.
@@ -276,7 +276,7 @@ class Execute(BaseCommand):  # type: ignore[misc]
         ours = refusal[2 if self._count else 0 :]  # the replica puts its own before
         for lock, answer in zip(self._locks, ours, strict=False):
             if isinstance(answer, dict) and "error" in answer:
-                return BackendLocked(f"somebody else has the lock {lock} of the switch's database")
+                return BackendLocked(f"another client has the lock {lock} of the switch's database")
         return OperationRefused(explain(ours[len(self._locks) :], self.rendered))
 
 
