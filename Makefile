@@ -35,7 +35,7 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python tools/spec_copy.py
-\t@$(BIN)/python tools/vocabulary.py
+	@$(BIN)/python tools/vocabulary.py
 
 types: $(READY) ## mypy --strict on netfw and netfw_drivers
 	$(call STEP,types)
