@@ -54,7 +54,7 @@ class Quarantine(L2Extension):
 
     def grant_request(self) -> GrantRequest:
         return GrantRequest(
-            owner="quarantine", tables=(TableRequest(name="filter", place=PipelineHook.FROM_PORT),)
+            owner="quarantine", tables=(TableRequest(name="filter", hook=PipelineHook.FROM_PORT),)
         )
 
     def contribute(
