@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import contract_values
-import port_picture
+import port_diagram
 from oslo_config import cfg, generator
 
 from netfw.drivers.base import Driver
@@ -183,7 +183,7 @@ def wanted() -> dict[Path, str]:
     samples = {path: sample(namespaces) for path, namespaces in SAMPLES.items()}
     pages |= {CONTRACTS / "index.md": index_page(kinds), PIPELINE: pipeline_page()}
     policy = rules.render_sample(rules.declared_rules(RESOURCES))
-    pages |= {API: api_page(), port_picture.PICTURE: port_picture.draw()}
+    pages |= {API: api_page(), port_diagram.DIAGRAM: port_diagram.draw()}
     return {**pages, **samples, POLICY: policy}
 
 

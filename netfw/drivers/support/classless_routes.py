@@ -20,7 +20,7 @@ limit has 576 in all, and servers silently leave out what does not fit."""
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 
 
-def told_gateway(subnet: Subnet) -> IpAddress | None:
+def advertised_gateway(subnet: Subnet) -> IpAddress | None:
     """Return the gateway of the subnet, or else the next hop of its default host route."""
     default = (route.nexthop for route in subnet.host_routes if route.destination == _EVERYWHERE)
     return subnet.gateway or next(default, None)
@@ -38,7 +38,7 @@ def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]
     found = {each.destination: each for each in (*_outside(network, subnet), *subnet.host_routes)}
     found.pop(_EVERYWHERE, None)
     needed = [each for each in _metadata(network, subnet) if each.destination not in found]
-    gateway = told_gateway(subnet)
+    gateway = advertised_gateway(subnet)
     default = [] if gateway is None else [Route(destination=_EVERYWHERE, nexthop=gateway)]
     room = ROOM - sum(map(octets, (*needed, *default)))
     told = _fitting(found.values(), room)
@@ -80,7 +80,7 @@ def _metadata(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
 
 
 def _outside(network: DhcpNetwork, subnet: Subnet) -> Iterator[Route]:
-    gateway = told_gateway(subnet)
+    gateway = advertised_gateway(subnet)
     near = (subnet.cidr, *(each.destination for each in _beside(network, subnet)))
     if gateway is not None and not any(gateway in block for block in near):
         yield Route(destination=IPv4Network(int(gateway)), nexthop=ON_LINK)

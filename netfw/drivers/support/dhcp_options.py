@@ -286,7 +286,7 @@ def check_options(options: Sequence[DhcpOption]) -> None:
     for at, option in enumerate(options):
         try:
             _check(option)
-            if _is_told(option):
+            if _is_advertised(option):
                 _conditions(option)
                 _coded(option)
         except InvalidInput as exc:
@@ -304,7 +304,7 @@ def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes
     return dict(
         _coded(option)
         for option in sorted(options, key=lambda option: len(option.tags))
-        if _is_told(option) and _conditions(option) <= {ipxe}
+        if _is_advertised(option) and _conditions(option) <= {ipxe}
     )
 
 
@@ -335,7 +335,7 @@ def _found(option: DhcpOption) -> Option:
         raise InvalidInput({"name": str(exc)}) from exc
 
 
-def _is_told(option: DhcpOption) -> bool:
+def _is_advertised(option: DhcpOption) -> bool:
     """Return whether it is sent to IPv4 clients; a client identifier is not."""
     if option.ip_version != 4 or option.code.lower() in CLIENT_ID[4]:
         return False

@@ -1,4 +1,4 @@
-"""The text that ``iptables-restore --noflush`` takes, and what its complaints mean.  Pure."""
+"""The text that ``iptables-restore --noflush`` takes, and the errors that it reports.  Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Script:
 
 
 @frozen
-class Complaint:
-    """Which line was refused (from 1; None when the tool does not say), and why."""
+class RestoreError:
+    """A refused line (from 1; None when the tool does not report it) and the reason."""
 
     line: int | None
     why: str
@@ -88,20 +88,20 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     yield None, ["COMMIT"]
 
 
-def read_complaints(said: str) -> tuple[Complaint, ...]:
-    """What the tool complained about.
+def parse_restore_errors(output: str) -> tuple[RestoreError, ...]:
+    """Return the errors that the tool reported.
 
     The parts that parse a rule say why first and ``Error occurred at line: 3`` after it; those that
     talk to the kernel say ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
     """
-    complaints = []
+    errors = []
     reasons: list[str] = []
-    for text in said.splitlines():
+    for text in output.splitlines():
         if found := _LINE.search(text):
             why = found[2].strip() or " ".join(reasons)
-            complaints.append(Complaint(int(found[1]), why or "refused without a reason"))
+            errors.append(RestoreError(int(found[1]), why or "refused without a reason"))
             reasons = []
         elif text.strip() and not text.startswith("Try `"):
             reasons += [_TOOL.sub("", text).strip()]
     rest = " ".join(filter(None, reasons))
-    return tuple(complaints) or (Complaint(None, rest or "refused without a reason"),)
+    return tuple(errors) or (RestoreError(None, rest or "refused without a reason"),)

@@ -11,7 +11,7 @@ from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
 from netfw.linux.iptables.plan import Unsure, find_unsure, plan_chains
-from netfw.linux.iptables.restore import Complaint, Script, read_complaints, render_restore
+from netfw.linux.iptables.restore import RestoreError, Script, parse_restore_errors, render_restore
 from netfw.linux.iptables.rule import Family, Rule, render_rule
 from netfw.linux.iptables.rule_normalizer import RuleNormalizer
 from netfw.linux.netns import Namespace
@@ -89,7 +89,7 @@ class Iptables:
                 self._mirror.record(change.operations)
                 self._known.add(change.family)
             return
-        raise self._refusal(change, script, read_complaints(done.errors))
+        raise self._refusal(change, script, parse_restore_errors(done.errors))
 
     def converge(self, update: Update[ChainKey, Chain]) -> None:
         """Make *update* so.
@@ -139,16 +139,16 @@ class Iptables:
             self._mirror.confirm(key, tuple([render_rule(rule, self.owner) for rule in rules]))
 
     def _refusal(
-        self, change: TableChange, script: Script, complaints: tuple[Complaint, ...]
+        self, change: TableChange, script: Script, errors: tuple[RestoreError, ...]
     ) -> OperationRefused:
         reasons: dict[object, str] = {}
-        for complaint in complaints:
-            line = complaint.line or 0
+        for error in errors:
+            line = error.line or 0
             operation = script.operation(line)
             if operation is not None:
-                reasons[operation] = f"{complaint.why} (`{script.lines[line - 1]}`)"
+                reasons[operation] = f"{error.why} (`{script.lines[line - 1]}`)"
             else:
-                reasons |= self._search(change, complaint.why)
+                reasons |= self._search(change, error.why)
         return OperationRefused(reasons)
 
     def _search(self, change: TableChange, why: str) -> dict[object, str]:

@@ -48,7 +48,7 @@ class RouterScheduler:
         return AgentAssignments(L3_AGENT, self.context.settings)
 
     @orphaned.default
-    def _abandonment(self) -> OrphanedAssignments:
+    def _make_orphaned(self) -> OrphanedAssignments:
         return OrphanedAssignments(self.context, self.assignments)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:

@@ -55,8 +55,8 @@ class MemoryAllocations:
 
     def taken(self) -> frozenset[tuple[Pool, int]]:
         """What is taken."""
-        shelves = self._ledger.shelves.items()
-        return frozenset((pool, number) for pool, shelf in shelves for number in shelf)
+        pools = self._ledger.intervals.items()
+        return frozenset((pool, number) for pool, taken in pools for number in taken)
 
 
 @frozen
@@ -100,11 +100,11 @@ class MemoryAddresses:
     def taken(self, subnet: Subnet) -> frozenset[IpAddress]:
         """What is taken of *subnet*."""
         kind = ipaddress.IPv4Address if subnet.ip_version == 4 else ipaddress.IPv6Address
-        return frozenset(kind(number) for number in self._ledger.shelf(subnet.id))
+        return frozenset(kind(number) for number in self._ledger.taken(subnet.id))
 
     def define(self, subnet: Subnet) -> None:
         """A subnet is made or changed.  Its pools come with every question, so nothing is kept."""
 
     def drop(self, subnet: SubnetId) -> None:
         """The subnet is deleted, and what was taken in it with it."""
-        self._ledger.shelves.pop(subnet, None)
+        self._ledger.intervals.pop(subnet, None)

@@ -65,15 +65,15 @@ class IntervalSet:
 class NumberPool(Generic[K]):
     """What is taken of each *K*, with transactions that do not see each other's work."""
 
-    shelves: dict[K, IntervalSet] = field(factory=dict)
+    intervals: dict[K, IntervalSet] = field(factory=dict)
     """What nobody else can have: taken for good, or by a transaction that is still open."""
     open: dict[tuple[K, int], Entries[K]] = field(factory=dict)
     """Who is about to take a number, or to give it back."""
     lock: RLock = field(factory=RLock, repr=False)
 
-    def shelf(self, key: K) -> IntervalSet:
-        """What is taken of *key*."""
-        return self.shelves.setdefault(key, IntervalSet())
+    def taken(self, key: K) -> IntervalSet:
+        """Return the numbers of *key* that are taken."""
+        return self.intervals.setdefault(key, IntervalSet())
 
     @contextmanager
     def transaction(self) -> Iterator[Entries[K]]:
@@ -114,7 +114,7 @@ class Entries(Generic[K]):
         with self.ledger.lock:
             self.calls += 1
             for first, last in spans:
-                free = self.ledger.shelf(key).first_free(first, last)
+                free = self.ledger.taken(key).first_free(first, last)
                 again = (n for k, n in self.gave if k == key and first <= n <= last)
                 number = free if free is not None else min(again, default=None)
                 if number is not None:
@@ -132,8 +132,8 @@ class Entries(Generic[K]):
             if entry in self.took:
                 self.took.discard(entry)
                 del self.ledger.open[entry]
-                self.ledger.shelf(key).discard(number)
-            elif entry not in self.ledger.open and number in self.ledger.shelf(key):
+                self.ledger.taken(key).discard(number)
+            elif entry not in self.ledger.open and number in self.ledger.taken(key):
                 self.gave.add(entry)
                 self.ledger.open[entry] = self
 
@@ -141,7 +141,7 @@ class Entries(Generic[K]):
         """End it; the numbers of *undo* are free from then on."""
         with self.ledger.lock:
             for key, number in undo:
-                self.ledger.shelf(key).discard(number)
+                self.ledger.taken(key).discard(number)
             for entry in self.took | self.gave:
                 del self.ledger.open[entry]
 
@@ -153,9 +153,9 @@ class Entries(Generic[K]):
             return True
         if self.ledger.open.get(entry, self) is not self:
             raise Conflict("another request is taking it, or giving it back")
-        if number in self.ledger.shelf(key):
+        if number in self.ledger.taken(key):
             return False
-        self.ledger.shelf(key).add(number)
+        self.ledger.taken(key).add(number)
         self.ledger.open[entry] = self
         self.took.add(entry)
         return True

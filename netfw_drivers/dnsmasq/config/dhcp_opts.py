@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support.classless_routes import advertised_routes, octets, told_gateway
+from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes, octets
 from netfw.drivers.support.dhcp_options import (
     CLIENT_ID,
     check_left_out,
@@ -159,7 +159,7 @@ def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values
     told = advertised_routes(network, subnet)
     routes = ",".join(f"{route.destination},{route.nexthop}" for route in told)
     values = {
-        _ROUTER: str(told_gateway(subnet) or ""),
+        _ROUTER: str(advertised_gateway(subnet) or ""),
         _DNS: _name_servers(subnet, network),
     }
     if routes:

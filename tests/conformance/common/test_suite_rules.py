@@ -13,13 +13,13 @@ pytestmark = pytest.mark.fakes
 
 
 @pytest.mark.parametrize("name", conformance.__all__)
-def test_a_suite_can_be_imported_from_the_front_door(name):
+def test_suite_can_be_imported_from_the_package(name):
     suite = getattr(conformance, name)
     assert suite.__name__ == name
     assert any(member.startswith("test") for member in dir(suite))
 
 
-def test_the_front_door_loads_no_suite_that_nobody_asked_for():
+def test_package_import_loads_no_unrequested_suite():
     asked = (
         "import sys; from netfw.testing.conformance import InterfaceDriverConformance;"
         "print(sorted(m for m in sys.modules if m.startswith('netfw.testing.conformance.s')))"

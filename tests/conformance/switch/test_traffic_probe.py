@@ -68,7 +68,7 @@ def make_ports(environment: PlainWorld) -> tuple[SwitchTestPort, SwitchTestPort,
     return one, two, three
 
 
-def test_an_exchange_is_who_hears_whom_now(environment, ports):
+def test_exchange_returns_the_pairs_that_receive_now(environment, ports):
     one, two, three = ports
     environment.tag(three, 9)
     with environment.probe_traffic(one, two, three) as probe:
@@ -124,7 +124,7 @@ def test_a_forged_tag_leads_through_a_trunk(environment, ports):
         assert {(one, two), (one, three)} <= probe.ever_received
 
 
-def test_a_forged_address_hides_nobody(environment, ports):
+def test_forged_address_hides_no_port(environment, ports):
     one, two, thief = ports
     environment.tag(one, 9)
     with environment.probe_traffic(*ports) as probe:

@@ -71,5 +71,5 @@ def test_steps_run_side_by_side(steps) -> None:
 
 
 @pytest.mark.parametrize("words", [("keeps-a:99", "keeps-b:99"), ("keeps-a:alone", "keeps-b")])
-def test_whoever_wants_the_machine_has_it(steps, words: tuple[str, ...]) -> None:
+def test_step_that_needs_the_machine_runs_alone(steps, words: tuple[str, ...]) -> None:
     assert steps(*words, "keeps-c:99").returncode == 0

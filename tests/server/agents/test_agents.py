@@ -17,12 +17,12 @@ from netfw.model.ids import AgentId
 from netfw.server.agents.agents import AgentHandler, agents
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
-from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
+from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat, grow_old
 
 
 @pytest.fixture
-def plugin(context: ServerContext) -> Keeping:
-    return Keeping(context, [AgentHandler(context.settings)])
+def plugin(context: ServerContext) -> HandlersOnly:
+    return HandlersOnly(context, [AgentHandler(context.settings)])
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def hear(context: ServerContext) -> HeartbeatHandler:
     return HeartbeatHandler(context)
 
 
-def listed(plugin: Keeping, **filters: Any) -> list[Any]:
+def listed(plugin: HandlersOnly, **filters: Any) -> list[Any]:
     query = Query(filters={name: (value,) for name, value in filters.items()})
     return list(plugin.find(ADMIN, "agent", query))
 
@@ -38,7 +38,7 @@ def listed(plugin: Keeping, **filters: Any) -> list[Any]:
 @pytest.mark.spec("RPC-03")
 @pytest.mark.spec("API-06")
 def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
-    context: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
 ) -> None:
     hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
     one, two = sorted(listed(plugin), key=lambda each: each["host"])
@@ -64,7 +64,7 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
 
 @pytest.mark.spec("RPC-03")
 def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
-    context: ServerContext, plugin: Keeping, hear: HeartbeatHandler
+    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
     first, cursor = listed(plugin)[0], context.read(lambda view: view.journal.cursor())
@@ -92,7 +92,7 @@ def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
 @pytest.mark.spec("RPC-03")
 def test_agent_up_hooks_run_when_an_agent_is_usable(
     context: ServerContext,
-    plugin: Keeping,
+    plugin: HandlersOnly,
     hear: HeartbeatHandler,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -133,7 +133,7 @@ def test_an_agent_considered_dead_is_answered_so_unless_it_has_just_started(
 
 @pytest.mark.spec("API-06")
 def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
-    plugin: Keeping, hear: HeartbeatHandler
+    plugin: HandlersOnly, hear: HeartbeatHandler
 ) -> None:
     hear([beat()])
     id = listed(plugin)[0]["id"]
@@ -154,7 +154,9 @@ def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
     assert plugin.find(RequestContext(project_id="p"), "agent", Query()) == ()
 
 
-def test_an_id_is_of_the_agent_that_had_it_first(plugin: Keeping, hear: HeartbeatHandler) -> None:
+def test_an_id_is_of_the_agent_that_had_it_first(
+    plugin: HandlersOnly, hear: HeartbeatHandler
+) -> None:
     hear([beat("a")])
     stranger = evolve(beat("b").agent, id=beat("a").agent.id)
     hear([Heartbeat(agent=stranger)])

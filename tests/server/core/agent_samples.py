@@ -18,8 +18,8 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 ADMIN = RequestContext(project_id="admin", admin=True)
 
 
-class Keeping(HandlerPlugin):
-    """Keepers, and nothing else."""
+class HandlersOnly(HandlerPlugin):
+    """A plugin of resource handlers and nothing else."""
 
     @classmethod
     def from_conf(cls, options: Any, host: Any) -> Any:

@@ -15,18 +15,18 @@ from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import apply_query
-from tests.server.core.agent_samples import ADMIN, Keeping, beat, grow_old
+from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat, grow_old
 
 MEMBER = RequestContext(project_id="p")
 
 
 @pytest.fixture
-def plugin(context: ServerContext) -> Keeping:
-    return Keeping(context, [QuotaHandler(LIMITS), ZoneHandler(context.settings)])
+def plugin(context: ServerContext) -> HandlersOnly:
+    return HandlersOnly(context, [QuotaHandler(LIMITS), ZoneHandler(context.settings)])
 
 
 @pytest.mark.spec("API-06")
-def test_a_project_has_the_defaults_until_limits_are_set(plugin: Keeping) -> None:
+def test_a_project_has_the_defaults_until_limits_are_set(plugin: HandlersOnly) -> None:
     assert plugin.show(MEMBER, "quota", "p") == {
         **LIMITS, "project_id": "p", "tenant_id": "p"
     }  # fmt: skip
@@ -47,7 +47,9 @@ def test_a_project_has_the_defaults_until_limits_are_set(plugin: Keeping) -> Non
 
 
 @pytest.mark.spec("API-06")
-def test_limits_hold_and_what_is_used_can_be_seen(context: ServerContext, plugin: Keeping) -> None:
+def test_limits_hold_and_what_is_used_can_be_seen(
+    context: ServerContext, plugin: HandlersOnly
+) -> None:
     plugin.update(ADMIN, "quota", "p", {"network": 2})
 
     def use(count: int) -> None:
@@ -73,7 +75,7 @@ def test_limits_hold_and_what_is_used_can_be_seen(context: ServerContext, plugin
         ({"network": True}, "no limit"),
     ],
 )
-def test_what_is_no_limit_is_refused(plugin: Keeping, body: Any, fault: str) -> None:
+def test_what_is_no_limit_is_refused(plugin: HandlersOnly, body: Any, fault: str) -> None:
     with pytest.raises(InvalidInput, match=fault):
         plugin.update(ADMIN, "quota", "p", body)
     assert plugin.find(ADMIN, "quota", Query()) == ()
@@ -85,7 +87,7 @@ def test_options_name_the_limits() -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_zones_are_where_agents_say_they_are(context: ServerContext, plugin: Keeping) -> None:
+def test_zones_are_where_agents_say_they_are(context: ServerContext, plugin: HandlersOnly) -> None:
     hear = HeartbeatHandler(context)
     hear([
         beat("a", "DHCP agent", zone="east"),

@@ -61,7 +61,7 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
 
 
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49", "DHCP-09")
-def test_a_host_that_crashes_costs_nobody_elsewhere_his_lease(net: DhcpNet) -> None:
+def test_crashed_host_costs_no_lease_on_other_hosts(net: DhcpNet) -> None:
     """All its processes are gone; what it had on disk and its namespaces are there again."""
     (place,) = wait_until(net.places, "it is served")
     other = _other(net, place)
@@ -83,7 +83,7 @@ def test_a_host_that_crashes_costs_nobody_elsewhere_his_lease(net: DhcpNet) -> N
         renewals.check()
 
 
-def test_a_network_that_nobody_could_serve_is_served_by_the_first_who_comes(net: DhcpNet) -> None:
+def test_unserved_network_is_served_by_the_first_agent_that_returns(net: DhcpNet) -> None:
     port, client, _ = net.boot(0)
     (before,) = net.servers()
     for host in net.cloud.hosts:

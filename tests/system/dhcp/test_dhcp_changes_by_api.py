@@ -83,7 +83,9 @@ def test_an_agent_that_is_switched_off_gives_its_networks_to_another(
 
 
 @pytest.mark.spec("DHCP-06")
-def test_when_all_agents_are_switched_off_nobody_serves(net: DhcpNet, switched_on: None) -> None:
+def test_network_is_unserved_while_all_agents_are_switched_off(
+    net: DhcpNet, switched_on: None
+) -> None:
     port, client, lease = net.boot(0)
     for host in net.cloud.hosts:
         _switch(net, host, on=False)
@@ -94,7 +96,7 @@ def test_when_all_agents_are_switched_off_nobody_serves(net: DhcpNet, switched_o
 
 
 @pytest.mark.spec("DHCP-46", "DHCP-06")
-def test_who_has_no_port_any_more_is_answered_no_longer(net: DhcpNet) -> None:
+def test_client_of_a_deleted_port_is_not_answered(net: DhcpNet) -> None:
     with net.renewing(0) as gone, net.renewing(1) as other:
         port, _ = next(iter(net.ports.values()))
         net.cloud.network.delete_port(port.id)  # its device stays, and asks on

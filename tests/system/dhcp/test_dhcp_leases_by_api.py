@@ -136,7 +136,7 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
 
 
 @pytest.mark.spec("DHCP-60", "MD-01", "MD-05", "MD-10")
-def test_metadata_is_there_by_ipv6_too_for_who_has_no_address_yet(net: DhcpNet) -> None:
+def test_metadata_by_ipv6_needs_no_leased_address(net: DhcpNet) -> None:
     port = net.port(1, device_id="vm-six")
     instance = net.plug(port)
     wait_until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")

@@ -41,8 +41,8 @@ class Frame:
         return kind == _IPV6 and self.content[20] == _ICMPV6 and self.content[54] == _SOLICITATION
 
 
-class Ears:
-    """Listens at a device from now on."""
+class Capture:
+    """The frames that a device receives from now on."""
 
     def __init__(self, place: NamespaceContext, device: str) -> None:
         self._socket = place.call(_listen, device)
@@ -62,9 +62,9 @@ class Ears:
 
 
 @contextlib.contextmanager
-def listening(*instances: Instance) -> Iterator[list[Ears]]:
-    """Ears in all of these instances."""
-    ears = [Ears(instance.place, instance.device or "eth0") for instance in instances]
+def listening(*instances: Instance) -> Iterator[list[Capture]]:
+    """Capture in all of these instances."""
+    ears = [Capture(instance.place, instance.device or "eth0") for instance in instances]
     try:
         yield ears
     finally:

@@ -121,7 +121,7 @@ def test_changes_of_a_network_reach_its_ports(site: Site):
 
 
 @pytest.mark.spec("L2-16")
-def test_a_port_that_cannot_be_wired_concerns_nobody_else(site: Site):
+def test_unwirable_port_leaves_other_ports_alone(site: Site):
     good = site.couple("vlan", "host1", "host2")
     bad = site.port(site.network("vlan", physical_network="physnet9"), "host1")
     site.topology.write()

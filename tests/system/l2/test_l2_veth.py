@@ -43,7 +43,7 @@ def couples(site: Site) -> tuple[Couple, ...]:
 
 
 @pytest.mark.spec("L2-01", "L2-03")
-def test_instances_reach_each_other_over_veths_and_patches_while_an_operator_changes_his_mind(
+def test_instances_reach_each_other_while_bridge_links_change_between_veth_and_patch(
     pair: Site,
 ):
     joined = couples(pair)

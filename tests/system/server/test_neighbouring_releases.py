@@ -80,13 +80,15 @@ def test_an_agent_that_says_more_is_understood_as_far_as_the_server_goes(
 
 
 @pytest.mark.spec("RPC-05")
-def test_an_agent_of_another_major_version_is_told_what_to_do(transport: Transport) -> None:
+def test_agent_of_another_major_version_is_refused_with_the_remedy(transport: Transport) -> None:
     with pytest.raises(NotSupported, match="releases next to each other"):
         OtherAgent(transport, "2.0").say("snapshot", {"interest": interest()})
 
 
 @pytest.mark.spec("RPC-05")
-def test_what_no_release_knows_harms_nobody(server: PrivateNetfw, transport: Transport) -> None:
+def test_unknown_method_is_refused_and_the_server_stays_ready(
+    server: PrivateNetfw, transport: Transport
+) -> None:
     with pytest.raises(NotSupported, match="dance"):
         OtherAgent(transport, "1.0").say("dance", {})
     assert server.ready()

@@ -111,7 +111,7 @@ def is_writing(server: PrivateNetfw) -> bool:
         return False
 
 
-def test_a_server_that_is_told_to_end_finishes_what_it_is_at(tmp_path: Path) -> None:
+def test_stopping_server_finishes_its_requests(tmp_path: Path) -> None:
     server = PrivateNetfw(tmp_path / "server", {"quotas": {"quota_network": -1}}).start()
     answers: list[int] = []
     many = {"networks": [{"name": f"n{number}"} for number in range(200)]}

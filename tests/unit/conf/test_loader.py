@@ -85,7 +85,7 @@ def test_reload_knows_defaults_and_keeps_secrets(tmp_path: Path) -> None:
     assert settings.conf.acme.key == "hush"
 
 
-def test_a_file_that_changes_during_a_reload_is_told_as_it_was_taken(tmp_path: Path) -> None:
+def test_file_that_changes_during_a_reload_is_reported_as_it_was_read(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
     settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
     mutate, texts = settings.conf.mutate_config_files, ["[acme\n", "[acme]\nmode=b\n"]
@@ -120,7 +120,7 @@ def test_a_broken_file_changes_nothing_on_reload(tmp_path: Path, text: str) -> N
     assert settings.conf.acme.mode == "a"
 
 
-def test_a_reload_reaches_those_who_read_the_option_meanwhile(tmp_path: Path) -> None:
+def test_reload_reaches_options_read_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
     settings = load_config("t", ["--config-file", write(path, "[acme]\nmode=a\n")], GROUPS)
     slowly = settings.conf._reload_config_files

@@ -13,7 +13,7 @@ from netfw.http.listen_sockets import listen_unix, removal
 from netfw.server.db.engine.engines import create_sqlite_file, default_url
 
 
-def test_an_sqlite_file_is_made_for_its_owner_and_his_group(tmp_path: Path) -> None:
+def test_sqlite_file_is_readable_by_its_owner_and_group(tmp_path: Path) -> None:
     state = tmp_path / "lib" / "netfw"
     create_sqlite_file(default_url(str(state)), "state_path")
     file = state / "netfw.db"

@@ -170,7 +170,7 @@ def test_values_with_three_fields_are_made_by_keyword(value: type) -> None:
 
 
 @pytest.mark.parametrize("union", ["SwitchKey", "FirewallKey", "DhcpKey", "MetadataKey"])
-def test_the_keys_of_one_driver_can_be_told_apart_and_kept(union: str) -> None:
+def test_keys_of_one_driver_are_distinguishable_and_hashable(union: str) -> None:
     found = next(vars(module)[union] for module in modules() if hasattr(module, union))
     assert get_origin(found) in (Union, UnionType)
     for kind in get_args(found):

@@ -10,7 +10,11 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
-from netfw.drivers.support.classless_routes import advertised_routes, omitted_routes, told_gateway
+from netfw.drivers.support.classless_routes import (
+    advertised_gateway,
+    advertised_routes,
+    omitted_routes,
+)
 from netfw.drivers.support.dhcp_options import routes as coded_routes
 from netfw.model.ids import NetworkId, PortId, SegmentId, SubnetId
 from netfw.model.route import Route
@@ -58,47 +62,47 @@ def routes(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
 
 
 @pytest.mark.spec("DHCP-43")
-def test_instances_are_told_all_routes_or_none() -> None:
-    def told(one: Subnet, *others: Subnet, **more: Any) -> set[tuple[str, str]]:
+def test_all_routes_are_advertised_or_none() -> None:
+    def destinations(one: Subnet, *others: Subnet, **more: Any) -> set[tuple[str, str]]:
         found = advertised_routes(network(one, *others, **more), one)
         return {(str(route.destination), str(route.nexthop)) for route in found}
 
     plain, six = subnet(1, "10.0.0.0/24", "10.0.0.1"), subnet(2, "fd00::/64", "fd00::1")
     default = ("0.0.0.0/0", "10.0.0.1")
-    assert told(plain, six) == set(), "the gateway says it all"
+    assert destinations(plain, six) == set(), "the gateway says it all"
     near = subnet(3, "10.3.0.0/24", enable_dhcp=False)
     far = subnet(4, "10.4.0.0/24", segment_id=SegmentId(UUID(int=7)))
-    assert told(plain, six, near, far) == routes(("10.3.0.0/24", "0.0.0.0"), default)
+    assert destinations(plain, six, near, far) == routes(("10.3.0.0/24", "0.0.0.0"), default)
     metadata = ("169.254.169.254/32", "10.0.0.2")
-    assert told(plain, metadata_for=frozenset({plain.id})) == routes(metadata, default)
-    assert told(plain, metadata_for=frozenset({six.id})) == set()
+    assert destinations(plain, metadata_for=frozenset({plain.id})) == routes(metadata, default)
+    assert destinations(plain, metadata_for=frozenset({six.id})) == set()
     outside = evolve(plain, gateway="198.51.100.1")
     way = (("198.51.100.1/32", "0.0.0.0"), ("0.0.0.0/0", "198.51.100.1"))
-    assert told(outside) == routes(*way)
+    assert destinations(outside) == routes(*way)
     own = Route(destination="10.3.0.0/24", nexthop="10.0.0.9")
-    assert told(evolve(plain, host_routes=(own,)), near) == routes(
+    assert destinations(evolve(plain, host_routes=(own,)), near) == routes(
         ("10.3.0.0/24", "10.0.0.9"), default
     )
     everywhere = Route(destination="0.0.0.0/0", nexthop="10.0.0.8")
     bare = evolve(plain, gateway=None, host_routes=(everywhere,))
-    assert told(bare) == set()
-    assert told_gateway(bare) == ip_address("10.0.0.8")
-    assert told(bare, near) == routes(("10.3.0.0/24", "0.0.0.0"), ("0.0.0.0/0", "10.0.0.8"))
+    assert destinations(bare) == set()
+    assert advertised_gateway(bare) == ip_address("10.0.0.8")
+    assert destinations(bare, near) == routes(("10.3.0.0/24", "0.0.0.0"), ("0.0.0.0/0", "10.0.0.8"))
 
 
 @pytest.mark.spec("DHCP-43")
-def test_of_more_routes_than_fit_those_that_nobody_asked_for_are_left_out_first() -> None:
+def test_derived_routes_are_omitted_first_when_too_many() -> None:
     """A network of many subnets is served all the same."""
     own = [Route(destination=f"192.0.{n}.0/24", nexthop="10.0.0.9") for n in range(20)]
     one = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=tuple(own))
     others = [subnet(n, f"10.{n}.0.0/24") for n in range(2, 42)]
-    told = advertised_routes(network(one, *others, metadata_for=frozenset({one.id})), one)
-    assert set(own) <= set(told)
-    assert str(told[-1].destination) == "0.0.0.0/0"
-    assert "169.254.169.254/32" in {str(each.destination) for each in told}
-    beside = [each for each in told if str(each.nexthop) == "0.0.0.0"]
+    advertised = advertised_routes(network(one, *others, metadata_for=frozenset({one.id})), one)
+    assert set(own) <= set(advertised)
+    assert str(advertised[-1].destination) == "0.0.0.0/0"
+    assert "169.254.169.254/32" in {str(each.destination) for each in advertised}
+    beside = [each for each in advertised if str(each.nexthop) == "0.0.0.0"]
     assert 0 < len(beside) < len(others)
-    assert len(coded_routes(told)) <= 255
+    assert len(coded_routes(advertised)) <= 255
 
 
 @pytest.mark.spec("DHCP-43")
@@ -109,6 +113,6 @@ def test_routes_of_the_subnet_for_which_there_is_no_room_are_known() -> None:
     few = subnet(1, "10.0.0.0/24", "10.0.0.1", host_routes=(everywhere, *many[:20]))
     assert omitted_routes(network(few), few) == ()
     full = evolve(few, host_routes=(everywhere, *many))
-    told = advertised_routes(network(full), full)
-    assert set(omitted_routes(network(full), full)) == set(many) - set(told)
+    advertised = advertised_routes(network(full), full)
+    assert set(omitted_routes(network(full), full)) == set(many) - set(advertised)
     assert omitted_routes(network(full), full) == many[21:]

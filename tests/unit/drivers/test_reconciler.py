@@ -102,7 +102,7 @@ def test_the_first_look_is_at_what_the_update_is_about():
     assert driver.scopes == [update]
 
 
-def test_a_plan_made_on_an_old_picture_is_made_once_more_on_a_new_one():
+def test_plan_of_a_stale_observation_is_made_once_more_on_a_new_one():
     driver = MemoryReconciler(Refusing({"a": 1}))
     update = Update(put={"a": 1, "b": 2})
     assert driver.converge(update) == Outcome(done=frozenset({"a", "b"}))
@@ -135,7 +135,7 @@ def test_a_full_observation_is_made_once_whatever_the_plan_says():
     assert len(driver.scopes) == 2
 
 
-def test_who_is_refused_twice_is_left_out_and_the_others_are_done():
+def test_key_refused_twice_is_left_out_and_others_are_done():
     driver = MemoryReconciler(Refusing({"bad": 99}))
     outcome = driver.converge(Update(put={"a": 1, "bad": 2, "b": 3}))
     assert outcome.done == {"a", "b"}
@@ -162,7 +162,7 @@ def test_an_offender_that_shows_up_later_is_left_out_too():
     assert outcome.failed.keys() == {"old", "new"}
 
 
-def test_a_complete_update_leaves_whom_it_refuses_as_he_is():
+def test_complete_update_leaves_refused_keys_as_they_are():
     driver = MemoryReconciler(Refusing({"bad": 99}))
     driver.numbers = {"bad": 1, "garbage": 1}
     outcome = driver.converge(Update(put={"a": 1, "bad": 2}, complete=True))
@@ -179,14 +179,14 @@ def test_garbage_that_cannot_be_removed_does_not_hold_up_the_rest():
     assert (outcome.done, set(outcome.failed)) == ({"a"}, {"stuck"})
 
 
-def test_an_operation_without_owners_concerns_everybody_who_asked():
+def test_operation_without_owners_concerns_all_requested_keys():
     driver = MemoryReconciler(Refusing({"a": 99}), owned=False)
     outcome = driver.converge(Update(put={"a": 1, "b": 2}))
     assert outcome.failed.keys() == {"a", "b"}
     assert driver.numbers == {}
 
 
-def test_a_refusal_that_nobody_owns_and_nobody_asked_for_is_raised():
+def test_refusal_without_owner_and_request_is_raised():
     driver = MemoryReconciler(Refusing({"old": 99}), owned=False)
     driver.numbers = {"old": 1}
     with pytest.raises(OperationRefused):
@@ -209,7 +209,7 @@ def test_what_planning_refuses_fails_at_once():
     assert len(driver.scopes) == 1
 
 
-def test_that_nobody_answers_is_for_the_caller():
+def test_unavailable_backend_is_raised_to_the_caller():
     class Unplugged(MemoryReconciler):
         def observe(self, scope):
             raise BackendUnavailable("no answer")

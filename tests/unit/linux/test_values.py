@@ -153,7 +153,7 @@ class Message(dict):
         ("169.254.169.254/16", None, False),
     ],
 )
-def test_the_kernels_own_link_local_address_is_told_from_others(cidr, origin, automatic):
+def test_link_local_address_of_the_kernel_is_distinguished_from_others(cidr, origin, automatic):
     address, length = cidr.split("/")
     attributes = {"IFA_ADDRESS": address, "IFA_PROTO": origin, "IFA_FLAGS": 0x80}
     message = Message(attributes, index=1, prefixlen=int(length), flags=0x80, scope=253)

@@ -81,7 +81,7 @@ def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
     assert ref(samples.ROUTER) in reachable((*world, samples.ROUTER_ASSIGNMENT), samples.L3_HERE)
 
 
-def test_a_leg_whose_device_is_no_router_yet_is_a_port_like_any_other():
+def test_router_interface_without_a_router_is_an_ordinary_port():
     leg = evolve(samples.ROUTER_PORT, device_id="")
     assert ref(leg) in reachable((leg,), samples.L2_HERE)
 

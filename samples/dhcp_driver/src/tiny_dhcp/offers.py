@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.support.classless_routes import advertised_routes, told_gateway
+from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes
 from netfw.drivers.support.dhcp_options import check_options, options_for, routes
 from netfw.errors import InvalidInput
 from netfw.model.subnet import Subnet
@@ -43,7 +43,8 @@ class Offer:
         dns = b"".join(server.packed for server in servers if not server.is_unspecified)
         hostname = self.port.hostname or f"host-{self.address}".replace(".", "-")
         domain = self.port.domain or self.network.dns_domain
-        gateway, route_list = told_gateway(subnet), routes(advertised_routes(self.network, subnet))
+        gateway = advertised_gateway(subnet)
+        route_list = routes(advertised_routes(self.network, subnet))
         return {
             MASK: subnet.cidr.netmask.packed,
             ROUTER: gateway.packed if gateway else b"",

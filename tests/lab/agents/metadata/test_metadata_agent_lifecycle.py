@@ -40,7 +40,7 @@ def test_the_socket_has_the_mode_of_the_configuration_and_goes_with_the_agent(
     assert not agent.status_file.exists()
 
 
-def test_a_socket_for_another_user_is_open_to_him(
+def test_socket_for_another_user_is_writable_by_that_user(
     make_agent: Make, service: RecordingService
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_proxy_user": "nobody"})

@@ -44,7 +44,7 @@ def test_whatever_the_umask_says_dnsmasq_can_read_its_files(unprivileged: Dnsmas
     assert lease is not None
 
 
-def test_a_closed_directory_is_told_with_what_to_do(unprivileged: DnsmasqHost) -> None:
+def test_closed_directory_is_reported_with_the_remedy(unprivileged: DnsmasqHost) -> None:
     closed = unprivileged.settings.confs.parent
     closed.mkdir()
     closed.chmod(0o700)

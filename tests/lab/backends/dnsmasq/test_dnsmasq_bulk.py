@@ -32,7 +32,7 @@ def test_very_many_ports_more_are_served_without_being_read_one_by_one(host: Dns
     assert host.pid(net) == pid
 
 
-def test_who_is_served_stays_so_when_very_many_more_cannot_be_written(
+def test_served_port_stays_served_when_a_bulk_cannot_be_written(
     host: DnsmasqHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = make_network(a_subnet(cidr="10.1.0.0/16", gateway=None))

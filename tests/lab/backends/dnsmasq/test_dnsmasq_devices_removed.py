@@ -140,9 +140,7 @@ def test_a_device_that_was_deleted_comes_back_with_the_next_port(host: DnsmasqHo
     "harm",
     [delete_device, take_down, take_address, add_address, take_route, delete_namespace],
 )
-def test_what_somebody_does_by_hand_is_called_for_and_put_right(
-    host: DnsmasqHost, harm: Harm
-) -> None:
+def test_manual_change_is_reported_and_repaired(host: DnsmasqHost, harm: Harm) -> None:
     net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok

@@ -64,7 +64,7 @@ def test_a_directory_that_was_replaced_is_noticed_by_looking(host: DnsmasqHost, 
     assert str(host.plan(net, port, more)) == "nothing to do"
 
 
-def test_who_comes_back_to_his_directory_serves_when_the_others_dnsmasq_is_ended(
+def test_former_directory_is_served_again_once_the_other_dnsmasq_ends(
     host: DnsmasqHost, tmp_path: Path
 ) -> None:
     net = make_network()

@@ -45,7 +45,7 @@ def started(pid: int) -> int:
 
 
 @pytest.mark.spec("DHCP-40")
-def test_who_is_started_again_touches_nothing(host: DnsmasqHost) -> None:
+def test_restarted_driver_changes_nothing(host: DnsmasqHost) -> None:
     net = make_network()
     ports = [net.tenant(20), net.tenant(30, options=(DhcpOption(name="42", value="10.0.0.9"),))]
     assert host.put(net, *ports).ok
@@ -156,7 +156,7 @@ def test_a_port_with_options_of_its_own_costs_no_lease_when_files_are_read_anew(
 
 
 @pytest.mark.spec("DHCP-44")
-def test_who_has_a_lease_from_elsewhere_keeps_it(host: DnsmasqHost) -> None:
+def test_lease_from_another_host_is_kept(host: DnsmasqHost) -> None:
     """The network moves to this host: the lease file is filled before dnsmasq starts."""
     net = make_network()
     port = net.tenant(20)
@@ -188,7 +188,7 @@ def test_leases_that_are_there_are_kept_when_dnsmasq_is_started_otherwise(
 
 
 @pytest.mark.spec("DHCP-47")
-def test_a_dnsmasq_that_dies_is_started_again_and_told(host: DnsmasqHost) -> None:
+def test_dead_dnsmasq_is_respawned_and_reported(host: DnsmasqHost) -> None:
     net = make_network()
     port = net.tenant(20)
     assert host.put(net, port).ok
@@ -341,7 +341,7 @@ def test_on_a_full_disk_nothing_is_half_written(host: DnsmasqHost, small: Path) 
     driver.close()
 
 
-def test_a_port_that_waited_is_told_of(host: DnsmasqHost) -> None:
+def test_waiting_port_is_reported_once_its_network_is_served(host: DnsmasqHost) -> None:
     net = make_network()
     port = net.tenant()
     outcome = host.put(port)
@@ -387,7 +387,7 @@ def test_the_plan_reads_like_what_an_operator_would_do(host: DnsmasqHost) -> Non
     assert f"ip netns delete {dhcp_namespace(net.id)}" in lines
 
 
-def test_dropping_what_nobody_has_is_nothing(host: DnsmasqHost) -> None:
+def test_dropping_an_absent_network_does_nothing(host: DnsmasqHost) -> None:
     assert host.driver.converge(Update(drop=frozenset({NetworkKey(NetworkId(uuid4()))}))).ok
 
 

@@ -35,7 +35,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 
 
 @pytest.mark.parametrize("may", [True, False])
-def test_the_limit_is_raised_once_or_the_operator_is_told_how(
+def test_limit_is_raised_once_or_the_error_names_the_remedy(
     tmp_path: Path, supervisor: Supervisor, may: bool
 ) -> None:
     limit = tmp_path / "limit"

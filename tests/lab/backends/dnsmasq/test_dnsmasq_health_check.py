@@ -87,7 +87,7 @@ def test_one_that_works_for_ever_without_an_answer_is_replaced(
 
 
 @pytest.mark.parametrize("subnet", [a_subnet(), a_subnet6(Ipv6Mode.STATEFUL)], ids=["4", "6"])
-def test_only_who_listens_and_does_not_answer_is_silent(host: DnsmasqHost, subnet) -> None:
+def test_only_a_listening_server_without_answers_is_silent(host: DnsmasqHost, subnet) -> None:
     net = make_network(subnet)
     assert host.put(net).ok
     there = server(net)

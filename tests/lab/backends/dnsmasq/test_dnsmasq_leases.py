@@ -48,7 +48,7 @@ def test_the_leases_of_a_subnet_that_is_switched_off_are_forgotten(host: Dnsmasq
 
 
 @pytest.mark.spec("DHCP-46")
-def test_a_lease_that_dnsmasq_does_not_know_keeps_no_leftovers_here(host: DnsmasqHost) -> None:
+def test_lease_unknown_to_dnsmasq_leaves_no_garbage(host: DnsmasqHost) -> None:
     net, other = make_network(), make_network()
     port = net.tenant(20)
     assert host.put(net, port, other).ok

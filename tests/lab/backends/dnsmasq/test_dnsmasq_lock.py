@@ -43,7 +43,7 @@ def test_a_second_driver_touches_nothing_until_the_first_has_ended(host: Dnsmasq
     assert lease.ip == other.ip
 
 
-def test_looking_at_a_plan_keeps_nobody_from_working(host: DnsmasqHost) -> None:
+def test_planning_takes_no_lock(host: DnsmasqHost) -> None:
     net = make_network()
     looking = host.make_driver()
     update = Update(put=wanted(net))

@@ -19,7 +19,7 @@ def gets_its_own(host: DnsmasqHost, tenant: Tenant) -> bool:
 
 
 @pytest.mark.spec("DHCP-46")
-def test_a_mac_address_comes_back_and_its_former_address_goes_to_somebody_else(
+def test_mac_address_returns_and_its_former_address_goes_to_another_port(
     host: DnsmasqHost,
 ) -> None:
     net = make_network()
@@ -80,7 +80,9 @@ def test_a_mac_address_moves_to_another_port_within_one_update(host: DnsmasqHost
 
 
 @pytest.mark.spec("DHCP-46")
-def test_who_comes_before_his_address_is_free_waits_for_it_and_is_called(host: DnsmasqHost) -> None:
+def test_port_with_an_address_in_use_waits_and_is_reported_when_it_is_free(
+    host: DnsmasqHost,
+) -> None:
     net = make_network()
     former = net.tenant(20)
     assert host.put(net, former).ok

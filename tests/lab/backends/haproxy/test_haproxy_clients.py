@@ -79,7 +79,7 @@ def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
     assert arrival.values("expect") == []
 
 
-def test_without_the_agent_guests_are_told_so_and_its_return_is_enough(place: HaproxyPlace):
+def test_clients_get_503_without_the_agent_and_are_served_on_its_return(place: HaproxyPlace):
     put(place)
     before = place.pids()
     place.agent_goes()
@@ -155,7 +155,7 @@ def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(place: Hapr
 
 
 @pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])
-def test_an_address_that_asks_too_often_is_told_so_and_others_are_not(
+def test_address_over_the_rate_limit_gets_429_and_others_do_not(
     place: HaproxyPlace, tight: str, wide: str
 ):
     options = {f"{tight}_window_duration": 600, f"{tight}_query_rate_limit": 3}

@@ -97,7 +97,7 @@ def test_what_is_left_of_a_dead_agent_s_dead_proxy_is_removed(place):
     assert {path.name for path in left} == {"notes of a person.txt", "holder"}
 
 
-def test_somebody_who_takes_all_addresses_of_both_families_is_said(place):
+def test_dual_stack_wildcard_listener_is_reported_as_a_conflict(place):
     """He is not seen before: only the kernel knows that his socket is for IPv4 too."""
 
     def listen() -> socket.socket:
@@ -126,7 +126,7 @@ def test_death_is_fatal_where_the_operator_wants_so(place):
     assert not place.pids()
 
 
-def test_one_that_cannot_be_started_again_is_told(place):
+def test_failed_respawn_is_reported(place):
     events: queue.Queue = queue.Queue()
     driver = place.driver()
     driver.watch(events.put)

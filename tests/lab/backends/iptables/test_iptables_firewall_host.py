@@ -128,9 +128,7 @@ def test_a_driver_that_starts_finds_everything_as_it_is(firewall: FirewallHost) 
         "ipset add nfw-G4{friends} 203.0.113.0/24",
     ],
 )
-def test_what_somebody_changed_by_hand_is_found_and_put_right(
-    firewall: FirewallHost, damage: str
-) -> None:
+def test_manual_change_is_found_and_repaired(firewall: FirewallHost, damage: str) -> None:
     one = firewall.guest(1)
     id, friends = a_group_id(), a_group_id()
     state = {

@@ -136,7 +136,7 @@ def lines() -> dict[int, amqp.Connection]:
 
 
 @pytest.mark.spec("RPC-01")
-def test_who_waits_for_a_topic_asks_on_one_channel(over):
+def test_waiting_for_a_topic_uses_one_channel(over):
     before, client = lines(), over()
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match="no server of"):
@@ -147,7 +147,7 @@ def test_who_waits_for_a_topic_asks_on_one_channel(over):
 
 
 @pytest.mark.spec("RPC-01")
-def test_who_waited_for_a_topic_asks_no_more_after_closing(over):
+def test_waiting_for_a_topic_ends_on_close(over):
     before, client, said = lines(), over(), []
 
     def ask() -> None:

@@ -94,7 +94,7 @@ def _asks(client):
         return None
 
 
-def test_an_address_at_which_somebody_lives_is_a_conflict(here, transport, start):
+def test_unix_address_in_use_is_a_conflict(here, transport, start):
     server = start(f"unix:{here}/s")
     before = os.stat(here / "s")
     with pytest.raises(Conflict, match=f"taken: process {server.process.pid} serves there"):
@@ -106,7 +106,7 @@ def test_an_address_at_which_somebody_lives_is_a_conflict(here, transport, start
     assert transport(connect=f"unix:{here}/s").call(request(), 5)
 
 
-def test_a_port_at_which_somebody_lives_is_a_conflict(here, transport):
+def test_tcp_port_in_use_is_a_conflict(here, transport):
     with socket.create_server(("127.0.0.1", 24300)):
         token = Path(here / "t")
         token.touch(mode=0o600)
@@ -131,7 +131,7 @@ def test_of_two_addresses_both_are_taken_or_none(here, transport):
     assert [path.name for path in here.iterdir()] == ["b"]
 
 
-def test_a_place_where_nobody_can_listen_is_said(transport):
+def test_impossible_listen_address_is_reported(transport):
     with pytest.raises(BackendBroken, match="cannot listen at unix:/proc/no/s"):
         transport(listen="unix:/proc/no/s").serve("server", Callers())
     with pytest.raises(ConfigError, match="no open socket"):

@@ -25,7 +25,7 @@ from tests.lab.backends.transports.raw_client import (
 pytestmark = pytest.mark.spec("RPC-06")
 
 TOKEN = "0123456789abcdef0123456789abcdef"
-AS_SOMEBODY_ELSE = """
+CALL_AS_ANOTHER_USER = """
 import os, sys
 from tests.lab.backends.transports.raw_client import make, request
 client = make(connect=sys.argv[1])  # what is imported may be readable for root only
@@ -40,20 +40,20 @@ client.close()
 """
 
 
-def as_somebody_else(where, group=""):
-    """What another user is told who sends a request."""
-    argv = [sys.executable, "-c", AS_SOMEBODY_ELSE, where, group]
+def call_as_another_user(where, group=""):
+    """Send a request as another user, and return the answer."""
+    argv = [sys.executable, "-c", CALL_AS_ANOTHER_USER, where, group]
     return subprocess.run(
         argv, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60
     ).stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_the_kernel_says_who_connects_to_a_unix_socket(here, transport, caplog):
+def test_unix_peer_is_identified_by_its_credentials(here, transport, caplog):
     handler = Callers()
     where = f"unix:{here}/s"
     transport(listen=where, socket_mode="0666").serve("server", handler)
-    said = as_somebody_else(where)
+    said = call_as_another_user(where)
     assert "BackendUnavailable" in said
     assert "user 54321 is not allowed" in said
     assert "user 54321" in caplog.text
@@ -68,19 +68,19 @@ def test_users_and_groups_can_be_allowed(here, transport):
     transport(listen=where[0], socket_mode="0666", allowed_users="54321").serve("server", handler)
     transport(listen=where[1], socket_mode="0666", allowed_groups="777").serve("server", handler)
     transport(listen=where[2], socket_mode="0666", allowed_users="root").serve("server", handler)
-    assert as_somebody_else(where[0]).strip() == "spy"
-    assert as_somebody_else(where[1], "777").strip() == "spy"
-    assert "not allowed" in as_somebody_else(where[1], "778")
-    assert "not allowed" in as_somebody_else(where[2], "777")
+    assert call_as_another_user(where[0]).strip() == "spy"
+    assert call_as_another_user(where[1], "777").strip() == "spy"
+    assert "not allowed" in call_as_another_user(where[1], "778")
+    assert "not allowed" in call_as_another_user(where[2], "777")
     assert {caller.name for _, caller in handler.seen} == {"uid:54321"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_who_cannot_write_to_the_socket_cannot_connect(here, transport, caplog):
+def test_user_without_write_permission_cannot_connect(here, transport, caplog):
     where = f"unix:{here}/s"
     transport(listen=where, allowed_users="54321").serve("server", Callers())
     assert os.stat(here / "s").st_mode & 0o777 == 0o660
-    assert "Permission denied" in as_somebody_else(where)
+    assert "Permission denied" in call_as_another_user(where)
 
 
 def test_a_user_that_does_not_exist_is_a_fault_of_the_configuration(here, transport):
@@ -90,7 +90,7 @@ def test_a_user_that_does_not_exist_is_a_fault_of_the_configuration(here, transp
     assert not list(here.iterdir())
 
 
-def test_a_token_says_which_host_somebody_speaks_for(here, transport):
+def test_token_determines_the_host_of_a_client(here, transport):
     handler = Callers()
     where = "tcp:127.0.0.1:24100"
     server_tokens = token_file(here / "all", f"any-{TOKEN}\nhost1 one-{TOKEN}\nhost2 two-{TOKEN}\n")
@@ -123,7 +123,7 @@ def test_a_token_can_be_replaced_while_a_server_runs(here, transport):
     assert transport(connect=where, token_file=fresh).call(request(), 5)
 
 
-def test_a_token_is_never_sent_and_whoever_does_not_know_it_is_no_server(here, transport):
+def test_token_is_never_sent_and_a_peer_without_it_is_no_server(here, transport):
     """Somebody listens at the port while the server is away."""
     heard: list[bytes] = []
 
@@ -158,7 +158,7 @@ def test_a_token_is_never_sent_and_whoever_does_not_know_it_is_no_server(here, t
     assert b"secret" not in b"".join(heard)
 
 
-def test_nothing_is_taken_before_it_is_known_who_speaks(here, transport, raw, caplog):
+def test_frames_before_authentication_are_refused(here, transport, raw, caplog):
     handler = Callers()
     tokens = token_file(here / "t", f"{TOKEN}\n")
     transport(listen="tcp:127.0.0.1:24103", token_file=tokens).serve("server", handler)
@@ -185,7 +185,7 @@ def other_authority(here):
     return PrivateAuthority(here / "other-ca", "somebody else")
 
 
-def test_tls_admits_those_whom_the_authority_vouches_for(
+def test_tls_admits_only_clients_with_a_certificate_of_the_authority(
     here, transport, authority, other_authority, caplog
 ):
     handler = Callers()

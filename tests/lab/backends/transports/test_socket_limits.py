@@ -102,7 +102,7 @@ def test_a_message_that_never_ends_is_given_up(here, raw, friend, caplog):
     friend.call(request(), 5)
 
 
-def test_who_is_idle_between_messages_is_left_alone(here, raw, friend):
+def test_idle_client_stays_connected(here, raw, friend):
     client = joined(raw, here)
     assert not client.is_dropped(1.0)
     client.socket.settimeout(10)
@@ -110,7 +110,7 @@ def test_who_is_idle_between_messages_is_left_alone(here, raw, friend):
     assert client.hear().number == 3
 
 
-def test_who_says_nothing_at_all_is_dropped_while_he_is_not_known(here, transport, raw, caplog):
+def test_silent_client_is_dropped_before_its_handshake(here, transport, raw, caplog):
     tokens = token_file(here / "t", "0123456789abcdef\n")
     server = transport(listen="tcp:127.0.0.1:24200", token_file=tokens, handshake_timeout=0.3)
     server.serve("server", Callers())
@@ -132,7 +132,7 @@ def test_there_is_a_limit_to_connections_and_it_is_said(here, raw, friend, trans
     friend.call(request(), 5)
 
 
-def test_who_does_not_read_his_answers_is_dropped(here, raw, friend, caplog):
+def test_client_that_does_not_read_answers_is_dropped(here, raw, friend, caplog):
     client = joined(raw, here)
     before = resident()
     big = encode_message("call", request("echo", b"x" * 90_000), number=1)
@@ -145,7 +145,7 @@ def test_who_does_not_read_his_answers_is_dropped(here, raw, friend, caplog):
     assert eventually(lambda: any(each in caplog.text for each in reasons))
 
 
-def test_who_does_not_read_his_hints_has_one_per_topic(here, raw, transport):
+def test_client_that_does_not_read_hints_has_one_per_topic(here, raw, transport):
     server = transport(listen=f"unix:{here}/s", transfer_timeout=60.0)
     server.serve("server", Callers())
     client = joined(raw, here)

@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_changes_nothing(start: Callable[[str], Runni
 
 
 @pytest.mark.spec("DRV-14")
-def test_the_work_is_told_when_options_have_changed(start: Callable[[str], Running]) -> None:
+def test_changed_options_are_passed_to_the_work(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\nmode = a\n")
     acme.write("[acme]\nmode = b\n")
     acme.process.send_signal(signal.SIGHUP)
@@ -106,7 +106,7 @@ def test_a_rotated_log_is_opened_anew(start: Callable[[str], Running]) -> None:
     wait_until(lambda: acme.logged("reloaded"))
 
 
-def test_an_option_that_nobody_reads_is_warned_about(start: Callable[[str], Running]) -> None:
+def test_unknown_option_is_warned_about(start: Callable[[str], Running]) -> None:
     acme = start("[acme]\ncolour = a\n")
     wait_until(lambda: acme.logged("colour is not an option"))
 

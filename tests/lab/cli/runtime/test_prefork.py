@@ -88,5 +88,5 @@ def test_workers_end_with_a_parent_that_is_killed():
         parent.stdout.close()
 
 
-def test_a_process_that_nobody_began_inherits_nothing():
+def test_process_with_an_empty_environment_inherits_nothing():
     assert inherited({}) is None

@@ -128,7 +128,7 @@ def test_exactly_what_the_filter_means_is_removed_and_counted(tracked, connect, 
     assert tracked.remove(wanted) == 0
 
 
-def test_connections_are_told_apart_by_mark(tracked, connect, shell):
+def test_connections_are_distinguished_by_mark(tracked, connect, shell):
     shell("iptables -t mangle -A OUTPUT -m mark ! --mark 0 -j CONNMARK --save-mark")
     ports = {mark: connect("10.9.0.1", mark=mark) for mark in (0x11, 0x12, 0x21)}
     (one,) = tracked.connections(Filter(mark=0x11))
@@ -137,7 +137,7 @@ def test_connections_are_told_apart_by_mark(tracked, connect, shell):
     assert [c.mark for c in tracked.connections()] == [0x21]
 
 
-def test_connections_are_told_apart_by_zone(tracked, connect, shell):
+def test_connections_are_distinguished_by_zone(tracked, connect, shell):
     shell("iptables -t raw -A OUTPUT -p tcp -j CT --zone 5")
     shell("iptables -t raw -A PREROUTING -p tcp -j CT --zone 5")
     shell("iptables -t raw -A OUTPUT -p udp -j CT --zone-orig 6")
@@ -159,7 +159,7 @@ def test_hundreds_are_listed_and_removed(tracked, connect):
     assert tracked.connections() == ()
 
 
-def test_two_who_remove_the_same_count_each_connection_once(tracked, connect, space):
+def test_concurrent_removals_count_each_connection_once(tracked, connect, space):
     for _ in range(300):
         connect("10.9.0.1", kind=socket.SOCK_DGRAM)
     counts = []
@@ -185,7 +185,7 @@ def test_a_connection_that_only_has_the_same_addresses_is_not_removed(tracked, c
     assert tracked._delete([entry]) == 1
 
 
-def test_a_table_stays_in_its_namespace_whoever_uses_it(tracked, connect):
+def test_table_stays_in_its_namespace_in_every_thread(tracked, connect):
     connect("10.9.0.1")
     seen = []
     thread = threading.Thread(target=lambda: seen.append(len(tracked.connections())))

@@ -1,4 +1,4 @@
-"""In which of many namespaces something changed is told, whatever it was."""
+"""In which of many namespaces something changed is reported, whatever it was."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netfw.linux.ip.operations import (
 )
 from netfw.linux.ip.values import addresses, route
 
-Told = queue.Queue[frozenset[str]]
+Reports = queue.Queue[frozenset[str]]
 ADDRESS = addresses("br0", ["10.0.0.2/24"])[0]
 ADDRESS6 = addresses("br0", ["fd00::2/64"])[0]
 ROUTE = route("10.9.0.0/16", via="10.0.0.1", device="br0")
@@ -41,13 +41,13 @@ NOTHING_BY_ITSELF = {
 
 
 @pytest.fixture
-def told() -> Told:
+def reports() -> Reports:
     return queue.Queue()
 
 
 @pytest.fixture
-def monitor(told: Told) -> Iterator[MultiNetnsMonitor]:
-    made = MultiNetnsMonitor(told.put, debounce=0.05)
+def monitor(reports: Reports) -> Iterator[MultiNetnsMonitor]:
+    made = MultiNetnsMonitor(reports.put, debounce=0.05)
     yield made
     made.close()
 
@@ -57,16 +57,16 @@ def change(namespace: str, *operations: NetworkOperation) -> None:
         network.apply(operations)
 
 
-def silence(told: Told) -> bool:
+def silence(reports: Reports) -> bool:
     """Nobody says anything for a moment, after what was still to be said."""
     while True:
         try:
-            told.get(timeout=0.3)
+            reports.get(timeout=0.3)
         except queue.Empty:
             return True
 
 
-def test_change_in_a_watched_namespace_is_reported(monitor: MultiNetnsMonitor, told: Told):
+def test_change_in_a_watched_namespace_is_reported(monitor: MultiNetnsMonitor, reports: Reports):
     netns.create("blue")
     for name in ("green", "red"):
         netns.create(name)
@@ -85,28 +85,28 @@ def test_change_in_a_watched_namespace_is_reported(monitor: MultiNetnsMonitor, t
         DelAddress(ADDRESS6),
         DelLink("br0"),
     ):
-        assert silence(told)
+        assert silence(reports)
         change("red", operation)
         change("green", operation)
-        assert told.get(timeout=10) == {"green"}
+        assert reports.get(timeout=10) == {"green"}
     monitor.unwatch("green")
-    assert silence(told)
+    assert silence(reports)
     change("green", AddLink("br0", "bridge"))
     change("blue", AddLink("br0", "bridge"))
-    assert told.get(timeout=10) == {"blue"}
+    assert reports.get(timeout=10) == {"blue"}
 
 
-def test_many_changes_are_told_together(told: Told):
+def test_many_changes_are_reported_together(reports: Reports):
     names = {f"n{number}" for number in range(5)}
-    monitor = MultiNetnsMonitor(told.put, debounce=1.0)
+    monitor = MultiNetnsMonitor(reports.put, debounce=1.0)
     for name in names:
         netns.create(name)
         monitor.watch(name)
     for name in names:
         change(name, AddLink("br0", "bridge"), SetUp("br0"), AddAddress(ADDRESS))
-    heard = told.get(timeout=10)
+    heard = reports.get(timeout=10)
     while heard < names:
-        heard |= told.get(timeout=10)
+        heard |= reports.get(timeout=10)
     assert heard == names
     monitor.close()
 
@@ -119,23 +119,23 @@ def test_many_changes_are_told_together(told: Told):
         "ip netns delete blue; ip netns add blue",
     ],
 )
-def test_a_name_that_refers_to_something_else_is_told(
-    monitor: MultiNetnsMonitor, told: Told, how: str
+def test_name_that_refers_to_another_namespace_is_reported(
+    monitor: MultiNetnsMonitor, reports: Reports, how: str
 ):
     netns.create("blue")
     with netns.worker("blue"):  # somebody is in there, so that the kernel says nothing by itself
         monitor.watch("blue")
         subprocess.run(how, shell=True, check=True)
-        assert told.get(timeout=10) == {"blue"}
+        assert reports.get(timeout=10) == {"blue"}
 
 
-def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: Told):
+def test_recreated_namespace_with_the_inode_of_the_old_one_is_reported(reports: Reports):
     begun, remade = threading.Event(), threading.Event()
 
     def tell(names: frozenset[str]) -> None:
         begun.set()
         assert remade.wait(60)
-        told.put(names)
+        reports.put(names)
 
     monitor = MultiNetnsMonitor(tell, debounce=0.0)
     for name in ("blue", "green"):
@@ -152,20 +152,22 @@ def test_a_name_is_told_whose_new_namespace_has_the_number_of_the_old_one(told: 
         if netns.identity("blue") == old:
             break
     remade.set()
-    while "blue" not in told.get(timeout=10):
+    while "blue" not in reports.get(timeout=10):
         pass
     monitor.close()
 
 
-def test_a_namespace_that_was_made_anew_is_watched_again(monitor: MultiNetnsMonitor, told: Told):
+def test_a_namespace_that_was_made_anew_is_watched_again(
+    monitor: MultiNetnsMonitor, reports: Reports
+):
     netns.create("blue")
     monitor.watch("blue")
     netns.delete("blue")
     netns.create("blue")
     monitor.watch("blue")
-    assert silence(told)
+    assert silence(reports)
     change("blue", AddLink("br0", "bridge"))
-    assert told.get(timeout=10) == {"blue"}
+    assert reports.get(timeout=10) == {"blue"}
 
 
 def test_no_namespace_is_kept_alive(monitor: MultiNetnsMonitor):
@@ -182,13 +184,13 @@ def test_no_namespace_is_kept_alive(monitor: MultiNetnsMonitor):
         assert "far" not in own.links(), "it went with its other end"
 
 
-def test_where_announcements_were_lost_all_are_named(told: Told):
+def test_where_announcements_were_lost_all_are_named(reports: Reports):
     flooded, begun = threading.Event(), threading.Event()
 
     def tell(names: frozenset[str]) -> None:
         begun.set()
         assert flooded.wait(60)
-        told.put(names)
+        reports.put(names)
 
     monitor = MultiNetnsMonitor(tell, debounce=0.0, buffer_size=1 << 12)
     for name in ("blue", "green"):
@@ -199,7 +201,7 @@ def test_where_announcements_were_lost_all_are_named(told: Told):
     some = addresses("br0", [f"10.0.0.{number}/24" for number in range(1, 250)])
     change("blue", *map(AddAddress, some))
     flooded.set()
-    while told.get(timeout=10) != {"blue", "green"}:
+    while reports.get(timeout=10) != {"blue", "green"}:
         pass
     monitor.close()
 

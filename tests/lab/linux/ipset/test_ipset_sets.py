@@ -127,7 +127,7 @@ def test_dropping_twice_is_dropping_once(sets, shell):
     assert shell("ipset list -n") == ""
 
 
-def test_dropping_what_somebody_else_removed_meanwhile_succeeds(sets, shell):
+def test_dropping_a_set_removed_meanwhile_succeeds(sets, shell):
     sets.converge(Update({"a": IpSet(V4, NETS)}))
     shell("ipset destroy nfw-a")
     sets.converge(Update(drop=frozenset({"a"})))

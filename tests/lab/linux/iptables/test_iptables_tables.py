@@ -263,7 +263,7 @@ def test_a_jump_to_nowhere_is_refused_before_anything_is_done(tables):
         tables.converge(Update({PORT: Chain((Rule(target=Jump("nowhere")),))}))
 
 
-def test_a_stale_picture_is_read_again(tables, shell, command):
+def test_stale_mirror_is_read_again(tables, shell, command):
     tables.converge(EVERYTHING)
     before = rules(shell, command)
     shell(f"{command} -D FORWARD -j nfw-FORWARD")
@@ -296,7 +296,7 @@ def test_hostile_comments_are_only_comments(tables, shell, command, hostile):
     assert again(tables).plan(wanted) == ()
 
 
-def test_somebody_else_holding_the_lock_is_worth_another_try(space, shell):
+def test_xtables_lock_held_by_another_process_is_retryable(space, shell):
     tables = Iptables("nfw", namespace=space, tool=IptablesBinaries(Backend.LEGACY, lock_wait=1))
     with subprocess.Popen(
         ["flock", "/run/xtables.lock", "sh", "-c", "echo; read x"],
@@ -351,7 +351,7 @@ def busy_neighbour(tables, command) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("busy_neighbour")
-def test_a_neighbour_who_changes_rules_does_not_disturb(tables):
+def test_concurrent_rule_changes_of_another_program_are_tolerated(tables):
     for round_ in range(20):
         rule = Rule(target=DROP, comment=f"round {round_}")
         tables.converge(Update({**WANTED, PORT: Chain((rule,))}, complete=True))

@@ -113,7 +113,7 @@ def test_a_missing_command_or_namespace_is_said(supervisor):
         supervisor.start(KEY, Program(argv=("sleep", "1"), namespace="nowhere"))
 
 
-def test_who_ignores_term_is_killed(supervisor):
+def test_process_that_ignores_sigterm_is_killed(supervisor):
     process = supervisor.start(
         KEY, Program(argv=("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"))
     )

@@ -64,7 +64,7 @@ def bystander():
 
 
 @pytest.mark.parametrize("forged", ["started", "boot", "namespace", "argv", "only the pid file"])
-def test_a_stale_record_of_a_pid_that_is_somebody_elses_harms_nobody(
+def test_stale_record_with_the_pid_of_another_process_leaves_it_alone(
     make_supervisor, tmp_path, bystander, forged
 ):
     """All of the identity but one part is that of the bystander, who must not be taken for ours."""

@@ -42,12 +42,12 @@ def pids(tmp_path: Path) -> Path:
     return tmp_path / "pids"
 
 
-def test_an_owner_that_fails_when_told_does_not_end_the_watch(make_supervisor, events, caplog):
-    def told(event: object) -> None:
+def test_failing_event_sink_does_not_end_the_watch(make_supervisor, events, caplog):
+    def failing_sink(event: object) -> None:
         events.put(event)
         raise KeyError("a defect of the owner")
 
-    supervisor = make_supervisor(sink=told)
+    supervisor = make_supervisor(sink=failing_sink)
     process = supervisor.start(KEY, SLEEP)
     for _ in range(2):
         os.kill(process.pid, signal.SIGKILL)
@@ -57,7 +57,7 @@ def test_an_owner_that_fails_when_told_does_not_end_the_watch(make_supervisor, e
     assert "a defect of the owner" in caplog.text
 
 
-def test_a_respawn_that_cannot_write_is_told_and_tried_again(supervisor, events, pids):
+def test_respawn_that_cannot_write_is_reported_and_retried(supervisor, events, pids):
     process = supervisor.start(KEY, SLEEP)
     shutil.rmtree(pids / "sleeper")
     (pids / "sleeper").write_text("in the way")
@@ -214,7 +214,7 @@ def test_a_record_is_replaced_in_one_step(supervisor, pids, tmp_path):
     assert {suffix: (tmp_path / suffix).read_text() for suffix in before} == before
 
 
-def test_who_ran_steadily_is_started_again_as_if_it_never_died(make_supervisor, events, tmp_path):
+def test_steady_process_is_respawned_without_back_off(make_supervisor, events, tmp_path):
     backoff = Backoff(first=0.01, most=60, steady=0.4)
     supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
     script = tmp_path / "program"
@@ -258,12 +258,12 @@ def test_a_program_neither_ignores_nor_blocks_what_we_do(supervisor):
     assert int(said["SigBlk"], 16) & ours == 0
 
 
-def test_an_owner_that_is_only_to_be_told_may_fail_too(make_supervisor, events):
-    def told(event: object) -> None:
+def test_failing_event_sink_without_respawn_does_not_end_the_watch(make_supervisor, events):
+    def failing_sink(event: object) -> None:
         events.put(event)
         raise KeyError("a defect of the owner")
 
-    supervisor = make_supervisor(sink=told)
+    supervisor = make_supervisor(sink=failing_sink)
     process = supervisor.start(KEY, Program(argv=SLEEP.argv, on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)

@@ -62,7 +62,7 @@ def test_one_that_never_gets_ready_is_ended(make_supervisor):
     assert supervisor.present() == frozenset()
 
 
-def test_one_of_which_nobody_can_tell_is_ended(supervisor):
+def test_process_with_a_failing_ready_check_is_stopped(supervisor):
     seen: list[int] = []
 
     def unable(pid: int) -> bool:
@@ -74,7 +74,9 @@ def test_one_of_which_nobody_can_tell_is_ended(supervisor):
     assert not Path(f"/proc/{seen[0]}").exists()
 
 
-def test_what_runs_is_told_with_its_program_and_namespace(make_supervisor, served, tmp_path):
+def test_running_process_is_returned_with_its_program_and_namespace(
+    make_supervisor, served, tmp_path
+):
     program = in_namespace(LISTENER, served)
     first = make_supervisor()
     assert first.running(KEY) is None
@@ -85,7 +87,7 @@ def test_what_runs_is_told_with_its_program_and_namespace(make_supervisor, serve
         assert found.namespace == netns.identity(served)
 
 
-def test_what_runs_is_told_without_its_record_too(make_supervisor, tmp_path):
+def test_running_process_without_a_record_is_returned_too(make_supervisor, tmp_path):
     sleep = Program(argv=("sleep", "1000"))
     first = make_supervisor()
     pid = first.start(KEY, sleep).pid
@@ -98,7 +100,7 @@ def test_what_runs_is_told_without_its_record_too(make_supervisor, tmp_path):
     assert second.start(KEY, sleep).adopted
 
 
-def test_asking_for_what_has_just_ended_hides_its_end_from_nobody(supervisor, events):
+def test_death_is_reported_when_running_is_read_first(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000")))
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: (supervisor.running(KEY), not events.empty())[1])

@@ -34,7 +34,7 @@ KEY = ProcessKey("sleeper", "one")
 SLEEP = Program(argv=("sleep", "1000"))
 
 
-def test_who_dies_is_started_again_and_the_owner_is_told(supervisor, events):
+def test_dead_process_is_respawned_and_reported(supervisor, events):
     process = supervisor.start(KEY, SLEEP)
     os.kill(process.pid, signal.SIGKILL)
     died, again = events.get(timeout=10), events.get(timeout=10)
@@ -46,14 +46,14 @@ def test_who_dies_is_started_again_and_the_owner_is_told(supervisor, events):
     assert state(process.pid) is None, "a zombie was left"
 
 
-def test_the_last_words_of_who_dies_are_told(make_supervisor, events):
+def test_last_output_of_a_dead_process_is_reported(make_supervisor, events):
     supervisor = make_supervisor(patience=Timeouts(settle=0))
     supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.1; echo out of cheese; exit 4")))
     died = events.get(timeout=10)
     assert (died.reason, died.tail) == ("sleeper/one ended with status 4", "out of cheese")
 
 
-def test_who_keeps_dying_is_started_less_and_less_often(make_supervisor, events, monkeypatch):
+def test_crash_looping_process_is_respawned_with_back_off(make_supervisor, events, monkeypatch):
     times = []
     monkeypatch.setattr(events, "put", lambda event: times.append((time.monotonic(), event)))
     backoff = Backoff(first=0.05, most=0.2, steady=30)
@@ -83,7 +83,7 @@ def test_a_respawn_that_fails_is_tried_again(supervisor, events, tmp_path):
     assert supervisor.pid(KEY) == event.pid
 
 
-def test_by_option_the_owner_is_only_told(supervisor, events):
+def test_death_is_only_reported_when_respawn_is_off(supervisor, events):
     process = supervisor.start(KEY, Program(argv=("sleep", "1000"), on_death=OnDeath.TELL))
     os.kill(process.pid, signal.SIGTERM)
     assert events.get(timeout=10).on_death is OnDeath.TELL

@@ -43,7 +43,7 @@ def assert_silent(told: Told) -> None:
         told.get(timeout=0.5)
 
 
-def test_whatever_is_done_to_a_station_is_told_once(
+def test_each_drift_of_a_service_namespace_is_reported_once(
     stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)
@@ -64,7 +64,7 @@ def test_whatever_is_done_to_a_station_is_told_once(
     guard.close()
 
 
-def test_what_is_right_or_not_kept_is_not_told(
+def test_consistent_or_unwatched_namespace_is_not_reported(
     stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)

@@ -132,7 +132,7 @@ def test_a_device_that_is_there_is_used_without_asking_the_interface_driver(
 
 
 @pytest.mark.spec("DHCP-23")
-def test_a_device_of_somebody_else_is_used_when_it_is_the_right_one(interface, stations):
+def test_foreign_device_is_used_when_it_is_the_right_one(interface, stations):
     """As after an upgrade from what served the network before."""
     wanted = station(interface)
     netns.ensure(wanted.netns)

@@ -65,7 +65,7 @@ def with_every_crash(before, act, check) -> None:
             return
 
 
-def test_whoever_dies_after_any_stage_is_put_right_by_the_next_plan(interface):
+def test_crash_after_any_stage_is_repaired_by_the_next_plan(interface):
     wanted = station(interface, **FIRST)
     reference = None
 
@@ -84,7 +84,7 @@ def test_whoever_dies_after_any_stage_is_put_right_by_the_next_plan(interface):
     )
 
 
-def test_whoever_dies_on_the_way_to_another_station_arrives_there(interface):
+def test_crash_during_a_change_is_repaired_by_the_next_plan(interface):
     first = station(interface, **FIRST)
     second = evolve(first, **SECOND, fill_checksums=False)
     stations = ServiceNetnsExecutor(interface)
@@ -102,7 +102,7 @@ def test_whoever_dies_on_the_way_to_another_station_arrives_there(interface):
     )
 
 
-def test_whoever_dies_while_removing_is_finished_by_the_next_plan(interface):
+def test_crash_during_removal_is_finished_by_the_next_plan(interface):
     wanted = station(interface)
     stations = ServiceNetnsExecutor(interface)
 
@@ -150,7 +150,7 @@ DRIFTS = [
 
 
 @pytest.mark.spec("DHCP-23", "DHCP-24", "DHCP-25", "DHCP-26", "DHCP-27")
-def test_what_somebody_changes_is_put_right(interface, stations):
+def test_each_drift_of_a_service_namespace_is_repaired(interface, stations):
     wanted = station(interface, fill_checksums=True)
     converge(stations, wanted)
     good = seen(wanted.netns)
@@ -161,7 +161,7 @@ def test_what_somebody_changes_is_put_right(interface, stations):
         awaited(lambda: seen(wanted.netns), good)
 
 
-def test_a_namespace_that_somebody_deleted_is_made_again(interface, stations):
+def test_deleted_namespace_is_created_again(interface, stations):
     wanted = station(interface)
     converge(stations, wanted)
     netns.delete(wanted.netns)
@@ -170,7 +170,7 @@ def test_a_namespace_that_somebody_deleted_is_made_again(interface, stations):
     assert seen(wanted.netns)["links"].keys() == {"lo", wanted.device}
 
 
-def test_a_port_whose_namespace_somebody_deleted_is_removed(interface, stations):
+def test_port_with_a_deleted_namespace_is_removed(interface, stations):
     wanted = station(interface)
     converge(stations, wanted)
     netns.delete(wanted.netns)
@@ -178,7 +178,7 @@ def test_a_port_whose_namespace_somebody_deleted_is_removed(interface, stations)
     assert interface.present() == frozenset()
 
 
-def test_a_port_whose_device_somebody_deleted_is_removed(interface, stations):
+def test_port_with_a_deleted_device_is_removed(interface, stations):
     wanted = station(interface)
     converge(stations, wanted)
     in_netns(wanted.netns, f"ip link delete {wanted.device}")

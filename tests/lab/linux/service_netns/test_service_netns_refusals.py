@@ -19,7 +19,7 @@ from tests.lab.linux.service_netns.samples import OWNER, converge, interfaces, p
 
 
 @pytest.mark.spec("DHCP-23")
-def test_without_a_bridge_the_owner_is_told_what_to_do(interface, ovsdb):
+def test_missing_bridge_is_reported_with_the_remedy(interface, ovsdb):
     wanted = station(interface)
     stations = ServiceNetnsExecutor(OvsInterfaceDriver(ovsdb, "br-none"))
     with pytest.raises(OperationRefused, match="ovs-vsctl add-br br-none") as refused:
@@ -74,7 +74,7 @@ def test_a_station_lives_on_when_its_switch_was_restarted(interface, stations, o
     assert int(in_use) > 0
 
 
-def test_a_refused_stage_names_whom_to_blame(interface, stations):
+def test_refused_stage_names_its_owners(interface, stations):
     wanted = station(interface)
     stages = plan_service_netns("somebody", wanted, stations.observe(wanted.netns))
     addressing = next(stage for stage in stages if "ip address" in str(stage.operations[0]))
@@ -97,7 +97,7 @@ def test_a_defect_of_the_interface_driver_is_a_refusal_that_names_it(ovs, ovsdb)
         converge(ServiceNetnsExecutor(defective), station(defective))
 
 
-def test_without_iptables_only_who_wants_checksums_filled_is_refused(ovs, ovsdb, monkeypatch):
+def test_only_checksum_filling_is_refused_without_iptables(ovs, ovsdb, monkeypatch):
     ovs.add_bridge("br-int")
     interface = OvsInterfaceDriver(ovsdb)
     stations, wanted = ServiceNetnsExecutor(interface), station(interface)

@@ -284,7 +284,7 @@ def test_it_stays_true_while_others_interfere(ovs, bridge, mirror, client) -> No
         other.close()
 
 
-def test_ten_thousand_flows_of_somebody_else_are_followed(
+def test_ten_thousand_foreign_flows_are_followed(
     ovs: PrivateOvs, bridge: str, mirror, client
 ) -> None:
     text = "".join(f"table=6,priority=1,reg2={number},actions=drop\n" for number in range(10_000))
@@ -339,7 +339,7 @@ def test_a_commit_that_never_reached_the_switch_is_planned_again(bridge, connect
     assert is_true(mirror, client)
 
 
-def test_what_happens_between_plan_and_commit_is_told_and_repaired(
+def test_change_between_plan_and_commit_is_reported_and_repaired(
     ovs, bridge, mirror, client, watch
 ) -> None:
     mirror.converge({1: port(1)})
@@ -367,7 +367,7 @@ def test_a_plan_may_be_repeated_but_not_after_a_newer_one(mirror, client) -> Non
     assert len(mirror) == 1
 
 
-def test_who_is_kept_keeps_his_flows_in_a_complete_plan(mirror, client) -> None:
+def test_kept_owner_keeps_its_flows_in_a_complete_plan(mirror, client) -> None:
     mirror.converge({1: port(1), 2: port(2)})
     plan = mirror.plan({}, complete=OURS, keep=[2])
     mirror.apply(plan)

@@ -40,7 +40,7 @@ def openflow_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if "openflow" in thread.name]
 
 
-def test_the_switch_says_who_it_is(ovs: PrivateOvs, client: OpenFlow) -> None:
+def test_switch_reports_its_datapath_id(ovs: PrivateOvs, client: OpenFlow) -> None:
     shown = ovs.vsctl("get", "Bridge", "br0", "datapath_id").strip().strip('"')
     assert client.datapath_id() == int(shown, 16)
     client.barrier()
@@ -201,7 +201,7 @@ def test_the_difference_leaves_other_owners_and_learnt_flows_alone(
     assert cookies(client) == [0x10, 0x10, 0x10, 0x10, 0x99]
 
 
-def test_a_removal_spares_a_flow_that_somebody_else_has_put_in_its_place(
+def test_removal_spares_a_foreign_flow_with_the_same_match(
     ovs: PrivateOvs, bridge: str, client: OpenFlow
 ) -> None:
     put(client, flow(1))

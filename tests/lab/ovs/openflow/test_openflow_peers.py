@@ -125,7 +125,7 @@ def test_nonsense_inside_of_an_answer_is_an_error_and_not_a_hang(connected_to) -
     assert client.connected
 
 
-def test_errors_are_told_in_words(connected_to) -> None:
+def test_errors_are_described_in_words(connected_to) -> None:
     _, client = connected_to(refuses_everything)
     client.wait_connected()
     with pytest.raises(OpenFlowError, match=r"bad request: bad type \(OFPBRC_BAD_TYPE\)"):

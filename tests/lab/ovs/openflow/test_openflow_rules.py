@@ -171,7 +171,7 @@ def test_a_peer_that_hangs_up_at_once_is_left_alone_for_longer_and_longer(
     assert time.monotonic() - start > 0.04 + 0.08 + 0.16 + 0.32 + 0.64
 
 
-def test_nobody_there_is_tried_less_and_less_often() -> None:
+def test_unreachable_switch_is_retried_with_back_off() -> None:
     tried: list[float] = []
 
     class Counting(Connection):

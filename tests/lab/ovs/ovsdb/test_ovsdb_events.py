@@ -54,7 +54,7 @@ def internal(name: str, **more) -> AddPort:
     return AddPort(bridge="br-int", name=name, type="internal", **more)
 
 
-def test_who_watches_learns_what_there_is_and_what_others_change(ovsdb, ovs):
+def test_watcher_receives_the_current_state_and_foreign_changes(ovsdb, ovs):
     ovsdb.snapshot()
     events = Events()
     ovsdb.watch(events)
@@ -202,7 +202,7 @@ def test_after_a_sync_the_mirror_has_what_others_did_before(ovsdb, ovs):
         assert ovsdb.port("tap1").tag == number
 
 
-def test_who_stops_watching_hears_nothing_more(ovsdb):
+def test_stopped_watcher_receives_no_more_events(ovsdb):
     ovsdb.snapshot()
     events = Events()
     stop = ovsdb.watch(events)
@@ -239,7 +239,7 @@ def test_a_watch_that_ends_another_one_silences_it_at_once(ovsdb, ovs):
     assert events.pending() == []
 
 
-def test_a_sink_that_raises_is_logged_and_harms_nobody_else(ovsdb, caplog):
+def test_raising_sink_is_logged_and_other_sinks_receive_events(ovsdb, caplog):
     ovsdb.snapshot()
 
     def faulty(event: SwitchEvent) -> None:
@@ -260,7 +260,7 @@ def test_what_was_read_once_does_not_change_under_the_reader(ovsdb):
     assert {"tap1", "br-more"} <= ovsdb.snapshot().ports.keys()
 
 
-def test_a_database_that_nobody_initialised_says_what_to_do(ovsdb, ovs):
+def test_uninitialised_database_is_reported_with_the_remedy(ovsdb, ovs):
     ovsdb.snapshot()
     ovs.stop_switch()
     everything = json.dumps(

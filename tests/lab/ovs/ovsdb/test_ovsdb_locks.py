@@ -54,7 +54,7 @@ def test_one_has_a_lock_and_the_next_gets_it_when_the_first_is_gone(connect):
     assert second.hold("netfw_a", second)
 
 
-def test_who_gives_a_lock_back_can_have_it_again_once_the_other_did(connect):
+def test_released_lock_can_be_held_again_after_the_other_client(connect):
     first, second = connect(), connect()
     assert first.hold("netfw_a", first)
     assert not second.hold("netfw_a", second)

@@ -29,7 +29,7 @@ from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 IMPATIENT = Limits(lock_timeout=0.3)
 
 
-class Books:
+class DatabaseStores:
     """The pools of a database, none at first, and transactions that end where a block ends."""
 
     def __init__(self, patient: Database, impatient: Database) -> None:
@@ -78,7 +78,7 @@ class Books:
                     yield from ((pool, number) for number in range(start, int(highest, 16) + 1))
 
 
-class SegmentBooks(Books):
+class SegmentStores(DatabaseStores):
     def __init__(self, patient: Database, impatient: Database, driver: TypeDriver) -> None:
         super().__init__(patient, impatient)
         with self.opened() as tx:
@@ -97,7 +97,7 @@ class SegmentBooks(Books):
         return frozenset(found)
 
 
-class SubnetBooks(Books):
+class SubnetStores(DatabaseStores):
     @contextmanager
     def transaction(self) -> Iterator[Addresses]:
         with self.opened() as tx:
@@ -131,8 +131,8 @@ class TypeOnDatabase(OnDatabase, TypeDriverConformance):
     def make_driver(self) -> TypeDriver:
         return create(TypeDriver, self.TYPE, self.OPTIONS, LocalHostResources())
 
-    def make_stores(self, driver: TypeDriver) -> SegmentBooks:
-        return SegmentBooks(*self.databases, driver)
+    def make_stores(self, driver: TypeDriver) -> SegmentStores:
+        return SegmentStores(*self.databases, driver)
 
     def provider(self, number: int | None = None, physnet: str | None = None) -> Provider:
         return Provider(network_type=self.TYPE, segmentation_id=number, physical_network=physnet)
@@ -176,5 +176,5 @@ class TestInternalIpamOnDatabase(OnDatabase, IpamDriverConformance):
     def make_driver(self) -> IpamDriver:
         return create(IpamDriver, "internal", {}, LocalHostResources())
 
-    def make_stores(self) -> SubnetBooks:
-        return SubnetBooks(*self.databases)
+    def make_stores(self) -> SubnetStores:
+        return SubnetStores(*self.databases)

@@ -1,4 +1,4 @@
-"""The lab's DHCP clients are told by a real server what the server was told to say."""
+"""The lab's DHCP clients receive from a real server what it is configured to send."""
 
 import subprocess
 import tempfile
@@ -98,8 +98,8 @@ def serving(lab: Lab, *says: str) -> Iterator[None]:
             process.stderr.close()
 
 
-def told(lease: Lease | None) -> Lease | None:
-    """Without what servers add by themselves."""
+def without_extras(lease: Lease | None) -> Lease | None:
+    """Return the lease without the options that servers add by themselves."""
     if lease is None:
         return None
     kept = {n: value for n, value in lease.options.items() if n in LEASE.options}
@@ -110,10 +110,10 @@ def told(lease: Lease | None) -> Lease | None:
 def test_a_client_gets_renews_and_releases_what_the_server_gives(lab: Lab, guest: Instance, kind):
     client = kind(guest)
     with serving(lab, *SAYS):
-        assert told(client.lease()) == LEASE, client.log()
-        assert told(client.renew()) == LEASE, client.log()
+        assert without_extras(client.lease()) == LEASE, client.log()
+        assert without_extras(client.renew()) == LEASE, client.log()
         client.release()
-        assert told(client.lease()) == LEASE, client.log()
+        assert without_extras(client.lease()) == LEASE, client.log()
         client.leave()
     client.close()
     assert "10.0.0.9" not in guest.run(["ip", "address"])

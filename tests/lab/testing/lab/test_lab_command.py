@@ -236,7 +236,7 @@ def test_a_pid_that_is_another_process_by_now_is_left_alone(lab_command: Command
             stranger.kill()
 
 
-def test_a_lab_that_nobody_knows_of_does_not_stay(lab_command: Command) -> None:
+def test_unregistered_lab_does_not_stay(lab_command: Command) -> None:
     before = processes()
     process = subprocess.Popen(
         lab_command.line("up", "--hosts", "3"), env=lab_command.environment,
@@ -293,7 +293,7 @@ def test_a_lab_that_cannot_come_up_says_why_and_leaves_nothing(
     assert list(lab_command.directory.iterdir()) == []
 
 
-def test_hosts_that_do_not_exist_are_told_with_the_nearest(lab_command: Command) -> None:
+def test_unknown_hosts_are_reported_with_the_nearest_name(lab_command: Command) -> None:
     lab_command("up", "--hosts", "2")
     assert "did you mean 'host2'?" in lab_command("exec", "hst2", "true", status=1)
     assert "no instance or namespace 'vm1'" in lab_command("exec", "host1/vm1", "true", status=1)
@@ -306,7 +306,7 @@ def test_run_gives_any_command_a_sandbox(lab_command: Command) -> None:
     lab_command("run", "sh", "-c", "exit 5", status=5)
 
 
-def test_missing_programs_are_told_before_anything_starts(lab_command: Command) -> None:
+def test_missing_programs_are_reported_before_anything_starts(lab_command: Command) -> None:
     hide = 'mount -t tmpfs none /usr/sbin && exec "$@"'
     done = subprocess.run(
         sandbox.command(["sh", "-c", hide, "sh", *lab_command.line("up")]),

@@ -34,7 +34,7 @@ def ask(connection: psycopg.Connection) -> None:
         connection.execute(BUSY)
 
 
-def test_nobody_is_answered_by_a_database_that_was_killed(postgres: PrivatePostgres) -> None:
+def test_killed_database_answers_no_client(postgres: PrivatePostgres) -> None:
     """Each connection has a process of its own there, which would go on for a while."""
     url = postgres.create("busy")
     asking, watching = (psycopg.connect(url, autocommit=True) for _ in range(2))

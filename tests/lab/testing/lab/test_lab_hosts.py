@@ -120,7 +120,7 @@ def test_a_failed_command_says_what_it_was_and_what_it_said(lab: Lab) -> None:
         lab.hosts["host1"].run(["ip", "link", "show", "nosuch"])
 
 
-def test_a_refused_line_of_a_batch_is_told_alone(lab: Lab) -> None:
+def test_refused_line_of_a_batch_is_reported_alone(lab: Lab) -> None:
     with pytest.raises(CommandFailed, match=r"^ip link set nosuch up: status 1: Cannot find"):
         lab.hosts["host1"].place.ip("link set lo up", "link set nosuch up", "link set lo up")
 
@@ -169,7 +169,7 @@ def test_instances_talk_through_a_tunnel_between_hosts(make_lab: MakeLab, family
     assert _eventually(lambda: vm1.ping("fd00::2", count=20, interval=0.01).lost == 0)
 
 
-def test_nobody_waits_for_an_ipv6_address_that_was_just_given(make_lab: MakeLab) -> None:
+def test_new_ipv6_address_is_usable_without_duplicate_detection(make_lab: MakeLab) -> None:
     """On a host it would cost tunnels packets a second or two after a device was plugged."""
     host = make_lab(hosts=1, bridges=["br-int"]).hosts["host1"]
     instance = host.instance("vm1", plug(1))

@@ -50,7 +50,7 @@ def closed_directory_above(path: Path) -> str:
 
 
 class OrdinaryUser:
-    """Runs commands as somebody who has no rights, in a directory of theirs."""
+    """Runs commands as a user without privileges, in a directory of its own."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -74,10 +74,10 @@ class OrdinaryUser:
 
 
 @pytest.fixture
-def somebody() -> Iterator[OrdinaryUser]:
+def ordinary_user() -> Iterator[OrdinaryUser]:
     if Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]:
         pytest.skip("the suite itself runs as an ordinary user: every other test shows it")
-    with tempfile.TemporaryDirectory(prefix="netfw-somebody-") as directory:
+    with tempfile.TemporaryDirectory(prefix="netfw-ordinary-") as directory:
         os.chown(directory, USER, USER)
         (Path(directory) / "run").mkdir(mode=0o700)
         os.chown(Path(directory) / "run", USER, USER)
@@ -110,43 +110,43 @@ def test_switch(ovs):
 """
 
 
-def test_pytest_needs_no_root(somebody: OrdinaryUser) -> None:
-    suite = somebody.directory / "test_of_somebody.py"
+def test_pytest_needs_no_root(ordinary_user: OrdinaryUser) -> None:
+    suite = ordinary_user.directory / "test_of_ordinary_user.py"
     suite.write_text(SUITE)
     suite.chmod(0o644)
-    done = somebody.run(sys.executable, "-m", "pytest", "--sandbox", str(suite))
+    done = ordinary_user.run(sys.executable, "-m", "pytest", "--sandbox", str(suite))
     assert "3 passed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
 
-def test_the_command_needs_no_root(somebody: OrdinaryUser) -> None:
-    somebody.netfw("up", "--hosts", "2")
-    assert "host2" in somebody.netfw("show")
-    assert somebody.netfw("exec", "host2", "hostname") == "host2\n"
-    assert somebody.netfw("exec", "host1", "id", "-u") == "0\n"
-    somebody.netfw("exec", "host1", "ping", "-c1", "-W2", "198.18.0.2")
-    somebody.netfw("exec", "host1", "ip", "netns", "add", "qrouter-1")
-    assert "lo" in somebody.netfw("exec", "host1/qrouter-1", "ip", "-br", "link")
-    somebody.netfw("down")
-    assert "No lab is up" in somebody.netfw("show")
+def test_the_command_needs_no_root(ordinary_user: OrdinaryUser) -> None:
+    ordinary_user.netfw("up", "--hosts", "2")
+    assert "host2" in ordinary_user.netfw("show")
+    assert ordinary_user.netfw("exec", "host2", "hostname") == "host2\n"
+    assert ordinary_user.netfw("exec", "host1", "id", "-u") == "0\n"
+    ordinary_user.netfw("exec", "host1", "ping", "-c1", "-W2", "198.18.0.2")
+    ordinary_user.netfw("exec", "host1", "ip", "netns", "add", "qrouter-1")
+    assert "lo" in ordinary_user.netfw("exec", "host1/qrouter-1", "ip", "-br", "link")
+    ordinary_user.netfw("down")
+    assert "No lab is up" in ordinary_user.netfw("show")
 
 
-def test_a_tun_device_for_root_alone_is_told_with_the_way_out(somebody: OrdinaryUser) -> None:
-    told = somebody.netfw("up", status=1, tun="0600")
+def test_root_only_tun_device_is_reported_with_the_remedy(ordinary_user: OrdinaryUser) -> None:
+    told = ordinary_user.netfw("up", status=1, tun="0600")
     assert "/dev/net/tun may not be opened" in told
     assert "use sudo" in told
-    assert list((somebody.directory / "run").iterdir()) == []
+    assert list((ordinary_user.directory / "run").iterdir()) == []
 
 
-def test_a_kernel_that_gives_users_no_namespaces_is_told_with_the_way_out(
-    somebody: OrdinaryUser,
+def test_kernel_without_user_namespaces_is_reported_with_the_remedy(
+    ordinary_user: OrdinaryUser,
 ) -> None:
     # The setting belongs to a user namespace; the machine keeps its own.
     forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     prefix = ["unshare", "--user", "--map-user=1234", "--keep-caps", "sh", "-c", forbid, "sh"]
     command = [sys.executable, "-P", "-m", "netfw.cli.commands.main", "lab", "up"]
     for argv, status in ((sandbox.command(["true"]), NO_SANDBOX), (command, 1)):
-        done = somebody.run(*prefix, *argv)
+        done = ordinary_user.run(*prefix, *argv)
         assert done.returncode == status, done.stderr
         assert "sysctl -w user.max_user_namespaces=10000" in done.stderr
         assert "use sudo" in done.stderr
@@ -166,9 +166,9 @@ launcher.main(["true"])
 """
 
 
-def test_a_user_namespace_without_rights_as_on_ubuntu_is_told_with_the_way_out(
-    somebody: OrdinaryUser,
+def test_user_namespace_without_capabilities_as_on_ubuntu_is_reported_with_the_remedy(
+    ordinary_user: OrdinaryUser,
 ) -> None:
-    done = somebody.run(sys.executable, "-P", "-c", HALF)
+    done = ordinary_user.run(sys.executable, "-P", "-c", HALF)
     assert done.returncode == NO_SANDBOX
     assert "an ordinary user may not do this here; use sudo" in done.stderr

@@ -27,13 +27,13 @@ def test_a_stopped_switch_leaves_no_device_and_no_file(end: str | None) -> None:
     assert not ovs.directory.exists()
 
 
-def test_a_switch_starts_with_what_it_is_told(ovs: PrivateOvs) -> None:
+def test_switch_starts_with_the_given_configuration(ovs: PrivateOvs) -> None:
     ovs.stop()
     ovs.start("add-br", "br0", "--", "set", "Bridge", "br0", "datapath_type=netdev")
     assert "br0" in {name for _, name in socket.if_nameindex()}
 
 
-def test_a_refused_command_is_told_in_its_own_words(ovs: PrivateOvs) -> None:
+def test_refused_command_is_reported_with_its_own_output(ovs: PrivateOvs) -> None:
     with pytest.raises(CommandFailed, match="no bridge named br9"):
         ovs.vsctl("del-br", "br9")
 

@@ -109,7 +109,7 @@ def test_a_command_killed_by_a_signal_is_reported_as_such() -> None:
     assert run("sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
 
 
-def test_a_command_that_does_not_exist_is_told() -> None:
+def test_nonexistent_command_is_reported() -> None:
     done = run("nosuchcommand")
     assert (done.returncode, done.stderr) == (
         127,

@@ -44,7 +44,7 @@ def port(number, of, on=None, **kwargs):
     return Port(id=PortId(UUID(int=1000 * of.id.int + number)), network_id=of.id, **given)
 
 
-def leg(number, of, router=9, **kwargs):
+def router_interface(number, of, router=9, **kwargs):
     """A router's interface."""
     owner = {"device_owner": "network:router_interface", "device_id": str(UUID(int=router))}
     return port(number, of, **{**owner, **kwargs})

@@ -28,8 +28,8 @@ from tests.unit.agents.dhcp.environment import (  # fmt: skip
     SUBNET,
     World,
     assigned,
-    leg,
     port,
+    router_interface,
     server_port,
     subnet,
 )
@@ -227,17 +227,17 @@ def test_what_a_former_agent_left_is_removed_before_anything_is_served():
     assert ReleaseDhcpPort(network=stray.network, host=HERE) in found.source.asked
 
 
-def nobody_knows():
-    raise BackendUnavailable("nobody knows")
+def raise_unavailable():
+    raise BackendUnavailable("unavailable")
 
 
 def test_garbage_that_cannot_be_removed_is_degraded_and_delays_nothing():
     found = World(*CLOUD, ONE)
     stray = NetworkKey(server_port(1, NET).id)
     found.machine.present[stray] = "old"
-    found.dhcp.present = nobody_knows
+    found.dhcp.present = raise_unavailable
     status = found.until(lambda status: status.degraded)
-    assert status.degraded == {"garbage": "nobody knows"}
+    assert status.degraded == {"garbage": "unavailable"}
     assert found.served() == {1: {11}, 2: set()}
     del found.dhcp.present
     found.turn(after=1.0)
@@ -408,7 +408,7 @@ def test_a_proxy_comes_after_its_network_and_goes_before_it():
     assert proxy.netns == f"qdhcp-{NET.id}"
     assert proxy.device == found.dhcp.location(NET.id, found.dhcp.networks()[NET.id].server).device
     assert found.dhcp.networks()[NET.id].metadata_for == {SUBNET.id}
-    found.source.put(leg(1, NET))
+    found.source.put(router_interface(1, NET))
     found.ready()
     assert set(proxies(found)) == {NetworkKey(OTHER.id)}
     assert found.dhcp.networks()[NET.id].metadata_for == frozenset()
@@ -448,7 +448,7 @@ def test_a_network_that_cannot_be_served_has_no_proxy_either():
 @pytest.mark.spec("DHCP-60")
 def test_the_proxy_of_a_metadata_network_is_its_routers():
     inside = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
-    door = leg(1, NET, on=inside)
+    door = router_interface(1, NET, on=inside)
     router = RouterKey(RouterId(UUID(door.device_id)))
     cloud = (NET, inside, assigned(NET), door)
     found = World(*cloud, rules=MetadataPolicy(network=True))
@@ -458,7 +458,7 @@ def test_the_proxy_of_a_metadata_network_is_its_routers():
     found.begin()
     found.ready()
     assert set(proxies(found)) == {router}
-    second = leg(2, NET, 10, on=inside)
+    second = router_interface(2, NET, 10, on=inside)
     found.source.put(second)
     status = found.until(lambda status: status.degraded)
     assert "remove all but one" in status.degraded[f"network {NET.id}"]
@@ -479,7 +479,7 @@ def test_one_router_has_one_metadata_network():
     items = [
         each
         for of in (NET, OTHER)
-        for each in (of, inside(of), assigned(of), leg(1, of, 9, on=inside(of)))
+        for each in (of, inside(of), assigned(of), router_interface(1, of, 9, on=inside(of)))
     ]
     found = World(*items, rules=MetadataPolicy(network=True))
     status = found.until(lambda status: status.degraded)

@@ -23,8 +23,8 @@ from tests.unit.agents.dhcp.environment import (
     OTHER,
     OTHER_SUBNET,
     SUBNET,
-    leg,
     port,
+    router_interface,
     server_port,
     subnet,
 )
@@ -40,22 +40,22 @@ def desired(*resources, **view):
     return found
 
 
-def wish(*resources, **view):
+def network_spec(*resources, **view):
     return desired(*resources, **view).networks.get(NET.id)
 
 
 @pytest.mark.spec("DHCP-05")
 def test_networks_that_are_down_or_have_no_dhcp_are_not_served():
-    assert wish(NET, SUBNET) is not None
-    assert wish(evolve(NET, admin_up=False), SUBNET) is None
-    assert wish(NET, evolve(SUBNET, enable_dhcp=False)) is None
-    assert wish(NET) is None
-    assert wish(SUBNET) is None
+    assert network_spec(NET, SUBNET) is not None
+    assert network_spec(evolve(NET, admin_up=False), SUBNET) is None
+    assert network_spec(NET, evolve(SUBNET, enable_dhcp=False)) is None
+    assert network_spec(NET) is None
+    assert network_spec(SUBNET) is None
     assert not desired(evolve(NET, admin_up=False), SUBNET, ONE).ports
 
 
 def test_ports_with_addresses_are_served_except_server_ports():
-    router, bare = leg(1, NET), port(13, NET, fixed_ips=())
+    router, bare = router_interface(1, NET), port(13, NET, fixed_ips=())
     found = desired(NET, SUBNET, ONE, router, bare, server_port(2, NET), server_port(3, NET, HERE))
     assert found.ports.keys() == {ONE.id, router.id}
 
@@ -90,25 +90,25 @@ def test_a_port_to_which_no_names_are_assigned_is_called_as_it_says():
 def test_the_servers_port_is_taken_from_the_source_when_it_is_as_it_should_be():
     second = evolve(subnet(NET, 7), enable_dhcp=True)
     own = server_port(2, NET, HERE)
-    assert wish(NET, SUBNET, own).own.addresses == (ip_interface("10.1.0.2/24"),)
-    assert wish(NET, SUBNET, second, own).own is None
-    assert wish(NET, SUBNET, second, own).request.subnets == {SUBNET.id, second.id}
+    assert network_spec(NET, SUBNET, own).own.addresses == (ip_interface("10.1.0.2/24"),)
+    assert network_spec(NET, SUBNET, second, own).own is None
+    assert network_spec(NET, SUBNET, second, own).request.subnets == {SUBNET.id, second.id}
     silent = evolve(second, enable_dhcp=False)
-    assert wish(NET, SUBNET, silent, own).own is not None
-    assert wish(NET, SUBNET, evolve(own, device_id=RESERVED_DHCP_DEVICE)).own is None
+    assert network_spec(NET, SUBNET, silent, own).own is not None
+    assert network_spec(NET, SUBNET, evolve(own, device_id=RESERVED_DHCP_DEVICE)).own is None
 
 
 @pytest.mark.spec("DHCP-21")
 def test_a_fabric_that_routes_serves_from_the_gateways_addresses():
     bare = server_port(2, NET, HERE, fixed_ips=())
-    found = wish(NET, SUBNET, evolve(subnet(NET, 7), gateway=None), bare, gateways=True)
+    found = network_spec(NET, SUBNET, evolve(subnet(NET, 7), gateway=None), bare, gateways=True)
     assert found.request.subnets == frozenset()
     assert found.own.addresses == (ip_interface("10.1.0.1/24"),)
 
 
 def test_other_servers_are_peers_while_they_serve():
     others = [server_port(2, NET), server_port(3, NET, device_id=RESERVED_DHCP_DEVICE)]
-    found = wish(NET, SUBNET, *others, server_port(4, NET, HERE))
+    found = network_spec(NET, SUBNET, *others, server_port(4, NET, HERE))
     assert found.peers == (ip_interface("10.1.0.2/24"),)
 
 
@@ -134,13 +134,13 @@ LINK_LOCAL = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
 
 
 def lead(rules, *resources):
-    found = wish(NET, *resources, metadata=rules)
+    found = network_spec(NET, *resources, metadata=rules)
     return None if found is None else found.proxy
 
 
 @pytest.mark.spec("DHCP-60")
 def test_proxy_is_forced_or_serves_isolated_subnets():
-    gateway, aside = leg(1, NET), leg(5, NET)
+    gateway, aside = router_interface(1, NET), router_interface(5, NET)
     assert lead(MetadataPolicy(), SUBNET) is None
     assert lead(FORCED, SUBNET, gateway).key == NetworkKey(NET.id)
     assert lead(FORCED, SUBNET, gateway).subnets == {SUBNET.id}
@@ -155,8 +155,8 @@ def test_proxy_is_forced_or_serves_isolated_subnets():
 
 @pytest.mark.spec("DHCP-60")
 def test_a_metadata_network_is_for_exactly_one_router():
-    first = leg(1, NET, 9, on=LINK_LOCAL)
-    second = leg(2, NET, 10, on=LINK_LOCAL)
+    first = router_interface(1, NET, 9, on=LINK_LOCAL)
+    second = router_interface(2, NET, 10, on=LINK_LOCAL)
     assert lead(META, LINK_LOCAL, first).key == RouterKey(RouterId(UUID(int=9)))
     assert lead(META, LINK_LOCAL).key == NetworkKey(NET.id)
     both = lead(META, LINK_LOCAL, first, second)
@@ -175,7 +175,7 @@ subnets = st.sampled_from([
 ports = st.builds(
     lambda kind, number, of, revision: evolve(kind(number, of), revision=revision),
     st.sampled_from([
-        port, leg, server_port, lambda *args: server_port(*args, HERE),
+        port, router_interface, server_port, lambda *args: server_port(*args, HERE),
         lambda number, of: port(number, of, fixed_ips=()),
     ]),
     st.integers(11, 14), st.sampled_from([NET, OTHER]), st.integers(1, 2),

@@ -20,8 +20,8 @@ from tests.unit.agents.dhcp.environment import (
     SUBNET,
     World,
     assigned,
-    leg,
     port,
+    router_interface,
     server_port,
     subnet,
 )
@@ -30,7 +30,7 @@ ITEMS = [
     NET, evolve(NET, admin_up=False), evolve(NET, mtu=9000), OTHER, SUBNET, OTHER_SUBNET,
     evolve(SUBNET, enable_dhcp=False), subnet(NET, 7), assigned(NET), assigned(OTHER),
     *(port(number, NET) for number in (11, 12, 13)), port(11, OTHER), port(12, OTHER),
-    evolve(port(11, NET), mac="fa:16:3e:99:99:99"), leg(1, NET), server_port(2, NET),
+    evolve(port(11, NET), mac="fa:16:3e:99:99:99"), router_interface(1, NET), server_port(2, NET),
     evolve(port(14, OTHER), id=port(13, NET).id),
 ]  # fmt: skip
 KEYS = [NetworkKey(NET.id), NetworkKey(OTHER.id), *(PortKey(port(n, NET).id) for n in (11, 12))]

@@ -376,7 +376,7 @@ def test_a_peer_that_moves_host_keeps_its_key_and_changes_its_end():
         ("network:router_interface_distributed", set()),
     ],
 )
-def test_the_legs_of_routers_that_are_in_several_places_are_not_forwarded_to(owner, known):
+def test_interfaces_of_replicated_routers_are_not_forwarded_to(owner, known):
     peer = port(2, NET, THERE, device_owner=owner)
     made = desired(NET, SEGMENT, PORT, peer, AGENT_THERE, population=True)
     assert made.values.keys() - {PortKey(PORT.id), NetworkKey(NET.id)} == known

@@ -178,7 +178,7 @@ def test_an_option_is_a_line(options: dict, more: set[str]):
     assert added(evolve(SETTINGS, **options)) == more
 
 
-def test_every_header_that_says_who_asks_is_deleted():
+def test_every_identifying_header_is_deleted():
     patterns = [re.search("'(.*)'", line) for line in lines() if "del-header '" in line]
     for name in IDENTIFYING:
         assert any(pattern and re.fullmatch(pattern[1], name) for pattern in patterns), name

@@ -114,12 +114,12 @@ def test_a_place_that_a_stranger_has_is_a_conflict_and_nothing_is_touched():
         assert [operation.owners for operation in plan] == [{TWO}]
 
 
-def test_who_listens_elsewhere_is_no_stranger():
+def test_listener_at_another_address_is_no_conflict():
     for other in (listener(9, port=81), listener(9, ip_address("10.0.0.1"))):
         assert texts(plan_proxies(Update(put={ONE: PROXY}), machine(one=other))) == [START]
 
 
-def test_who_cannot_move_keeps_its_place_from_others():
+def test_proxy_that_cannot_move_keeps_its_address_from_others():
     """One cannot go where a stranger is; so it stays, and is in the way of the other."""
     observed = machine({ONE: running(ONE, ELSEWHERE, 5)}, one=listener(9), two=listener(5))
     plan = plan_proxies(Update(put={ONE: PROXY, TWO: ELSEWHERE}), observed)

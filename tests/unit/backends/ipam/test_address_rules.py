@@ -66,7 +66,7 @@ def test_a_gateway_outside_the_block_is_accepted() -> None:
 
 @pytest.mark.parametrize("who", ["ipv6_ra_mode", "ipv6_address_mode"])
 @pytest.mark.parametrize("mode", [Ipv6Mode.SLAAC, Ipv6Mode.STATELESS])
-def test_hosts_derive_addresses_whoever_announces_the_prefix(who: str, mode: Ipv6Mode) -> None:
+def test_hosts_derive_addresses_whatever_announces_the_prefix(who: str, mode: Ipv6Mode) -> None:
     block = subnet("2001:db8::/64")
     assert not block.automatic
     assert evolve(block, **{who: mode}).automatic

@@ -59,12 +59,12 @@ def test_a_set_is_that_of_a_group_of_one_kind_and_family(id: UUID, family: int) 
         "basics-in",
     ],
 )
-def test_a_name_that_is_nobodys_is_nobodys(name: str) -> None:
+def test_foreign_chain_name_has_no_port(name: str) -> None:
     assert id_in("o", name) is None
 
 
 @pytest.mark.parametrize("name", ["", "G4", "X4AAAAAAAAAAAAAAAAAAAAAA", "G5AAAAAAAAAAAAAAAAAAAAAA"])
-def test_a_set_that_is_nobodys_is_nobodys(name: str) -> None:
+def test_foreign_set_name_has_no_group(name: str) -> None:
     assert read_set_name(name) is None
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_id_is_refused() -> None:
         short("not an id")  # type: ignore[arg-type]
 
 
-def test_devices_are_told_apart_by_how_they_begin() -> None:
+def test_devices_are_bucketed_by_prefix() -> None:
     assert bucket_of("tap1234") == bucket_of("tap1999") == "tap1"
     assert bucket_of("t1") == "t1"
     assert bucket_chain("sent", "tap1") == "sent.tap1"

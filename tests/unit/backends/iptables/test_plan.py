@@ -165,7 +165,7 @@ def test_rules_and_members_that_change_against_each_other_go_round() -> None:
     assert f"t{SET}" not in kernel.sets
 
 
-def test_a_group_that_nobody_put_allows_nothing_until_somebody_does() -> None:
+def test_missing_group_allows_nothing_until_it_is_put() -> None:
     kernel = a_kernel()
     kernel.converge(Update(put=a_port(1, GROUP)))
     assert kernel.lines(f"e{short(GROUP)}") == ()
@@ -190,7 +190,7 @@ def test_what_is_kept_stays_as_it_is() -> None:
 
 
 @pytest.mark.spec("FW-12")
-def test_who_cannot_be_had_is_refused_and_the_others_are_not() -> None:
+def test_invalid_values_are_refused_and_others_are_applied() -> None:
     kernel = a_kernel()
     bad = evolve(next(iter(a_port(2).values())), device="tap 1\n-A INPUT")
     odd = Member(GroupKey(FRIENDS), ip_network("10.0.0.0/8"), Mac("fa:16:3e:00:00:07"))
@@ -233,7 +233,7 @@ def test_families_do_not_mix() -> None:
     }
 
 
-def test_a_chain_that_somebody_changed_is_put_right() -> None:
+def test_changed_chain_is_repaired() -> None:
     kernel, state = a_host()
     (key,) = [
         k for k in kernel.mirror.chains if k.name == f"s{short(port_id(1))}" and k.family == 4
@@ -245,7 +245,7 @@ def test_a_chain_that_somebody_changed_is_put_right() -> None:
 
 @pytest.mark.parametrize("lost", ["i", "o", "s", "zones.br1", "sent.tap1", "taken.tap1"])
 @pytest.mark.parametrize("family", [4, 6])
-def test_what_somebody_was_killed_over_is_cleared_away(lost: str, family: int) -> None:
+def test_partial_removal_is_finished_after_a_crash(lost: str, family: int) -> None:
     kernel, state = a_host(1)
     for key in [*kernel.mirror.chains]:
         if key.family == family and key.name.startswith(lost):
@@ -259,7 +259,7 @@ def test_what_somebody_was_killed_over_is_cleared_away(lost: str, family: int) -
     ("field", "value"),
     [("network", "x -j ACCEPT"), ("mac", "x -j ACCEPT"), ("groups", frozenset({"x"}))],
 )
-def test_a_value_that_nobody_checked_is_checked_here(field: str, value: object) -> None:
+def test_unvalidated_value_is_validated_by_the_plan(field: str, value: object) -> None:
     kernel = a_kernel()
     state = a_port(1)
     (key,) = state

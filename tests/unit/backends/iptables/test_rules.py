@@ -103,7 +103,7 @@ def test_the_type_that_iptables_takes_for_any_is_compared_by_hand(
     assert lines(rule) == [f'-p icmp -m u32 --u32 "0x0>>0x16&0x3c@0x0>>{compared}" -j ACCEPT']
 
 
-def test_what_nobody_answers_has_no_answer() -> None:
+def test_icmp_message_without_a_reply_has_no_answer() -> None:
     assert answers(a_rule(IN, protocol=1, port_min=3, port_max=1)) == []
 
 
@@ -165,11 +165,11 @@ def test_equal_rules_are_one_line_in_one_order() -> None:
     assert [rule.protocol for rule in chain.rules[3:]] == ["47", "tcp", "udp"]
 
 
-def test_a_group_that_nobody_put_is_empty() -> None:
+def test_missing_group_is_empty() -> None:
     assert {len(chain.rules) for chain in empty_group(GROUP).values()} == {0}
 
 
-def test_who_is_known_by_mac_is_found_as_sender_and_as_receiver() -> None:
+def test_mac_member_matches_as_sender_and_as_receiver() -> None:
     mac = Mac("fa:16:3e:00:00:07")
     sending, taking = macs_chains(FRIENDS, 4, [mac]).values()
     assert sending.rules[0].text == "-m mac --mac-source fa:16:3e:00:00:07 -j ACCEPT"

@@ -142,7 +142,7 @@ def test_events_for_a_compute_service_are_one_request_and_none_is_there_twice(
 
 
 @pytest.mark.spec("API-14")
-def test_instances_that_a_compute_service_does_not_know_are_not_told_again(party: Party) -> None:
+def test_instances_unknown_to_the_compute_service_are_not_retried(party: Party) -> None:
     compute = made(ComputeNotifier, endpoint=party.url, auth="none")
     party.answers = [(404, '{"itemNotFound": {"code": 404}}'), (207, "{}"), (404, "<html>")]
     compute.notify([PLUGGED])
@@ -171,7 +171,7 @@ def test_what_is_refused_for_good_is_no_ones_to_repeat(party: Party, status: int
 
 
 @pytest.mark.spec("API-14")
-def test_nobody_waits_for_a_party_longer_than_its_timeout(party: Party) -> None:
+def test_notification_ends_after_its_timeout(party: Party) -> None:
     party.slow = 1.0
     for notifier in notifiers(party, timeout=0.1):
         began = time.monotonic()
@@ -180,7 +180,7 @@ def test_nobody_waits_for_a_party_longer_than_its_timeout(party: Party) -> None:
         assert time.monotonic() - began < 0.9
 
 
-def test_who_is_not_there_is_told_again_and_secrets_stay_out_of_it() -> None:
+def test_unreachable_endpoint_is_retryable_and_its_error_hides_secrets() -> None:
     with listening() as gone:
         place = gone.url.replace("http://", "http://user:pass@")
     webhook = made(WebhookNotifier, urls=[f"{place}/?key=hidden"])
@@ -200,7 +200,7 @@ def test_who_is_not_there_is_told_again_and_secrets_stay_out_of_it() -> None:
         (ComputeNotifier, {"auth": "token", "endpoint": "http://x"}, "needs token"),
     ],
 )
-def test_a_notifier_that_could_tell_nobody_is_refused(
+def test_notifier_without_a_usable_target_is_refused(
     kind: type[Notifier], given: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ConfigError, match=fault):

@@ -158,7 +158,7 @@ def test_what_is_no_token_is_refused(text):
         tokens.parse_tokens(text, "f")
 
 
-def test_tokens_that_everybody_can_read_are_refused(tmp_path):
+def test_world_readable_tokens_are_refused(tmp_path):
     path = tmp_path / "tokens"
     path.write_text("0123456789abcdef\n")
     path.chmod(0o644)

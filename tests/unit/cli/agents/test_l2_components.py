@@ -31,14 +31,14 @@ def test_a_firewall_driver_is_named_by_an_option_and_there_is_none_without(tmp_p
         assert "firewall driver openflow" in str(parts)
 
 
-def test_a_firewall_driver_need_not_be_told_what_the_switch_driver_knows(tmp_path):
-    def told(more: str = ""):
+def test_firewall_driver_inherits_options_of_the_switch_driver(tmp_path):
+    def firewall_options(more: str = ""):
         conf = conf_of(tmp_path, "firewall_driver = openflow", more)
         return values(conf, FirewallDriver, "openflow", values(conf, SwitchDriver, "openvswitch"))
 
-    assert told()["ovsdb_connection"] == "unix:/nowhere/db.sock"
-    assert told()["integration_bridge"] == "br-mine"
-    other = told("[openflow]\nintegration_bridge = br-other\n")
+    assert firewall_options()["ovsdb_connection"] == "unix:/nowhere/db.sock"
+    assert firewall_options()["integration_bridge"] == "br-mine"
+    other = firewall_options("[openflow]\nintegration_bridge = br-other\n")
     assert other["integration_bridge"] == "br-other"
     assert other["ovsdb_connection"] == "unix:/nowhere/db.sock"
 

@@ -20,7 +20,7 @@ def test_what_goes_wrong_is_a_check_that_failed_with_its_reason(capsys: pytest.C
     assert "1 ok, 1 failed" in said
 
 
-def test_complaints_of_the_agents_are_shown_where_a_check_failed(
+def test_agent_warnings_are_printed_where_a_check_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     log = tmp_path / "agent.log"

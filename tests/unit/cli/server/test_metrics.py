@@ -50,7 +50,7 @@ def test_a_request_that_fails_is_counted(metrics):
     assert 'collection="ports",method="GET",status="500"} 1.0' in metrics.text().decode()
 
 
-def test_the_state_of_things_is_told_while_there_is_a_database(metrics):
+def test_resource_metrics_are_exposed_while_the_database_answers(metrics):
     assert "netfw_agents_alive 3.0" in metrics.text().decode()
 
     def away():

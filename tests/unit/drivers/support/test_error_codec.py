@@ -29,7 +29,7 @@ def test_every_error_arrives_as_the_same_class_with_the_same_text(kind):
         assert getattr(arrived, detail, None) == getattr(sent, detail, None)
 
 
-def test_a_class_that_the_caller_does_not_know_arrives_as_one_that_he_does():
+def test_error_class_unknown_to_the_caller_arrives_as_a_known_one():
     class PortGone(errors.NotFound):
         pass
 

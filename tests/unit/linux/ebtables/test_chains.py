@@ -64,7 +64,7 @@ def test_a_change_is_one_text() -> None:
     ]
 
 
-def test_a_hook_that_somebody_removed_is_made_again() -> None:
+def test_removed_hook_is_added_again() -> None:
     have = {**HAVE, "guard": FoundChain("RETURN", ("-i tap1 -j fw-p1",))}
     (operation,) = plan_frames({"guard": GUARD}, [], have, "fw")
     assert "-I PREROUTING -j fw-guard" in render_frames([operation], "fw")

@@ -37,7 +37,7 @@ def test_files_are_written_and_removed_and_nothing_else_is_left(tmp_path: Path) 
     assert read_file(tmp_path / "a" / "new") == "text\n"
 
 
-def test_everybody_may_read_whatever_the_umask_says(tmp_path: Path) -> None:
+def test_files_are_world_readable_whatever_the_umask(tmp_path: Path) -> None:
     former = os.umask(0o077)
     try:
         change_files([write(tmp_path / "a" / "b", "")], tmp_path)
@@ -84,7 +84,7 @@ def test_what_cannot_be_written_at_all_concerns_everything(tmp_path: Path) -> No
     assert names(tmp_path) == ["file"]
 
 
-def test_what_somebody_left_who_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     nobody = 2**22 + 1  # is above every pid
     left = (".new-0", f".new-{nobody}-0a-0", f".old-{nobody}-0a-1")
     at_work = f".new-{os.getpid()}-0a-0"
@@ -95,7 +95,7 @@ def test_what_somebody_left_who_was_killed_is_in_nobodys_way(tmp_path: Path) -> 
     assert names(tmp_path) == [at_work, "file"]
 
 
-def test_several_who_use_one_scratch_directory_never_mix_up_what_they_write(
+def test_concurrent_writers_of_one_scratch_directory_never_mix_contents(
     tmp_path: Path,
 ) -> None:
     def work(name: str) -> list[str]:

@@ -25,7 +25,7 @@ STRANGER = 4711
     ],
 )
 @pytest.mark.parametrize("right", list(Right))
-def test_the_first_class_that_somebody_is_of_decides(tmp_path, mode, allowed, right):
+def test_first_matching_permission_class_decides(tmp_path, mode, allowed, right):
     """Also when a later one would give more; root may do everything."""
     place = tmp_path / "place"
     place.mkdir()

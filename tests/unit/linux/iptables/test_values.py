@@ -26,7 +26,7 @@ from netfw.linux.iptables.chain import check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import HookPoint
 from netfw.linux.iptables.plan import find_unsure, plan_chains
-from netfw.linux.iptables.restore import Complaint, read_complaints, render_restore
+from netfw.linux.iptables.restore import RestoreError, parse_restore_errors, render_restore
 from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
 
@@ -259,26 +259,26 @@ def test_a_table_that_iptables_cannot_show_is_said():
 
 
 @pytest.mark.parametrize(
-    ("said", "complaints"),
+    ("said", "errors"),
     [
         (
             'iptables-nft-restore v1.8.9 (nf_tables): unknown option "--foo"\n'
             "Error occurred at line: 3\nTry `iptables-restore -h' for more information.\n",
-            [Complaint(3, 'unknown option "--foo"')],
+            [RestoreError(3, 'unknown option "--foo"')],
         ),
         (
             "iptables-nft-restore v1.8.9 (nf_tables): \n"
             "line 4: RULE_APPEND failed (Invalid argument): rule in chain nfw-a\n"
             "line 6: RULE_APPEND failed (Invalid argument): rule in chain nfw-b\n",
             [
-                Complaint(4, "RULE_APPEND failed (Invalid argument): rule in chain nfw-a"),
-                Complaint(6, "RULE_APPEND failed (Invalid argument): rule in chain nfw-b"),
+                RestoreError(4, "RULE_APPEND failed (Invalid argument): rule in chain nfw-a"),
+                RestoreError(6, "RULE_APPEND failed (Invalid argument): rule in chain nfw-b"),
             ],
         ),
-        ("iptables-restore: line 6 failed\n", [Complaint(6, "refused without a reason")]),
-        ("", [Complaint(None, "refused without a reason")]),
-        ("iptables-restore: out of memory\n", [Complaint(None, "out of memory")]),
+        ("iptables-restore: line 6 failed\n", [RestoreError(6, "refused without a reason")]),
+        ("", [RestoreError(None, "refused without a reason")]),
+        ("iptables-restore: out of memory\n", [RestoreError(None, "out of memory")]),
     ],
 )
-def test_complaints_are_read_in_each_of_their_forms(said, complaints):
-    assert list(read_complaints(said)) == complaints
+def test_restore_errors_are_parsed_in_each_of_their_forms(said, errors):
+    assert list(parse_restore_errors(said)) == errors

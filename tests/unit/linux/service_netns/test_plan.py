@@ -85,18 +85,18 @@ READY = ObservedNetns(
 )
 
 
-def told(stages: tuple[Stage, ...]) -> list[str]:
+def lines_of(stages: tuple[Stage, ...]) -> list[str]:
     assert all(len(stage.operations) == 1 for stage in stages), "a stage is done or not"
     assert all(operation.owners == {"owner"} for operation in Plan(stages))
     return [str(operation).replace("/qdhcp-1", "") for operation in Plan(stages)]
 
 
 def plan(wanted: ServiceNetns, found: ObservedNetns) -> list[str]:
-    return told(plan_service_netns("owner", wanted, found))
+    return lines_of(plan_service_netns("owner", wanted, found))
 
 
 def removal(found: ObservedNetns, port: PortId | None = None) -> list[str]:
-    return told(plan_removal("owner", found, port))
+    return lines_of(plan_removal("owner", found, port))
 
 
 def test_a_station_that_is_as_wanted_is_left_alone():
@@ -243,7 +243,7 @@ def test_routes_of_vanished_gateways_go_and_those_of_others_stay():
     ]
 
 
-def test_every_other_default_route_goes_whoever_made_it():
+def test_every_other_default_route_is_removed_whatever_its_origin():
     learnt = Route(
         destination="::/0", hops=(NextHop(via="fe80::9", device="tap1"),), metric=512, protocol=9
     )
@@ -272,7 +272,7 @@ def test_checksums_are_filled_when_asked_and_only_then():
     ]
 
 
-def test_rules_that_cannot_be_read_matter_only_to_who_wants_one():
+def test_unreadable_rules_matter_only_where_a_rule_is_desired():
     unknown = evolve(READY, rules=None)
     assert plan(station(), unknown) == []
     assert [line.split(":")[0] for line in plan(station(fill_checksums=True), unknown)] == [
@@ -280,14 +280,14 @@ def test_rules_that_cannot_be_read_matter_only_to_who_wants_one():
     ]
 
 
-def test_settings_that_somebody_changed_are_set_again():
+def test_changed_settings_are_set_again():
     found = evolve(READY, sysctls=dict.fromkeys(READY.sysctls, "9"))
     assert plan(station(), found) == [
         f"network: sysctl -w {name}={value}" for name, value in READY.sysctls.items()
     ]
 
 
-def test_a_link_local_address_that_somebody_took_is_made_again():
+def test_removed_link_local_address_is_created_again():
     taken = evolve(READY, addresses=READY.addresses[:2])
     parameter = "network: sysctl -w net/ipv6/conf/tap1/addr_gen_mode"
     assert plan(station(), taken) == [f"{parameter}=1", f"{parameter}=0"]

@@ -298,7 +298,7 @@ def test_a_plan_reads_as_what_it_does() -> None:
     assert repr(plan.changes.added) == f"(Encoded({flow(3, of.output(3))}),)"
 
 
-def test_who_has_a_flow_keeps_it_whoever_asks_first() -> None:
+def test_owner_of_a_flow_keeps_it_whatever_the_order_of_requests() -> None:
     cache = FlowCache()
     cache.confirm(cache.plan({"a": group_of(flow(1)), "b": group_of(flow(2))}))
     keeping, giving_up = group_of(flow(2), flow(3)), group_of(flow(1))

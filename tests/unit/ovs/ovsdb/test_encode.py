@@ -135,7 +135,7 @@ def test_a_refusal_blames_the_operation_whose_statement_failed():
 
 
 @pytest.mark.parametrize("value", ["b", '"b"'])
-def test_a_refusal_at_commit_blames_who_wanted_the_taken_name(value):
+def test_refusal_at_commit_names_the_operation_with_the_taken_name(value):
     good, bad = AddPort(bridge="br-int", name="a"), AddPort(bridge="br-int", name="b")
     rendered = render([good, bad], NOW)
     details = f'two rows have identical values ({value}) for index on column "name".  First row'
@@ -146,6 +146,6 @@ def test_a_refusal_at_commit_blames_who_wanted_the_taken_name(value):
     assert list(explain(results, rendered)) == [bad]
 
 
-def test_a_refusal_that_names_nobody_concerns_everybody():
+def test_refusal_without_a_statement_concerns_all_operations():
     both = [AddPort(bridge="br-int", name="a"), AddPort(bridge="br-int", name="b")]
     assert set(explain([], render(both, NOW))) == set(both)

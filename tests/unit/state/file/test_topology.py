@@ -1,4 +1,4 @@
-"""What files say becomes resources; what is wrong with them is told all at once."""
+"""What files say becomes resources; what is wrong with them is reported all at once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def all_of(kind: type[T], found: Topology) -> list[T]:
     return [item for item in found.items if isinstance(item, kind)]
 
 
-def told(*texts: str) -> list[str]:
+def faults_of(*texts: str) -> list[str]:
     return [str(fault) for fault in topology(*texts).faults]
 
 
@@ -100,7 +100,7 @@ def test_a_network_and_its_segments_and_subnets_say_the_same() -> None:
 
 
 def test_a_network_that_contradicts_its_segments_is_refused() -> None:
-    (fault,) = told(
+    (fault,) = faults_of(
         "networks: [{name: n, network_type: local}]\n"
         "segments: [{network: n, network_type: vxlan, segmentation_id: 7}]"
     )
@@ -254,7 +254,7 @@ prots: []
 hosts:
   h1: {local_ip: nonsense, tunnel_type: [vxlan]}
 """
-    assert sorted(told(first, second)) == [
+    assert sorted(faults_of(first, second)) == [
         "0.yaml:4: networks[0].segmentation_id: 99999999 is outside 1 to 16777215 of vxlan",
         "0.yaml:5: networks[1].name: not text: a list",
         "0.yaml:7: subnets[0].network: there is no network 'bleu' in the file, "
@@ -319,7 +319,7 @@ hosts:
     ],
 )
 def test_a_fault_says_what_is_wrong(text: str, fault: str) -> None:
-    assert any(fault in each for each in told(text)), told(text)
+    assert any(fault in each for each in faults_of(text)), faults_of(text)
 
 
 @pytest.mark.parametrize(
@@ -335,21 +335,21 @@ def test_a_fault_says_what_is_wrong(text: str, fault: str) -> None:
     ],
 )
 def test_a_number_where_text_is_wanted_needs_quotes(text: str, fault: str) -> None:
-    assert f"0.yaml:1: {fault}; put it in quotes" in told(text)
+    assert f"0.yaml:1: {fault}; put it in quotes" in faults_of(text)
 
 
 @pytest.mark.parametrize("value", ["null", "[a]", "{}"])
 def test_quotes_are_no_advice_for_what_no_text_can_be(value: str) -> None:
-    (fault,) = told(f"networks: [{{name: n, description: {value}}}]")
+    (fault,) = faults_of(f"networks: [{{name: n, description: {value}}}]")
     assert "not text" in fault
     assert "quotes" not in fault
 
 
 def test_one_thing_in_two_files_is_refused() -> None:
-    assert told("networks: [{name: a}]", "networks: [{name: a}]") == [
+    assert faults_of("networks: [{name: a}]", "networks: [{name: a}]") == [
         "1.yaml:1: networks[0]: is the same as 0.yaml: networks[0]"
     ]
-    assert told("hosts: {a: {}}", "hosts: {a: {}}") == ["1.yaml:1: hosts.a: is in 0.yaml too"]
+    assert faults_of("hosts: {a: {}}", "hosts: {a: {}}") == ["1.yaml:1: hosts.a: is in 0.yaml too"]
 
 
 def test_files_refer_to_each_other() -> None:
@@ -357,7 +357,7 @@ def test_files_refer_to_each_other() -> None:
 
 
 def test_many_faults_are_truncated_and_counted() -> None:
-    found = told("ports: [" + ", ".join(["1"] * 5000) + "]")
+    found = faults_of("ports: [" + ", ".join(["1"] * 5000) + "]")
     assert len(found) == 101
     assert found[-1] == "0.yaml: and 4900 faults more"
 

@@ -88,10 +88,10 @@ def test_a_newer_server_says_more_and_the_agent_takes_what_it_knows(
     source = served(wire, memory, lambda message: altered(message, say_more))
     for _ in range(2):
         (page,) = source.snapshot(samples.L2_HERE)
-        told = {ref(each): each for each in page.put}
-        assert told.keys() == {*map(ref, samples.WITH_WEB_HERE), ref(samples.AGENT_THERE)}
-        assert told[ref(samples.SUBNET)] == memory.resource(ref(samples.SUBNET))
-        port: Any = told[ref(samples.WEB_HERE)]
+        received = {ref(each): each for each in page.put}
+        assert received.keys() == {*map(ref, samples.WITH_WEB_HERE), ref(samples.AGENT_THERE)}
+        assert received[ref(samples.SUBNET)] == memory.resource(ref(samples.SUBNET))
+        port: Any = received[ref(samples.WEB_HERE)]
         assert port.fixed_ips == samples.WEB_HERE.fixed_ips
         assert port.binding.vif_details.other.content() == {"speed": 9}
     said = warnings(caplog)
@@ -150,7 +150,7 @@ def test_another_major_version_is_refused_by_both_sides(wire: FakeNetwork) -> No
         desk.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
 
 
-def told(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
+def handle_call(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
     message = Message(
         topic="server", method=method, version="1.9", body=json.dumps(content).encode()
     )
@@ -168,7 +168,9 @@ def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
     agent["configurations"] = {**agent["configurations"], "holograms": True}
     heartbeat = {"type": "heartbeat", "agent": agent, "counts": {"devices": 1}, "pulse": 70}
     for _ in range(2):
-        told(desk, "report", reports=[{"type": "dream", "of": "sheep"}, heartbeat], mood="fine")
+        handle_call(
+            desk, "report", reports=[{"type": "dream", "of": "sheep"}, heartbeat], mood="fine"
+        )
     heard = source.reported[0]
     assert len(source.reported) == 2
     assert isinstance(heard, Heartbeat)
@@ -185,25 +187,25 @@ def test_unreadable_report_does_not_affect_others(wire: FakeNetwork) -> None:
     counts |= {f"n{number}": number for number in range(1000)}
     heartbeat = {"type": "heartbeat", "agent": render(samples.AGENT_THERE), "counts": counts}
     strange = [{"type": ["x"]}, {"type": {}}, {"type": None}, {}, ["type"], 7]
-    told(desk, "report", reports=[*strange, heartbeat, *strange])
+    handle_call(desk, "report", reports=[*strange, heartbeat, *strange])
     (heard,) = source.reported
     assert isinstance(heard, Heartbeat)
     assert heard.counts["devices"] == 1
     assert len(heard.counts) == 100
     assert not heard.counts.keys() & {"x" * 1000, "large", "text"}
     with pytest.raises(InvalidInput, match="more than 5000 at once"):
-        told(desk, "report", reports=[{}] * 5001)
+        handle_call(desk, "report", reports=[{}] * 5001)
 
 
 @pytest.mark.spec("RPC-05")
 def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeNetwork) -> None:
     desk = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
-        told(desk, "ask", request="ensure_hologram", about={})
+        handle_call(desk, "ask", request="ensure_hologram", about={})
     with pytest.raises(NotSupported, match="whisper"):
-        told(desk, "whisper")
+        handle_call(desk, "whisper")
     interest = {"host": samples.HERE, "services": ["l2", "holograms"], "colour": "red"}
-    assert len(told(desk, "snapshot", interest=interest)["put"]) == 1
+    assert len(handle_call(desk, "snapshot", interest=interest)["put"]) == 1
 
 
 def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:

@@ -194,7 +194,7 @@ def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeNetwork, kin
     chance = random.Random(3)
     late: list[Message] = []
 
-    def fate(message: Message) -> Iterator[Message]:
+    def deliver(message: Message) -> Iterator[Message]:
         if kind == "lost":
             yield from () if chance.random() < 0.6 else (message,)
         elif kind == "doubled":
@@ -206,7 +206,7 @@ def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeNetwork, kin
 
     memory = MemorySource(*samples.BACKGROUND)
     source = offered(wire, memory)
-    wire.fate = fate
+    wire.fate = deliver
     agent, hinted = Follower(source, samples.L2_HERE), threading.Event()
     stop = source.watch(samples.L2_HERE, hinted.set)
     agent.catch_up()

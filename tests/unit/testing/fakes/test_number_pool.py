@@ -66,7 +66,7 @@ def test_a_transaction_can_have_again_what_it_gave_back_itself() -> None:
         entries.release("a", 1)
         assert entries.acquire_any("a", [(1, 1)]) == 1
         assert entries.acquire_any("a", [(1, 1)]) is None
-    assert list(ledger.shelf("a")) == [1]
+    assert list(ledger.taken("a")) == [1]
 
 
 def test_two_open_transactions_get_different_numbers_or_a_conflict() -> None:
@@ -103,5 +103,5 @@ def test_giving_back_what_is_free_changes_nothing() -> None:
         entries.release("a", 4)
         entries.release("a", 5)
         entries.release("a", 5)
-    assert not list(ledger.shelf("a"))
+    assert not list(ledger.taken("a"))
     assert not ledger.open

@@ -49,7 +49,7 @@ def test_without_a_known_reason_sudo_is_still_offered() -> None:
     assert prerequisites.explain(DENIED, 1000, {}).endswith("use sudo")
 
 
-def test_root_without_capabilities_is_told_so() -> None:
+def test_root_without_capabilities_is_reported() -> None:
     assert "CAP_SYS_ADMIN" in prerequisites.explain(DENIED, 0, {})
 
 
@@ -60,7 +60,7 @@ def test_missing_programs_come_with_the_packages_to_install() -> None:
     assert prerequisites.missing_programs([]) == []
 
 
-def test_a_tun_device_that_may_not_be_opened_is_told_with_the_way_out() -> None:
+def test_tun_device_without_access_is_reported_with_the_remedy() -> None:
     (told,) = prerequisites.unusable_tun(errno.EACCES, ordinary=True)
     assert "/dev/net/tun" in told
     assert "sudo" in told
@@ -69,7 +69,7 @@ def test_a_tun_device_that_may_not_be_opened_is_told_with_the_way_out() -> None:
     assert prerequisites.unusable_tun(0, ordinary=True) == []
 
 
-def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_missing_tools_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prerequisites, "search_path", lambda: "/nowhere")
     with pytest.raises(BackendBroken, match=r"ip, ovs-appctl.*apt install iproute2 openvswitch"):
         prerequisites.require_tools()
@@ -166,7 +166,7 @@ def test_a_topology_document_becomes_a_topology() -> None:
     )
 
 
-def test_everything_wrong_with_a_topology_is_told_with_its_path() -> None:
+def test_all_topology_errors_are_reported_with_their_paths() -> None:
     with pytest.raises(InvalidInput) as refused:
         topology.read(
             {
@@ -192,7 +192,7 @@ def test_everything_wrong_with_a_topology_is_told_with_its_path() -> None:
     }
 
 
-def test_a_document_that_is_not_toml_is_told_so() -> None:
+def test_document_that_is_not_toml_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not TOML"):
         topology.parse("hosts = ")
 
@@ -220,7 +220,7 @@ def test_a_reused_pid_is_not_opened() -> None:
     )
 
 
-def test_what_a_dead_lab_left_is_removed_when_somebody_looks(tmp_path) -> None:
+def test_record_of_a_dead_lab_is_removed_when_read(tmp_path) -> None:
     directory = registry.Directory(tmp_path)
     known = registry.identify("lab", os.getpid())
     directory.write(known)

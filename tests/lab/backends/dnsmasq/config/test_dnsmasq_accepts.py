@@ -40,8 +40,8 @@ def sections(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def complaint(tmp_path: Path, options: list[str], argv: list[str] | None = None) -> str:
-    """What dnsmasq does not like about a command line and a configuration."""
+def config_error(tmp_path: Path, options: list[str], argv: list[str] | None = None) -> str:
+    """Return what dnsmasq reports about a command line and a configuration."""
     conf = tmp_path / "conf"
     conf.write_text("".join(f"{line}\n" for line in options))
     words = [word for word in (argv or [])[1:] if not word.startswith("--conf-file")]
@@ -60,7 +60,7 @@ def test_every_golden_text_is_taken(tmp_path: Path, path: Path) -> None:
         f"dhcp-option={line}" for name in ("opts", "opts/network") for line in said.get(name, ())
     ]
     lines += [f"dhcp-host={line}" for line in said.get("host", ())]
-    assert complaint(tmp_path, lines, said.get("command")) == ""
+    assert config_error(tmp_path, lines, said.get("command")) == ""
 
 
 def arbitrary(chance: random.Random) -> str:
@@ -95,4 +95,4 @@ def test_whatever_is_not_refused_is_taken(tmp_path: Path, seed: int) -> None:
             lines.append(f"dhcp-host=fa:16:3e:00:00:01,tag:!none,{word}")
     assert len(lines) > 1000
     lines = [line.replace("option4:", "") for line in lines]
-    assert complaint(tmp_path, lines) == ""
+    assert config_error(tmp_path, lines) == ""

@@ -49,7 +49,7 @@ def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("DHCP-43")
-def test_a_port_may_be_told_less_than_others_and_dnsmasq_lives(tmp_path: Path) -> None:
+def test_port_with_fewer_options_than_others_does_not_crash_dnsmasq(tmp_path: Path) -> None:
     """Of an empty T1, or of a boot file that nobody asked for, dnsmasq 2.90 dies."""
     ntp = option("ntp-server", "192.0.2.3")
     net = make_network(options=(BOOT, ntp, option("mtu", "1400")))

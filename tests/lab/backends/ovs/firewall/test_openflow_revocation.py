@@ -75,8 +75,8 @@ class Stream:
         return max(0.0, self.last - moment)
 
 
-def told(host, put) -> float:
-    """When the driver said that it is done; unlike `filter`, nothing is purged."""
+def converge_at(host, put) -> float:
+    """Converge, and return the time when it was done; unlike `filter`, nothing is purged."""
     outcome = host.firewall.converge(Update(put=put))
     assert outcome.ok, outcome
     return time.monotonic()
@@ -99,7 +99,7 @@ def changes(family):
 @pytest.mark.parametrize("family", [V4, V6])
 def test_a_stream_ends_soon_after_its_rule(pair, family, questions):
     """Both ways; where one asks no more, answers alone keep the switch's cache warm."""
-    told(pair, {**port(1, 1), **port(2, 2), **group(1, *everything(OUT)), **group(2)})
+    converge_at(pair, {**port(1, 1), **port(2, 2), **group(1, *everything(OUT)), **group(2)})
     one, two = HOSTS[family]
     asker, answerer = pair.udp(1, one, 4800), pair.udp(2, two, 800)
     lived = []
@@ -107,12 +107,12 @@ def test_a_stream_ends_soon_after_its_rule(pair, family, questions):
         back.speaks.set()
         for allows, denies in [*changes(family)] * 2:
             forth.speaks.set()
-            told(pair, group(2, *allows))
+            converge_at(pair, group(2, *allows))
             assert forth.flows()
             assert back.flows()
             if questions == "that have ended":
                 forth.speaks.clear()
                 assert back.flows(200)
-            revoked = told(pair, group(2, *denies))
+            revoked = converge_at(pair, group(2, *denies))
             lived += [stream.outlives(revoked) for stream in (forth, back)]
     assert max(lived) < LIMIT, sorted(lived)

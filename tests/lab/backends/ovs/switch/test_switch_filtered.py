@@ -92,7 +92,7 @@ def test_what_the_firewall_lets_pass_reaches_those_it_is_for(trio):
     assert leaves(trio, 2, unknown) == {"tap1"}
 
 
-def test_the_firewall_judges_each_way_by_itself(trio):
+def test_firewall_filters_each_direction_by_itself(trio):
     firewall(trio, EVERYTHING[0])
     assert leaves(trio, 1, BROADCAST) == {"tap2", "tap3"}
     assert leaves(trio, 2, BROADCAST) == {"tap3"}

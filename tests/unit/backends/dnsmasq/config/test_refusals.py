@@ -148,14 +148,14 @@ def test_an_option_is_not_left_out_for_some_clients_or_if_all_need_it() -> None:
     }  # fmt: skip
 
 
-def test_options_of_a_network_are_refused_though_no_subnet_is_told_them() -> None:
+def test_invalid_network_options_are_refused_without_a_subnet_that_uses_them() -> None:
     bad = evolve(PLAIN, options=(option("dns-server", "10.0.0.1", 6),))
     with pytest.raises(InvalidInput) as caught:
         render_network(NETWORK, bad, PLACE, SETTINGS)
     assert set(caught.value.problems) == {"options[0].value"}
 
 
-def test_an_ipv6_address_asked_for_ipv4_clients_is_not_told() -> None:
+def test_ipv6_value_of_an_ipv4_option_is_not_advertised() -> None:
     network = evolve(PLAIN, options=(option("router", "2001:db8::1"),))
     plain = render_network(NETWORK, PLAIN, PLACE, SETTINGS)
     assert render_network(NETWORK, network, PLACE, SETTINGS) == plain
@@ -199,13 +199,13 @@ def test_whatever_is_not_refused_is_one_line_with_that_value(
     assert len(text.host.splitlines()) == len(text.names.splitlines()) == 1
 
 
-def test_who_is_ignored_is_found_before_whoever_was_answered() -> None:
+def test_ignored_mac_takes_precedence_over_a_host_entry() -> None:
     text = render_port(PORT, a_port((V4, 5)), PLAIN, SETTINGS)
     assert ignore_line("fa:16:3e:00:00:0a") == "fa:16:3e:00:00:0a,tag:!none,ignore\n"
     assert all(",tag:!none," in line for line in text.host.splitlines())
 
 
-def test_only_ports_that_are_told_something_else_are_tagged() -> None:
+def test_only_ports_with_options_of_their_own_are_tagged() -> None:
     plain = render_port(PORT, a_port((V4, 5)), PLAIN, SETTINGS)
     special = render_port(PORT, a_port((V4, 5), options=(option("67", "x"),)), PLAIN, SETTINGS)
     spared = render_port(PORT, a_port((V4, 5), options=(option("67", ""),)), PLAIN, SETTINGS)

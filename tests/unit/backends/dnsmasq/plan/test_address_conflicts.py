@@ -17,7 +17,7 @@ def moved(port: Tenant, to: Tenant) -> Tenant:
     return port.but(fixed_ips=to.value.fixed_ips)
 
 
-def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
+def test_port_with_an_address_in_use_waits_and_names_its_holder() -> None:
     net = make_network()
     keeper, other = net.tenant(20), net.tenant(30)
     observed = found_network(net, keeper, other)
@@ -32,7 +32,7 @@ def test_who_wants_what_another_has_waits_and_says_for_whom() -> None:
     }
 
 
-def test_who_has_it_goes_before_who_wants_it_whatever_the_order() -> None:
+def test_holder_of_an_address_has_precedence_in_any_order() -> None:
     net = make_network()
     keeper, late = net.tenant(20), net.tenant(20)
     observed = found_network(net, keeper)
@@ -53,7 +53,7 @@ def test_addresses_are_passed_on_within_one_update() -> None:
     assert not planned(observed, moved(one, two), drop=[two]).waiting
 
 
-def test_who_waits_gives_up_what_is_not_its_own_any_more() -> None:
+def test_waiting_port_releases_its_former_address() -> None:
     """Two that swap one after the other would wait for each other for ever."""
     net = make_network()
     one, two, three = net.tenant(20), net.tenant(21), net.tenant(22)
@@ -68,7 +68,7 @@ def test_who_waits_gives_up_what_is_not_its_own_any_more() -> None:
     assert plan.waiting.keys() == {two.key}
 
 
-def test_who_is_refused_keeps_nothing_that_is_not_its_own_any_more() -> None:
+def test_refused_port_releases_its_former_address() -> None:
     net = make_network()
     port, heir = net.tenant(20), net.tenant(20)
     observed = found_network(net, port)
@@ -82,7 +82,7 @@ def test_who_is_refused_keeps_nothing_that_is_not_its_own_any_more() -> None:
     assert not planned(observed, port.but(hostname="a\nb")).stages, "it is served as it was"
 
 
-def test_a_changed_network_hands_nobody_what_another_has() -> None:
+def test_changed_network_gives_no_port_the_address_of_another() -> None:
     net = make_network()
     keeper, late = net.tenant(20), net.tenant(20)
     observed = found_network(net, keeper)

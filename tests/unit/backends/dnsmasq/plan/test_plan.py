@@ -128,7 +128,7 @@ def test_a_tombstone_with_a_lease_is_enough_to_give_it_back() -> None:
     assert not planned(found_network(net, tombs=[port]), drop=[port])
 
 
-def test_a_lease_is_taken_out_of_the_file_when_nobody_runs() -> None:
+def test_lease_is_removed_from_the_file_while_dnsmasq_is_stopped() -> None:
     net = make_network()
     port = net.tenant()
     observed = found_network(net, port, leases=a_lease(port), runs=False)
@@ -184,7 +184,7 @@ def test_dnsmasq_is_started_again_where_a_signal_would_kill_it() -> None:
     assert stages(planned(gone, moved))[-1] is RunServer
 
 
-def test_what_a_killed_driver_had_to_tell_is_told_by_the_next() -> None:
+def test_reload_pending_at_a_crash_is_done_by_the_next_driver() -> None:
     net = make_network()
     for how, step in ((Reload.SIGNAL, SignalServer), (Reload.RESTART, RunServer)):
         assert stages(planned(found_network(net, reload=how), net)) == [step]
@@ -281,7 +281,7 @@ def test_a_network_that_is_kept_is_left_as_it_is() -> None:
     assert not plan_dhcp(Update(complete=True, keep=kept), observed, TERMS)
 
 
-def test_who_has_dnsmasq_told_is_to_blame_if_it_cannot_be() -> None:
+def test_restart_is_owned_by_the_ports_that_require_it() -> None:
     net = make_network()
     port, heir = net.tenant(20, options=NTP), net.tenant(20)
     plan = planned(found_network(net, port), heir, drop=[port])
@@ -289,7 +289,7 @@ def test_who_has_dnsmasq_told_is_to_blame_if_it_cannot_be() -> None:
     assert run.owners == {port.key, heir.key}
 
 
-def test_leases_are_forgotten_by_who_is_started() -> None:
+def test_leases_are_removed_by_the_started_server() -> None:
     net = make_network()
     special = net.tenant(20, options=NTP)
     moved = special.but(fixed_ips=net.tenant(21).value.fixed_ips)
@@ -337,7 +337,7 @@ def test_a_server_that_was_ended_in_order_to_be_started_is_started_by_the_next_c
     assert stages(planned(died, net.tenant())) == [PutPort]
 
 
-def test_who_is_in_a_file_is_read_back() -> None:
+def test_host_entry_in_a_file_is_read_back() -> None:
     net = make_network()
     port = net.tenant(20, options=NTP)
     (shelf,) = [found.files for found in found_network(net, port).networks.values()]
@@ -368,7 +368,7 @@ def test_leases_are_read_and_found() -> None:
     assert [lease.address for lease in read_leases(render_leases([entry], 0))] == [one.address]
 
 
-def test_keys_are_told_apart() -> None:
+def test_port_and_network_keys_with_one_id_are_distinguished() -> None:
     """The id of a port and of a network may be the same."""
     net: Net = make_network()
     observed = found_network(net)

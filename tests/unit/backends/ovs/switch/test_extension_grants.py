@@ -115,8 +115,8 @@ def lesson(*lessons: Lesson, table: int = 100) -> of.Learn:
     return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *lessons, cookie=cookie)
 
 
-def verdict(*actions: of.Action) -> object:
-    """What is said to an extension that has table 100 and 20 bits, and does this."""
+def violation(*actions: of.Action) -> object:
+    """Return the violation of an extension with table 100 and 20 bits that does this."""
     layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20))
     cookie = layout.grants["a"].cookie
     flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
@@ -143,7 +143,7 @@ def verdict(*actions: of.Action) -> object:
     ],
 )
 def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(action: of.Action):
-    assert verdict(action) is None
+    assert violation(action) is None
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(ac
     ],
 )
 def test_an_extension_may_not_reach_beyond_its_grant_by_whatever_action(action: of.Action):
-    assert isinstance(verdict(action), InvalidInput)
+    assert isinstance(violation(action), InvalidInput)

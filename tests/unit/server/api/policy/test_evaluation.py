@@ -90,7 +90,7 @@ def test_every_rule_decides_as_in_oslo_policy():
     assert differ == []
 
 
-def test_nobody_without_a_project_owns_what_has_none():
+def test_context_without_a_project_owns_no_resource_without_one():
     decisions = Decisions(
         {"owner": parse("owner", "project_id:%(project_id)s")}, RequestContext(project_id="")
     )
@@ -125,7 +125,7 @@ def test_a_field_is_compared_with_a_value_or_a_regular_expression():
         ("http://example.org/check", "checks that call other services are not supported"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused_instead_of_refusing_everybody(text, words):
+def test_meaningless_rule_is_a_parse_error(text, words):
     with pytest.raises(ValueError) as refusal:
         parse("create_port", text)
     assert words in str(refusal.value)
@@ -150,7 +150,7 @@ def test_a_faulty_file_of_rules_is_refused_in_words(text, words):
     assert words in str(refusal.value)
 
 
-def test_an_operator_may_name_rules_of_his_own_that_his_rules_use():
+def test_policy_file_may_define_and_reference_additional_rules():
     text = "ops: 'role:ops'\ncreate_network: '(rule:ops)'\n"
     rules = compile_rules(DECLARED, parse_policy_file("policy.yaml", DECLARED, text))
     ops = RequestContext(project_id="red", roles=frozenset({"ops"}))

@@ -124,7 +124,7 @@ def followed(interest: Subscription) -> set[str]:
 @pytest.mark.spec("RPC-02", "RPC-07")
 @pytest.mark.parametrize("service", Service)
 @pytest.mark.parametrize("host", ["h1", "h2", "h3"])
-def test_whoever_a_resource_concerns_follows_one_of_its_topics(host: str, service: Service) -> None:
+def test_each_reader_of_a_resource_follows_one_of_its_topics(host: str, service: Service) -> None:
     interest = Subscription(host, {service})
     mine = followed(interest)
     for resource in reachable(SITE, interest).values():

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 
 PATH = Path("docs/port-path.json")
-PICTURE = Path("docs/port-path.svg")
+DIAGRAM = Path("docs/port-path.svg")
 SHARED = ("netfw/model", "netfw/drivers", "netfw/plan", "netfw/flows", "netfw/conf", "netfw")
 """Folders of values and contracts, which every other folder uses."""
 WIDTH, LEFT, GAP, LINE = 470, 20, 60, 15
@@ -98,7 +98,7 @@ def column(left: int, title: str, folders: dict[str, list[str]]) -> Iterator[tup
 
 
 def draw() -> str:
-    """Return the picture as SVG."""
+    """Return the diagram as SVG."""
     path = json.loads(PATH.read_text())["path"]
     right = LEFT + WIDTH + GAP
     columns = [
