@@ -1,4 +1,4 @@
-"""What a network is: the nouns of netfw as frozen values.  Touches nothing."""
+"""The resources of netfw, such as networks and ports, as frozen values.  No I/O."""
 
 from netfw.model.address import (
     IpAddress,

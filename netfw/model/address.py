@@ -26,7 +26,7 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
 NO_MAC = "00:00:00:00:00:00"
-"""The address of nobody, which devices without one have."""
+"""The all-zero address, which devices without an address have."""
 
 
 class Mac(str):
@@ -46,26 +46,26 @@ class Mac(str):
 
 
 def eui64(block: ipaddress.IPv6Network, mac: Mac) -> ipaddress.IPv6Address:
-    """The address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
+    """Return the address in *block* that a host with this *mac* derives (RFC 4291, appendix A)."""
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
     return block.network_address + int.from_bytes(identifier, "big")
 
 
 def link_local(mac: Mac) -> ipaddress.IPv6Address:
-    """The link-local address that a device with this *mac* gives itself."""
+    """Return the link-local address that a device with this *mac* gives itself."""
     return eui64(_LINK_LOCAL, mac)
 
 
 def derives(mac: Mac, address: IpAddress) -> bool:
-    """Whether a host with this *mac* derives *address*, in whatever block."""
+    """Return whether a host with this *mac* derives *address*, in any block."""
     if not isinstance(address, ipaddress.IPv6Address):
         return False
     return address == eui64(ipaddress.IPv6Network((address, 64), strict=False), mac)
 
 
 def link_local_mac(address: IpAddress) -> Mac | None:
-    """The MAC address that *address* was derived from, if it is link-local and derived from one."""
+    """Return the MAC address that a link-local *address* was derived from, or ``None``."""
     octets = address.packed
     if address not in _LINK_LOCAL or octets[11:13] != b"\xff\xfe" or octets[8] & 1:
         return None
@@ -73,10 +73,10 @@ def link_local_mac(address: IpAddress) -> Mac | None:
 
 
 def unscoped(value: T) -> T:
-    """*value*, if it has no scope (``fe80::1%eth0``).
+    """Return *value* if it has no scope (``fe80::1%eth0``).
 
-    A scope means nothing outside one host, and is free text: whoever wrote it out would write a
-    second line, or a second option, of somebody else's choice.
+    A scope is valid on one host only, and is free text: written to a file, it could inject a
+    second line or a second option.
 
     :raises ValueError: it has one.
     """
@@ -87,7 +87,7 @@ def unscoped(value: T) -> T:
 
 
 def no_scope(_: object, field: Attribute[Any], value: Any) -> None:
-    """A validator: neither the field nor a member of it has a scope.
+    """Validate that neither the field nor a member of it has a scope.
 
     :raises ValueError: one has.
     """
@@ -100,7 +100,7 @@ def no_scope(_: object, field: Attribute[Any], value: Any) -> None:
 
 
 def as_address(value: str | IpAddress) -> IpAddress:
-    """*value* as an address without a scope.
+    """Return *value* as an address without a scope.
 
     :raises ValueError: it is none.
     """
@@ -108,7 +108,7 @@ def as_address(value: str | IpAddress) -> IpAddress:
 
 
 def as_interface(value: str | IpInterface) -> IpInterface:
-    """*value* as an address with the length of its prefix, without a scope.
+    """Return *value* as an address with the length of its prefix, without a scope.
 
     :raises ValueError: it is none.
     """
@@ -116,7 +116,7 @@ def as_interface(value: str | IpInterface) -> IpInterface:
 
 
 def as_network(value: str | IpNetwork) -> IpNetwork:
-    """*value* as a prefix; an address alone is a prefix of its full length.
+    """Return *value* as a prefix; an address alone is a prefix of its full length.
 
     :raises ValueError: it is none, or has bits set outside the prefix.
     """
@@ -129,20 +129,20 @@ def as_network(value: str | IpNetwork) -> IpNetwork:
 
 
 def maybe_address(value: str | IpAddress | None) -> IpAddress | None:
-    """:func:`as_address`, where there may be none."""
+    """Apply :func:`as_address` to a value that may be ``None``."""
     return None if value is None else as_address(value)
 
 
 def maybe_network(value: str | IpNetwork | None) -> IpNetwork | None:
-    """:func:`as_network`, where there may be none."""
+    """Apply :func:`as_network` to a value that may be ``None``."""
     return None if value is None else as_network(value)
 
 
 def all_addresses(values: Iterable[str | IpAddress]) -> tuple[IpAddress, ...]:
-    """:func:`as_address` of each."""
+    """Apply :func:`as_address` to each value."""
     return tuple(map(as_address, values))
 
 
 def maybe_mac(value: str | None) -> Mac | None:
-    """:class:`Mac`, where there may be none."""
+    """Apply :class:`Mac` to a value that may be ``None``."""
     return None if value is None else Mac(value)

@@ -1,4 +1,4 @@
-"""Agents: the processes that shape hosts, as the server knows them."""
+"""Agents: the processes that configure hosts, as the server stores them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from netfw.model.validation import Validated, checked_by
 
 @frozen(kw_only=True)
 class Agent(Validated):
-    """One agent on one host, and when it was last heard of."""
+    """One agent on one host, with the time of its last heartbeat."""
 
     id: AgentId
     agent_type: str = field(validator=checked_by(check_text))
-    """What people call it: ``Open vSwitch agent``."""
+    """Its type as the API shows it: ``Open vSwitch agent``."""
     binary: str = field(validator=checked_by(check_token))
     host: str = field(validator=checked_by(check_host))
     topic: str = field(default="", validator=checked_by(check_token))
@@ -29,7 +29,7 @@ class Agent(Validated):
     alive: bool = False
     availability_zone: str | None = field(default=None, validator=optional(checked_by(check_host)))
     configurations: JsonDocument = field(factory=JsonDocument)
-    """Mappings, tunnel types, counts: whatever the agent says of itself."""
+    """Mappings, tunnel types, counts and other data that the agent reports of itself."""
     resources_synced: bool | None = None
     created_at: datetime | None = None
     started_at: datetime | None = None

@@ -21,7 +21,7 @@ from netfw.model.validation import Fault, Validated, checked_by, outside
 
 
 class VnicType(enum.StrEnum):
-    """The kind of network card an instance asks for."""
+    """The kind of network card that an instance requests."""
 
     NORMAL = "normal"
     DIRECT = "direct"
@@ -37,7 +37,7 @@ class VnicType(enum.StrEnum):
 
 
 class VifType(enum.StrEnum):
-    """The vif types that netfw itself knows; a mechanism driver may answer with another word."""
+    """The vif types that netfw itself uses; a mechanism driver may return another word."""
 
     UNBOUND = "unbound"
     BINDING_FAILED = "binding_failed"
@@ -52,7 +52,7 @@ class VifType(enum.StrEnum):
 
 
 class VhostUserMode(enum.StrEnum):
-    """Which end of a vhost-user socket the instance is."""
+    """The end of a vhost-user socket that the instance is."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -60,7 +60,7 @@ class VhostUserMode(enum.StrEnum):
 
 @frozen(kw_only=True)
 class VifDetails(Validated):
-    """What the hypervisor must know to plug the port."""
+    """Data that the hypervisor needs to plug the port."""
 
     port_filter: bool | None = None
     """The network side filters; the hypervisor need not."""
@@ -75,12 +75,12 @@ class VifDetails(Validated):
     vhostuser_mode: VhostUserMode | None = None
     vhostuser_ovs_plug: bool | None = None
     vlan: int | None = None
-    """The tag a virtual function puts on the wire; 0 is none."""
+    """The VLAN tag that a virtual function adds; 0 is none."""
     physical_network: str | None = field(
         default=None, validator=optional(checked_by(check_physical_network))
     )
     other: JsonDocument = field(factory=JsonDocument)
-    """What a vendor's driver says to its own plug-in of the hypervisor."""
+    """Data that a vendor's driver passes to its own plug-in of the hypervisor."""
 
     def _faults(self) -> Iterator[Fault]:
         if self.vlan and self.vlan not in VLAN_IDS:
@@ -94,7 +94,7 @@ _DETAILS = frozenset(each.name for each in fields(VifDetails)) - {"other"}
 
 
 def check_vif_type(text: str) -> None:
-    """Refuse what is no single word."""
+    """Refuse text that is not a single word."""
     check_token(text)
     if not text:
         raise ValueError("a vif type is not empty; use 'unbound'")
@@ -107,11 +107,11 @@ def _check_binding_host(text: str) -> None:
 
 @frozen(kw_only=True)
 class Binding(Validated):
-    """The host a port is on, and how it is plugged there.  No host: on none yet."""
+    """The host a port is on, and how it is plugged there.  No host: not bound yet."""
 
     host: str = field(default="", validator=checked_by(_check_binding_host))
     vnic_type: VnicType = VnicType.NORMAL
     vif_type: str = field(default=VifType.UNBOUND.value, validator=checked_by(check_vif_type))
     vif_details: VifDetails = field(factory=VifDetails)
     profile: JsonDocument = field(factory=JsonDocument)
-    """What the compute service says about the card; drivers read it, netfw does not."""
+    """Data of the compute service about the card; drivers read it, netfw does not."""

@@ -1,4 +1,4 @@
-"""What resources have in common in the Networking API."""
+"""Fields that resources have in common in the Networking API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.model.validation import Validated, checked_by, each
 
 
 class Status(enum.StrEnum):
-    """How a resource fares, as the API says it."""
+    """The status of a resource, in the API's words."""
 
     ACTIVE = "ACTIVE"
     DOWN = "DOWN"
@@ -30,7 +30,7 @@ def _set_of_tags(values: Iterable[str]) -> frozenset[str]:
 
 @frozen(kw_only=True)
 class CommonFields(Validated):
-    """What every stored resource has."""
+    """The fields of every stored resource."""
 
     description: str = field(default="", validator=checked_by(check_text))
     revision: int = 0
@@ -44,13 +44,13 @@ class CommonFields(Validated):
 
 @frozen(kw_only=True)
 class Owned(CommonFields):
-    """What a project can own.  An empty project is the system itself."""
+    """A resource that a project can own.  An empty project is the system itself."""
 
     project_id: str = field(default="", validator=checked_by(check_text))
 
 
 @frozen(kw_only=True)
 class Named(Owned):
-    """What a project can own and a person can name."""
+    """A resource that a project can own and a user can name."""
 
     name: str = field(default="", validator=checked_by(check_text))

@@ -1,4 +1,4 @@
-"""Names of devices and namespaces that the kernel takes and no file or rule mistakes."""
+"""Names of devices and namespaces that the kernel accepts and files and rules can hold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from uuid import UUID
 
 DEVICE_NAME_LENGTH = 15
 DHCP_NAMESPACE = "qdhcp-"
-"""What the names of namespaces of DHCP servers begin with."""
+"""Prefix of the names of DHCP servers' namespaces."""
 _DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.:@-]{0,254}")
 
 
 def check_device_name(name: str) -> None:
-    """Refuse what cannot be the name of a network device.
+    """Refuse text that cannot be the name of a network device.
 
     The kernel itself refuses colons and makes a number of ``%d``; a dash at the beginning makes an
     option of a name.
@@ -28,7 +28,7 @@ def check_device_name(name: str) -> None:
 
 
 def check_namespace_name(name: str) -> None:
-    """Refuse what cannot be the name of a network namespace.
+    """Refuse text that cannot be the name of a network namespace.
 
     :raises ValueError: empty, too long, or with a character that netfw does not use.
     """
@@ -37,10 +37,10 @@ def check_namespace_name(name: str) -> None:
 
 
 def device_name(prefix: str, port_id: UUID) -> str:
-    """The name operators know: *prefix* and the port id, cut to 14 characters."""
+    """Return Neutron's device name: *prefix* and the port id, cut to 14 characters."""
     return f"{prefix}{port_id}"[:14]
 
 
 def dhcp_namespace(network_id: UUID) -> str:
-    """The namespace that a network's DHCP server is in, by the name operators know."""
+    """Return Neutron's name for the namespace of a network's DHCP server."""
     return f"{DHCP_NAMESPACE}{network_id}"

@@ -1,4 +1,4 @@
-"""DHCP options that a person asked for."""
+"""DHCP options that a user requested."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ class DhcpOption(Validated):
 
 
 def repeated_options(options: tuple[DhcpOption, ...]) -> Iterator[Fault]:
-    """A fault of ``dhcp_options`` for each that is there a second time, whatever its value."""
+    """Yield a fault of ``dhcp_options`` for each repeated option, whatever its value."""
     for at in repeated(tuple((option.name, option.ip_version) for option in options)):
         yield f"dhcp_options[{at}]", f"a second {options[at].name!r}"

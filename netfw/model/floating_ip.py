@@ -47,7 +47,7 @@ class FloatingIp(Owned):
 
 
 class ForwardedProtocol(enum.StrEnum):
-    """What can be forwarded by port."""
+    """The protocols that can be forwarded by port."""
 
     TCP = "tcp"
     UDP = "udp"

@@ -1,4 +1,4 @@
-"""Free-form data that netfw carries for others without reading it."""
+"""Free-form data that netfw stores and passes on without reading it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw.model.validation import Fault, InvalidValue
 DEPTH = 8
 NODES = 1024
 LENGTH = 4095
-"""Of any text within.  There are no fractions: two writers seldom agree on their digits."""
+"""Longest text within.  Fractions are refused: two writers seldom agree on their digits."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_:-]{1,64}")
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -57,7 +57,7 @@ class JsonDocument:
 
 
 def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
-    """Every value within *raw*: where it is, and what is wrong with it, if anything."""
+    """Yield every value within *raw*: its path, and what is wrong with it, if anything."""
     if depth < 0:
         yield path, f"nested more than {DEPTH} deep"
     elif isinstance(raw, Mapping):
@@ -78,7 +78,7 @@ def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
 
 
 def _name(key: object) -> str:
-    """*key* as a step of a path: as it is where that is plain, else quoted."""
+    """Return *key* as a step of a path: unchanged if it is plain, else quoted."""
     if not isinstance(key, str):
         return f"a {type(key).__name__}"
     return key if _PLAIN.fullmatch(key) else quote(key)

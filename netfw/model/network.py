@@ -14,7 +14,7 @@ from netfw.model.text_validation import check_dns_name, check_host
 from netfw.model.validation import Fault, checked_by, each, outside
 
 MTUS = range(68, 65536)
-"""From the least an IPv4 host must take to the most an IP packet can be; 0 is not decided yet."""
+"""From the least an IPv4 host must accept to the largest IP packet; 0 is not decided yet."""
 
 
 def _set_of_subnets(values: Iterable[SubnetId]) -> frozenset[SubnetId]:
@@ -23,7 +23,7 @@ def _set_of_subnets(values: Iterable[SubnetId]) -> frozenset[SubnetId]:
 
 @frozen(kw_only=True)
 class Network(Named):
-    """A broadcast domain; its segments say how it reaches the hosts."""
+    """A broadcast domain; its segments define how it reaches the hosts."""
 
     id: NetworkId
     segments: tuple[Provider, ...] = field(default=(), converter=tuple[Provider, ...])
@@ -35,7 +35,7 @@ class Network(Named):
     external: bool = False
     is_default: bool = False
     port_security: bool = True
-    """What new ports of the network inherit."""
+    """The value that new ports of the network inherit."""
     vlan_transparent: bool | None = None
     dns_domain: str = field(default="", validator=checked_by(check_dns_name))
     qos_policy_id: QosPolicyId | None = None

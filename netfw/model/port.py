@@ -1,4 +1,4 @@
-"""Ports: where something is plugged into a network."""
+"""Ports: attachment points of a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from netfw.model.validation import Fault, checked_by, repeated
 
 
 class IpAllocation(enum.StrEnum):
-    """When a port gets its addresses."""
+    """The time at which a port gets its addresses."""
 
     IMMEDIATE = "immediate"
     DEFERRED = "deferred"
@@ -42,7 +42,7 @@ class FixedIp:
 
 @frozen(kw_only=True)
 class AddressPair:
-    """A source that the port may use besides its own addresses; no MAC: the port's."""
+    """A source that the port may use beside its own addresses; no MAC: the port's."""
 
     prefix: IpNetwork = field(converter=as_network)
     mac: Mac | None = field(default=None, converter=maybe_mac)
@@ -50,7 +50,7 @@ class AddressPair:
 
 @frozen(kw_only=True)
 class DnsAssignment:
-    """The name under which one address of a port is known."""
+    """The DNS name of one address of a port."""
 
     address: IpAddress = field(converter=as_address)
     hostname: str = field(validator=checked_by(check_dns_name))
@@ -63,7 +63,7 @@ def _set_of_groups(values: Iterable[SecurityGroupId]) -> frozenset[SecurityGroup
 
 @frozen(kw_only=True)
 class Port(Named):
-    """A plug point on a network, as the server stores it and every agent sees it."""
+    """An attachment point of a network, as the server stores it and every agent reads it."""
 
     id: PortId
     network_id: NetworkId
@@ -89,13 +89,13 @@ class Port(Named):
     )
     qos_policy_id: QosPolicyId | None = None
     qos_network_policy_id: QosPolicyId | None = None
-    """The network's policy, which holds where the port has none of its own."""
+    """The network's policy, which applies if the port has none of its own."""
     ip_allocation: IpAllocation = IpAllocation.IMMEDIATE
     propagate_uplink_status: bool = False
 
     def _faults(self) -> Iterator[Fault]:
         if self.mac == NO_MAC:
-            yield "mac", "is the address of nobody"
+            yield "mac", "is the all-zero address"
         for at in repeated(self.fixed_ips):
             yield f"fixed_ips[{at}]", "is there twice"
         for at in repeated(self.allowed_address_pairs):

@@ -13,14 +13,14 @@ PORTS = range(1, 65536)
 
 @frozen
 class PortRange(Validated):
-    """Ports of TCP, UDP and their like, both ends included."""
+    """Ports of TCP, UDP and similar protocols, both ends included."""
 
     first: int
     last: int
 
     @classmethod
     def single(cls, port: int) -> PortRange:
-        """The range of one port."""
+        """Return the range of one port."""
         return cls(port, port)
 
     def _faults(self) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""IP protocols by the names people use."""
+"""IP protocols by the API's names."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from netfw.model.validation import Fault, Validated, outside, repeated
 
 RATES = range(2**31)
 DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})
-"""The code points the API knows: best effort, the class selectors, assured and expedited ones."""
+"""The API's code points: best effort, class selectors, assured and expedited forwarding."""
 
 
 class AnyDirection(enum.StrEnum):
-    """For what can be guaranteed without regard to direction."""
+    """The direction of guarantees that cover both directions together."""
 
     ANY = "any"
     INGRESS = "ingress"
@@ -27,7 +27,7 @@ class AnyDirection(enum.StrEnum):
 
 @frozen(kw_only=True)
 class BandwidthLimit(Validated):
-    """At most so many kilobits per second, with bursts of so many kilobits."""
+    """A maximum in kilobits per second, with bursts of so many kilobits."""
 
     id: QosRuleId
     max_kbps: int
@@ -40,7 +40,7 @@ class BandwidthLimit(Validated):
 
 @frozen(kw_only=True)
 class MinimumBandwidth(Validated):
-    """At least so many kilobits per second."""
+    """A guaranteed minimum in kilobits per second."""
 
     id: QosRuleId
     min_kbps: int
@@ -52,7 +52,7 @@ class MinimumBandwidth(Validated):
 
 @frozen(kw_only=True)
 class PacketRateLimit(Validated):
-    """At most so many thousand packets per second."""
+    """A maximum in thousands of packets per second."""
 
     id: QosRuleId
     max_kpps: int
@@ -65,7 +65,7 @@ class PacketRateLimit(Validated):
 
 @frozen(kw_only=True)
 class MinimumPacketRate(Validated):
-    """At least so many thousand packets per second."""
+    """A guaranteed minimum in thousands of packets per second."""
 
     id: QosRuleId
     min_kpps: int
@@ -77,7 +77,7 @@ class MinimumPacketRate(Validated):
 
 @frozen(kw_only=True)
 class DscpMarking(Validated):
-    """Every packet that leaves carries this mark."""
+    """A DSCP mark on every packet that leaves."""
 
     id: QosRuleId
     dscp_mark: int

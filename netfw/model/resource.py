@@ -1,4 +1,4 @@
-"""All resources as one type, and how to refer to any of them."""
+"""The union of all resources, and references to them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Resource = (
     | Trunk
     | Agent
 )
-"""Whatever the server stores, journals and sends: each has an ``id`` and a ``revision``."""
+"""The values that the server stores, journals and sends; each has ``id`` and ``revision``."""
 
 
 class Kind(enum.StrEnum):
-    """What a resource is, by its name in the API."""
+    """The kind of a resource, by its name in the API."""
 
     NETWORK = "network"
     SEGMENT = "segment"
@@ -77,7 +77,7 @@ KINDS: Mapping[type[Resource], Kind] = MappingProxyType(
 
 @frozen
 class Ref:
-    """Which resource is meant, whatever its revision."""
+    """A reference to a resource, whatever its revision."""
 
     kind: Kind
     id: UUID
@@ -87,10 +87,10 @@ class Ref:
 
 
 def kind_of(resource: Resource) -> Kind:
-    """What *resource* is."""
+    """Return the kind of *resource*."""
     return KINDS[type(resource)]
 
 
 def ref(resource: Resource) -> Ref:
-    """The reference to *resource*."""
+    """Return the reference to *resource*."""
     return Ref(kind_of(resource), resource.id)

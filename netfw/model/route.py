@@ -1,4 +1,4 @@
-"""Routes that a person asked for, of a router or for the hosts of a subnet."""
+"""Routes that a user requested, of a router or for the hosts of a subnet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfw.model.validation import Fault, Validated
 
 @frozen(kw_only=True)
 class Route(Validated):
-    """Where packets to a destination go next."""
+    """The next hop of packets to a destination."""
 
     destination: IpNetwork = field(converter=as_network)
     nexthop: IpAddress = field(converter=as_address)

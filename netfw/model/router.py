@@ -1,4 +1,4 @@
-"""Routers: what joins networks, and leads out."""
+"""Routers: connections between networks, and to external ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw.model.validation import Fault, Validated, each, repeated
 
 @frozen(kw_only=True)
 class ExternalGateway(Validated):
-    """How a router leads out."""
+    """A router's connection to an external network."""
 
     network_id: NetworkId
     enable_snat: bool = True

@@ -16,7 +16,7 @@ from netfw.model.validation import Fault, outside
 
 
 class Direction(enum.StrEnum):
-    """As the instance sees it."""
+    """The direction of traffic, as the instance sees it."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
@@ -63,26 +63,26 @@ class SecurityGroupRule(Owned):
 
     @property
     def ip_protocol(self) -> int | None:
-        """The number in the packet: people say ICMP and mean that of the rule's family."""
+        """The number in the packet: ICMP in a rule means the ICMP of the rule's family."""
         if self.ethertype is Ethertype.IPV6 and self.protocol == ICMP:
             return ICMPV6
         return self.protocol
 
     @property
     def ports(self) -> PortRange | None:
-        """The ports it is limited to, where its protocol has ports."""
+        """The ports it is limited to, if its protocol has ports."""
         if self.protocol not in PORTED or self.port_min is None or self.port_max is None:
             return None
         return PortRange(self.port_min, self.port_max)
 
     @property
     def icmp_type(self) -> int | None:
-        """The type it is limited to, where its protocol is ICMP."""
+        """The type it is limited to, if its protocol is ICMP."""
         return self.port_min if self.ip_protocol in (ICMP, ICMPV6) else None
 
     @property
     def icmp_code(self) -> int | None:
-        """The code it is limited to, where its protocol is ICMP."""
+        """The code it is limited to, if its protocol is ICMP."""
         return self.port_max if self.ip_protocol in (ICMP, ICMPV6) else None
 
     def _faults(self) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""How networks are carried, and the segments they consist of."""
+"""Segments of networks, and the encapsulation that carries them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VLAN_IDS = range(1, 4095)
 
 
 class NetworkType(enum.StrEnum):
-    """The ways in which a segment reaches other hosts."""
+    """The encapsulation by which a segment reaches other hosts."""
 
     LOCAL = "local"
     FLAT = "flat"
@@ -28,7 +28,7 @@ class NetworkType(enum.StrEnum):
 
     @property
     def is_tunnel(self) -> bool:
-        """Whether it goes from host to host inside IP packets."""
+        """True if its frames travel between hosts inside IP packets."""
         return self in _TUNNELS
 
 
@@ -45,7 +45,7 @@ SEGMENTATION_IDS = {
 
 @frozen(kw_only=True)
 class Provider(Validated):
-    """How a segment is carried.  Without an id where the type has ids: not allocated yet."""
+    """The encapsulation of a segment.  Without an id if the type has ids: not allocated yet."""
 
     network_type: NetworkType
     physical_network: str | None = field(
@@ -70,7 +70,7 @@ class Provider(Validated):
 
 @frozen(kw_only=True)
 class Segment(CommonFields):
-    """One part of a network, in itself one broadcast domain."""
+    """A part of a network; it is one broadcast domain."""
 
     id: SegmentId
     network_id: NetworkId

@@ -23,7 +23,7 @@ from netfw.model.validation import Fault, Validated, each, repeated
 
 
 class Ipv6Mode(enum.StrEnum):
-    """Who gives an instance its IPv6 address, and who announces the prefix."""
+    """The sources of an instance's IPv6 address and of router advertisements."""
 
     SLAAC = "slaac"
     STATEFUL = "dhcpv6-stateful"
@@ -35,7 +35,7 @@ _AUTOMATIC = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
 
 @frozen(kw_only=True)
 class AllocationPool(Validated):
-    """Addresses that may be handed out, both ends included."""
+    """Addresses that may be allocated, both ends included."""
 
     start: IpAddress = field(converter=as_address)
     end: IpAddress = field(converter=as_address)
@@ -54,7 +54,7 @@ class AllocationPool(Validated):
 
 @frozen(kw_only=True)
 class Subnet(Named):
-    """A block of addresses of a network, and what its hosts are told."""
+    """A block of addresses of a network, and the configuration that its hosts receive."""
 
     id: SubnetId
     network_id: NetworkId
@@ -83,7 +83,7 @@ class Subnet(Named):
 
     @property
     def automatic(self) -> bool:
-        """Whether hosts there derive their addresses by themselves."""
+        """True if hosts there derive their addresses by themselves."""
         return self.ipv6_address_mode in _AUTOMATIC or self.ipv6_ra_mode in _AUTOMATIC
 
     def _faults(self) -> Iterator[Fault]:

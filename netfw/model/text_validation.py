@@ -1,4 +1,4 @@
-"""Texts that can do no harm: one line, bounded, of a known alphabet where files read them.
+"""Validation of texts: one line, bounded, of a known alphabet where they are written to files.
 
 Every check raises ``ValueError`` with a sentence, and returns nothing.
 """
@@ -21,17 +21,17 @@ _PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
 
 
 def quote(text: str) -> str:
-    """*text* as a message can carry it: quoted, escaped and cut."""
+    """Return *text* quoted, escaped and cut for a message."""
     return repr(text) if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]!r}..."
 
 
 def counted(count: int, word: str) -> str:
-    """``1 port``, ``2 ports``."""
+    """Return *count* with its noun: ``1 port``, ``2 ports``."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
-    """Refuse what is longer than *limit* or has characters that end a line or steer a terminal."""
+    """Refuse text over *limit* characters, or with line ends or terminal control characters."""
     if len(text) > limit:
         raise ValueError(f"longer than {limit} characters")
     control = _CONTROL.search(text)
@@ -41,22 +41,22 @@ def check_text(text: str, limit: int = TEXT_LENGTH) -> None:
 
 
 def check_host(text: str) -> None:
-    """Refuse what cannot name a host, an agent's or an availability zone's included."""
+    """Refuse text that cannot name a host, an agent's host or an availability zone."""
     _check_alphabet(text, _HOST, "a host name", "A-Z a-z 0-9 _ . : @ -")
 
 
 def check_token(text: str) -> None:
-    """Refuse what a file or a rule could take for more than one word; empty is allowed."""
+    """Refuse text that a file or a rule could parse as several words; empty is allowed."""
     _check_alphabet(text, _TOKEN, "a plain word", "A-Z a-z 0-9 _ . : @ / + = -")
 
 
 def check_physical_network(text: str) -> None:
-    """Refuse what cannot name a physical network in an agent's mappings."""
+    """Refuse text that cannot name a physical network in an agent's mappings."""
     _check_alphabet(text, _PHYSICAL, "a physical network name", "A-Z a-z 0-9 _ . @ / + -", 64)
 
 
 def check_dns_name(text: str) -> None:
-    """Refuse what is no DNS name; a last dot and the empty name are allowed."""
+    """Refuse text that is not a DNS name; a last dot and the empty name are allowed."""
     check_text(text)
     if not text:
         return
@@ -69,12 +69,12 @@ def check_dns_name(text: str) -> None:
 
 
 def check_dhcp_option_name(text: str) -> None:
-    """Refuse what is neither a DHCP option's name nor its number, with ``tag:`` prefixes or not."""
+    """Require a DHCP option's name or number, with or without ``tag:`` prefixes."""
     _check_alphabet(text, _OPTION, "a DHCP option name", "A-Z a-z 0-9 -, after tag:NAME,", 64)
 
 
 def check_dhcp_option_value(text: str) -> None:
-    """Refuse what the files of a DHCP server could take for quotes, an escape or a comment.
+    """Refuse text that a DHCP server's files could parse as quotes, an escape or a comment.
 
     Commas are allowed: they stand between the values of an option that has several.
     """
@@ -88,7 +88,7 @@ def check_dhcp_option_value(text: str) -> None:
 
 
 def check_socket_path(text: str) -> None:
-    """Refuse what cannot be the absolute path of a unix socket."""
+    """Refuse text that cannot be the absolute path of a unix socket."""
     _check_alphabet(text, _PATH, "an absolute socket path", "A-Z a-z 0-9 _ . : @ / + -", 107)
 
 

@@ -14,7 +14,7 @@ from netfw.model.validation import Fault, Validated, outside, repeated
 
 
 class SegmentationType(enum.StrEnum):
-    """How the instance tells the networks of a trunk apart."""
+    """The tag by which the instance distinguishes the networks of a trunk."""
 
     VLAN = "vlan"
 

@@ -1,4 +1,4 @@
-"""How a value refuses to be impossible: every contradiction at once, each with its field."""
+"""Validation of values: every contradiction at once, each with its field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from attrs import Attribute
 
 Fault = tuple[str, str]
-"""A field (``gateway``, ``pools[1]``) and a sentence that says what is wrong with it."""
+"""A field (``gateway``, ``pools[1]``) and a sentence about what is wrong with it."""
 
 
 class InvalidValue(ValueError):
@@ -21,7 +21,7 @@ class InvalidValue(ValueError):
 
 
 class Validated:
-    """A value that looks at itself once, when it is made."""
+    """A value that validates itself once, when it is made."""
 
     __slots__ = ()
 
@@ -31,12 +31,12 @@ class Validated:
             raise InvalidValue(*faults)
 
     def _faults(self) -> Iterator[Fault]:
-        """What is wrong with this value, field by field."""
+        """Yield what is wrong with this value, field by field."""
         return iter(())
 
 
 def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[str], str], None]:
-    """An attrs validator that asks *check*, which raises ``ValueError``, about one field."""
+    """Return an attrs validator that calls *check*, which raises ``ValueError``, on one field."""
 
     def validate(_: object, attribute: Attribute[str], value: str) -> None:
         try:
@@ -48,7 +48,7 @@ def checked_by(check: Callable[[str], object]) -> Callable[[object, Attribute[st
 
 
 def each(check: Callable[[str], object]) -> Callable[[object, Attribute[Any], Any], None]:
-    """An attrs validator that asks *check* about each text of a tuple or set."""
+    """Return an attrs validator that calls *check* on each text of a tuple or set."""
 
     def validate(_: object, attribute: Attribute[Any], values: Iterable[str]) -> None:
         for position, value in enumerate(values):
@@ -61,12 +61,12 @@ def each(check: Callable[[str], object]) -> Callable[[object, Attribute[Any], An
 
 
 def outside(number: int, allowed: range) -> str:
-    """The sentence for a *number* that is not in *allowed*."""
+    """Return the sentence for a *number* that is not in *allowed*."""
     return f"{number} is outside {allowed.start} to {allowed.stop - 1}"
 
 
 def repeated(values: tuple[object, ...]) -> Iterator[int]:
-    """The positions in *values* that repeat an earlier one."""
+    """Yield the positions in *values* that repeat an earlier one."""
     seen: set[object] = set()
     for position, value in enumerate(values):
         if value in seen:

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         "outbox", help="print deliveries that devices and outside parties have not received"
     )
     chosen = command.add_mutually_exclusive_group()
-    chosen.add_argument("--retry", action="store_true", help="try again what was refused")
+    chosen.add_argument("--retry", action="store_true", help="retry refused and paused deliveries")
     chosen.add_argument("--forget", metavar="DRIVER", help="a driver that is no longer used")
     command.set_defaults(work=_outbox)
     return parser

@@ -26,7 +26,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "[identity] token_file names.  The token is kept nowhere: note it now.",
     )
     command.add_argument("user", help="whose token it is")
-    command.add_argument("--project", default="", help="his project; administrators need none")
+    command.add_argument(
+        "--project", default="", help="project of the user; administrators need none"
+    )
     command.add_argument(
         "--role", action="append", help="admin, member, reader or service; several: give it again"
     )

@@ -39,7 +39,7 @@ from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.factory import journal_retention, make_database
 from netfw.server.db.outbox import Backlog, OutboxRows
 from netfw.server.ml2.builder import Core, Drivers, build_core, publish
-from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class ServerComponents:
             self.extensions = self._made(ApiExtension, None, "api_extensions", stack)
             self.plugins = _by_resource([self.plugin, *self.services])
             self.plugins |= self._documents()
-            self.commits = CommitWatch(self.database, journal_retention(conf))
+            self.commits = CommitWatcher(self.database, journal_retention(conf))
             stack.callback(self.commits.close)
             self.source = DatabaseSource(
                 self.database, self.commits, heard=self.heard, answer=self.answer

@@ -27,13 +27,14 @@ def advertised_gateway(subnet: Subnet) -> IpAddress | None:
 
 
 def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
-    """What instances of *subnet* are told: all routes or none, the default one included, since
-    whoever is told any does not look at the gateway (RFC 3442).
+    """Return the classless routes that instances of *subnet* receive: all of them or none.
 
-    Those are the subnet's own, and where it has none to the same: to other subnets on its link, to
-    the metadata service where it is reached through the server, and to a gateway outside, which
-    comes first.  Of more than an answer can hold, routes to other subnets are left out first, as
-    nobody asked for them and the gateway knows the way, then the last of the subnet's own.
+    The default route is among them, since a client that receives classless routes ignores the
+    router option (RFC 3442).  The routes are the subnet's own, and if it has none to the same
+    destination: to other subnets on its link, to the metadata service if it is reached through the
+    server, and to a gateway outside, which comes first.  If an answer cannot hold all, routes to
+    other subnets are omitted first, as they were not requested and the gateway has them, then the
+    last of the subnet's own.
     """
     found = {each.destination: each for each in (*_outside(network, subnet), *subnet.host_routes)}
     found.pop(_EVERYWHERE, None)
@@ -41,16 +42,16 @@ def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]
     gateway = advertised_gateway(subnet)
     default = [] if gateway is None else [Route(destination=_EVERYWHERE, nexthop=gateway)]
     room = ROOM - sum(map(octets, (*needed, *default)))
-    told = _fitting(found.values(), room)
+    routes = _fitting(found.values(), room)
     beside = [each for each in _beside(network, subnet) if each.destination not in found]
-    told += _fitting(beside, room - sum(map(octets, told))) + needed
-    return (*told, *default) if told else ()
+    routes += _fitting(beside, room - sum(map(octets, routes))) + needed
+    return (*routes, *default) if routes else ()
 
 
 def omitted_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     """Return the host routes of the subnet that do not fit; the driver reports them."""
-    told = advertised_routes(network, subnet)
-    by_another = (_EVERYWHERE, *(each.destination for each in told))
+    advertised = advertised_routes(network, subnet)
+    by_another = (_EVERYWHERE, *(each.destination for each in advertised))
     return tuple(each for each in subnet.host_routes if each.destination not in by_another)
 
 

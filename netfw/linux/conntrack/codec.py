@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from ipaddress import IPv4Address, IPv6Address
 
-from netfw.linux.conntrack.entry import Connection, Entry, Flow
+from netfw.linux.conntrack.entry import Connection, ConntrackTuple, Entry
 from netfw.linux.netlink.messages import (
     NLM_F_ACK,
     NLM_F_DUMP,
@@ -68,7 +68,7 @@ def decode_entry(body: memoryview) -> Entry:
     return Entry(connection, _number(attributes.get(_ID)), body[0], bytes(raw))
 
 
-def _flow(attributes: dict[int, memoryview]) -> Flow:
+def _flow(attributes: dict[int, memoryview]) -> ConntrackTuple:
     addresses = parse_attributes(attributes[_TUPLE_IP])
     protocol = parse_attributes(attributes[_TUPLE_PROTO])
     source: IPv4Address | IPv6Address
@@ -81,7 +81,7 @@ def _flow(attributes: dict[int, memoryview]) -> Flow:
         destination = IPv6Address(bytes(addresses[_V6_DESTINATION]))
     ports = [protocol.get(_SOURCE_PORT), protocol.get(_DESTINATION_PORT)]
     source_port, destination_port = (None if each is None else _number(each) for each in ports)
-    return Flow(
+    return ConntrackTuple(
         protocol=_number(protocol.get(_PROTOCOL)),
         source=source,
         destination=destination,

@@ -25,7 +25,7 @@ class Status(enum.IntFlag):
 
 
 @frozen(kw_only=True)
-class Flow:
+class ConntrackTuple:
     """One direction of a connection; ICMP has no ports."""
 
     protocol: int
@@ -39,8 +39,8 @@ class Flow:
 class Connection:
     """A tracked connection; *timeout* is how many seconds it has left without packets."""
 
-    original: Flow
-    reply: Flow
+    original: ConntrackTuple
+    reply: ConntrackTuple
     mark: int = 0
     zone: int = 0
     status: Status = field(converter=Status)

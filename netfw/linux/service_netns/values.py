@@ -57,7 +57,7 @@ class ServiceNetns:
 
 @frozen(kw_only=True)
 class ObservedNetns:
-    """What a namespace holds of a station; made by :meth:`Stations.observe`."""
+    """The observed contents of a service namespace."""
 
     netns: str
     exists: bool = False

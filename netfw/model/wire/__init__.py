@@ -16,10 +16,10 @@ __all__ = ["CODECS", "Json", "parse", "render"]
 
 
 def parse(kind: Kind, body: object) -> Resource:
-    """The resource that *body* says.
+    """Return the resource that *body* describes.
 
     :raises InvalidInput: everything that is wrong with it, each with its path
-        (``fixed_ips[0].ip_address``); what concerns the body as a whole has the path of its kind.
+        (``fixed_ips[0].ip_address``); a fault of the body as a whole has the path of its kind.
     """
     try:
         return cast(Resource, CODECS[kind].parse(body))
@@ -30,5 +30,5 @@ def parse(kind: Kind, body: object) -> Resource:
 
 
 def render(resource: Resource) -> dict[str, Any]:
-    """*resource* as a body: nothing but str, int, bool, None, list and dict."""
+    """Return *resource* as a body: only str, int, bool, None, list and dict."""
     return CODECS[kind_of(resource)].render(resource)

@@ -1,7 +1,7 @@
-"""One value on the wire: how it is read, and how it is written.
+"""Codecs: each parses and renders one value on the wire.
 
 A codec's ``parse`` takes anything and raises ``ValueError`` with a sentence, or :class:`Faulty`
-with several and where they are.  Its ``render`` gives only str, int, bool, None, list and dict.
+with several and where they are.  Its ``render`` returns only str, int, bool, None, list and dict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = str | int | bool | None | list[Any] | dict[str, Any]
 
 
 class Absent:
-    """The type of ``ABSENT``: a value that is not said on the wire at all."""
+    """The type of ``ABSENT``: a value that is omitted on the wire."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -31,7 +31,7 @@ LIST_LENGTH = 4096
 
 
 class Faulty(ValueError):
-    """What is wrong within a value, by the path from that value."""
+    """The faults within a value, by the path from that value."""
 
     def __init__(self, faults: Mapping[str, str]) -> None:
         self.faults = dict(faults)
@@ -39,14 +39,14 @@ class Faulty(ValueError):
 
     @classmethod
     def within(cls, step: str, error: ValueError) -> dict[str, str]:
-        """The faults of *error*, which arose at *step*, as paths that begin with that step."""
+        """Return the faults of *error*, raised at *step*, as paths that begin with that step."""
         if not isinstance(error, Faulty):
             return {step: str(error)}
         return {join(step, path): text for path, text in error.faults.items()}
 
 
 def join(step: str, path: str) -> str:
-    """*path* continued from *step*: ``join("fixed_ips", "[0].ip_address")``."""
+    """Return *path* continued from *step*: ``join("fixed_ips", "[0].ip_address")``."""
     if not path or not step:
         return step or path
     return f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
@@ -70,7 +70,7 @@ class Scalar(Generic[T]):
 
 @frozen
 class Nullable(Generic[T]):
-    """The value or null; null stands for *instead*.  With *silent*, ``None`` is not said at all."""
+    """The value or null; null stands for *instead*.  With *silent*, ``None`` is omitted."""
 
     codec: Codec[T]
     instead: Any = None
@@ -87,7 +87,7 @@ class Nullable(Generic[T]):
 
 @frozen
 class Listed(Generic[T]):
-    """A list; *gather* makes the collection that the model has."""
+    """A list; *gather* builds the model's collection."""
 
     codec: Codec[T]
     gather: Callable[[Iterable[T]], Any] = tuple
@@ -118,7 +118,7 @@ class Listed(Generic[T]):
 
 @frozen
 class Several:
-    """A list that is said only where there are several; one alone is said in another way."""
+    """A list that is rendered only if it has several items; one alone has another form."""
 
     codec: Listed[Any]
 
@@ -130,7 +130,7 @@ class Several:
 
 
 def describe(raw: object) -> str:
-    """*raw* as a message can carry it, whatever it is and however large."""
+    """Return *raw* as bounded text for a message, of any type and size."""
     if raw is None:
         return "null"
     if isinstance(raw, str):

@@ -1,4 +1,4 @@
-"""What several tables have in common."""
+"""Codecs that several tables share."""
 
 from __future__ import annotations
 

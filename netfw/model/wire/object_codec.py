@@ -1,14 +1,13 @@
 """Objects on the wire, declared as tables of parts.
 
 A :class:`ObjectCodec` is the table of one value class.  Its rows are *parts*: an
-:class:`Attribute` is
-one name of the object, an :class:`Inline` is a value of its own whose names stand among the
-object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are written, any
-one may be read, and those that are given must agree.  A :class:`Derived` name follows from the
-value.
+:class:`Attribute` is one name of the object, an :class:`Inline` is a value of its own whose names
+are among the object's.  A field may have several parts (``project_id`` and ``tenant_id``): all are
+written, any one may be read, and those that are present must agree.  A :class:`Derived` name
+follows from the value.
 
-Everything that is wrong with an object is found in one reading; only contradictions between its
-fields wait until each field can be read.
+One parse reports everything that is wrong with an object; contradictions between its fields are
+checked once each field can be read.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from netfw.model.wire.scalars import DOCUMENT
 T = TypeVar("T")
 
 SUGGESTIONS = 16
-"""So many unknown names get a suggestion; looking for one takes time."""
+"""Unknown names that get a suggestion; the search for one takes time."""
 REQUIRED = "is required"
 
 Body = Mapping[Any, object]
@@ -37,7 +36,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 
 
 class Field(Protocol):
-    """How one field of a value stands in an object."""
+    """The representation of one field of a value in an object."""
 
     @property
     def field(self) -> str:
@@ -45,21 +44,21 @@ class Field(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the object that say it; the first stands for all in messages."""
+        """The names of the object that hold it; messages use the first."""
 
     def read(self, body: Body) -> Any | Absent:
-        """The field's value, as far as *body* says it.
+        """Return the field's value, as far as *body* has it.
 
-        :raises Faulty: what it says is wrong.
+        :raises Faulty: the value is wrong.
         """
 
     def write(self, value: Any, body: dict[str, Json]) -> None:
-        """Have *body* say that the field is *value*."""
+        """Write the field's *value* to *body*."""
 
 
 @frozen
 class Attribute:
-    """One name of an object, and the field it is about: that of the same name, unless said."""
+    """One name of an object, and its field: by default the field of the same name."""
 
     name: str
     codec: Codec[Any]
@@ -89,10 +88,10 @@ class Attribute:
 
 @frozen
 class Inline:
-    """A value whose names stand among those of the object; all of them null is no value.
+    """A value whose names are among those of the object; all of them null is no value.
 
     *wrap* and *unwrap* turn the value into what the field holds and back, or into ``None`` when the
-    field cannot be said in this way.
+    field cannot be represented in this way.
     """
 
     field: str
@@ -118,37 +117,37 @@ class Inline:
 
 @frozen
 class Derived:
-    """A name that follows from the value: written for the reader's comfort, checked when given."""
+    """A name that follows from the value: written for convenience, checked when present."""
 
     name: str
     codec: Codec[Any]
     of: Callable[[Any], Any]
 
     def read(self, body: Body) -> Any | Absent:
-        """What *body* says, if it says it.
+        """Return what *body* has for it, if present.
 
-        :raises Faulty: what it says is wrong.
+        :raises Faulty: the value is wrong.
         """
         return Attribute(self.name, self.codec).read(body)
 
 
 @frozen
 class ObjectCodec(Generic[T]):
-    """The table of one class of values, which are read and written as JSON objects."""
+    """The table of one value class, which is read and written as a JSON object."""
 
     cls: type[T]
     parts: tuple[Field, ...]
     derived: tuple[Derived, ...] = ()
     rest: str | None = None
-    """The field (a ``Document``) that takes the names no part has; without one they are refused."""
+    """The field (a ``JsonDocument``) for names that no part has; without one they are refused."""
     names: tuple[str, ...] = field(init=False)
     _known: frozenset[str] = field(init=False)
     _required: frozenset[str] = field(init=False)
 
     @names.default
     def _all_names(self) -> tuple[str, ...]:
-        said = [name for part in self.parts for name in part.names]
-        return (*said, *(derived.name for derived in self.derived))
+        names = [name for part in self.parts for name in part.names]
+        return (*names, *(derived.name for derived in self.derived))
 
     @_known.default
     def _set_of_names(self) -> frozenset[str]:
@@ -160,15 +159,15 @@ class ObjectCodec(Generic[T]):
         return frozenset(each.name for each in fields if each.default is attrs.NOTHING)
 
     def parse(self, raw: object) -> T:
-        """The value that *raw* says.
+        """Return the value that *raw* describes.
 
-        :raises ValueError: it is no object.
+        :raises ValueError: it is not an object.
         :raises Faulty: everything that is wrong within it.
         """
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
         fields, faults = self._read(raw)
-        said = self._read_derived(raw, faults)
+        given = self._read_derived(raw, faults)
         rest = {key: value for key, value in raw.items() if key not in self._known}
         if self.rest is None:
             faults |= self._unknown(rest)
@@ -180,11 +179,11 @@ class ObjectCodec(Generic[T]):
         if faults:
             raise Faulty(faults)
         value = self._make(fields)
-        self._compare(value, said)
+        self._compare(value, given)
         return value
 
     def render(self, value: T) -> dict[str, Json]:
-        """*value* as a JSON object."""
+        """Return *value* as a JSON object."""
         body: dict[str, Json] = {}
         for part in self.parts:
             part.write(getattr(value, part.field), body)
@@ -224,7 +223,7 @@ class ObjectCodec(Generic[T]):
             raise Faulty({self._path(path): text for path, text in exc.faults}) from exc
 
     def _path(self, path: str) -> str:
-        """Where on the wire a path of the model is: ``gateway`` is at ``gateway_ip``."""
+        """Return the wire path of a path of the model: ``gateway`` is at ``gateway_ip``."""
         name = re.split(r"[.\[]", path, maxsplit=1)[0]
         part = next((part for part in self.parts if part.field == name), None)
         return path if part is None else part.names[0] + path[len(name) :]
@@ -238,20 +237,20 @@ class ObjectCodec(Generic[T]):
         return faults
 
     def _read_derived(self, body: Body, faults: dict[str, str]) -> dict[Derived, Any]:
-        said: dict[Derived, Any] = {}
+        given: dict[Derived, Any] = {}
         for derived in self.derived:
             try:
-                said[derived] = derived.read(body)
+                given[derived] = derived.read(body)
             except Faulty as exc:
                 faults |= exc.faults
-        return said
+        return given
 
-    def _compare(self, value: T, said: Mapping[Derived, Any]) -> None:
-        meant = {derived: derived.of(value) for derived in said}
+    def _compare(self, value: T, given: Mapping[Derived, Any]) -> None:
+        expected = {derived: derived.of(value) for derived in given}
         faults = {
-            derived.name: f"{describe(claim)}, but the rest says {meant[derived]}"
-            for derived, claim in said.items()
-            if claim is not ABSENT and claim != meant[derived]
+            derived.name: f"{describe(claim)}, but the rest says {expected[derived]}"
+            for derived, claim in given.items()
+            if claim is not ABSENT and claim != expected[derived]
         }
         if faults:
             raise Faulty(faults)
@@ -259,7 +258,7 @@ class ObjectCodec(Generic[T]):
 
 @frozen
 class Tagged:
-    """One of several shapes, told apart by the word under *tag*."""
+    """One of several shapes, selected by the word under *tag*."""
 
     tag: str
     shapes: Mapping[str, ObjectCodec[Any]]

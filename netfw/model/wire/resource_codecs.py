@@ -1,4 +1,4 @@
-"""Every resource as the OpenStack Networking API v2 writes it: a name, a codec, a field."""
+"""Codecs of every resource of the OpenStack Networking API v2: a name, a codec, a field."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from netfw.model.wire.codec import ABSENT, Absent, Faulty, Json, Scalar, describ
 E = TypeVar("E", bound=enum.Enum)
 
 ADDRESS_LENGTH = 64
-"""No address, prefix, id or time is longer; what is longer is not even looked at."""
+"""No address, prefix, id or time is longer; longer text is refused unparsed."""
 
 _UUID = re.compile(
     r"(?i)[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.ASCII
@@ -46,7 +46,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d
 
 
 def text(check: Callable[[str], object] | None = None) -> Scalar[str]:
-    """One line of text, which *check* lets pass."""
+    """Return a codec of one line of text that *check* accepts."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
@@ -60,7 +60,7 @@ def text(check: Callable[[str], object] | None = None) -> Scalar[str]:
 
 
 def integer(least: int, most: int) -> Scalar[int]:
-    """A whole number; clients also send it as decimal digits.  ``True`` is not 1."""
+    """Return a codec of a whole number, also as decimal digits.  ``True`` is not 1."""
 
     def parse(raw: object) -> int:
         if isinstance(raw, str) and _INTEGER.fullmatch(raw):
@@ -75,7 +75,7 @@ def integer(least: int, most: int) -> Scalar[int]:
 
 
 def choice(words: type[E], fold: bool = False) -> Scalar[E]:
-    """A word of *words*; with *fold*, in upper or lower case."""
+    """Return a codec of a word of *words*; with *fold*, in upper or lower case."""
     known = {_folded(word.value, fold): word for word in words}
 
     def parse(raw: object) -> E:
@@ -125,17 +125,17 @@ def _parse_prefix(raw: object) -> IpNetwork:
     try:
         return as_network(known)
     except ValueError as exc:
-        hint = _meant(known) or "192.0.2.0/24 or 2001:db8::/64"
+        hint = _prefix_of(known) or "192.0.2.0/24 or 2001:db8::/64"
         raise ValueError(f"not an IP prefix like {hint}: {quote(known)}") from exc
 
 
 def _parse_cidr(raw: object) -> IpNetwork:
     known = _short(raw, "an IP prefix")
-    return _parse_prefix(_meant(known) or known)
+    return _parse_prefix(_prefix_of(known) or known)
 
 
-def _meant(known: str) -> str | None:
-    """The prefix that an address with a prefix length belongs to."""
+def _prefix_of(known: str) -> str | None:
+    """Return the prefix that an address with a prefix length belongs to."""
     if not _INTERFACE.fullmatch(known):
         return None
     try:
@@ -145,7 +145,7 @@ def _meant(known: str) -> str | None:
 
 
 def _render_prefix(prefix: IpNetwork) -> str:
-    """An address alone where the prefix has its full length, as people write it."""
+    """Render a prefix of full length as an address alone, as users write it."""
     whole = prefix.prefixlen == prefix.max_prefixlen
     return str(prefix.network_address) if whole else str(prefix)
 
@@ -170,7 +170,7 @@ def _render_time(moment: datetime) -> str:
 
 
 def _parse_protocol(raw: object) -> int | None:
-    """A name or a number; ``any`` and 0 are all protocols."""
+    """Parse a name or a number; ``any`` and 0 are all protocols."""
     if raw is None:
         return None
     if isinstance(raw, str) and len(raw) < 32:

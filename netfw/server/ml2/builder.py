@@ -31,7 +31,7 @@ from netfw.server.l2.subnets import SubnetHandler
 from netfw.server.ml2.agent_services import AgentServices, build_agent_services
 from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget, Target
-from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkers
+from netfw.server.outbox.worker import DeliveryConfig, OutboxWorkerPool
 
 
 @frozen(kw_only=True)
@@ -55,7 +55,7 @@ class Core:
     extensions: ExtensionDrivers
     binder: PortBinder
     agent_services: AgentServices
-    outbox: OutboxWorkers
+    outbox: OutboxWorkerPool
     """Outbox workers; the server process starts and closes them."""
 
     def handlers(self) -> tuple[ResourceHandler, ...]:
@@ -123,7 +123,7 @@ def build_core(
 
 def _build_outbox(
     context: ServerContext, drivers: Drivers, statuses: PortStatuses
-) -> OutboxWorkers:
+) -> OutboxWorkerPool:
     """Assemble the outbox: deliveries after commits, and a gate for ports that wait for drivers."""
     targets: list[Target] = [DriverTarget(each) for each in drivers.mechanisms if delivers(each)]
     targets += [NotifierTarget(each) for each in drivers.notifiers]
@@ -133,7 +133,7 @@ def _build_outbox(
         lease=context.settings.outbox_lease,
         longest_pause=context.settings.outbox_longest_pause,
     )
-    workers = OutboxWorkers(context, targets, statuses.reconsider, pace)
+    workers = OutboxWorkerPool(context, targets, statuses.reconsider, pace)
     recorder = OutboxRecorder(drivers.mechanisms, drivers.notifiers, workers.wake)
     if recorder.needed:
         context.precommit_hooks.append(recorder.watch)

@@ -44,7 +44,7 @@ class DeliveryConfig:
     """Time after which deliveries are recorded, although more of the lane follows."""
 
 
-class OutboxWorkers:
+class OutboxWorkerPool:
     """Delivers from the outbox, each lane in order and by one thread of one process at a time.
 
     A process that dies loses nothing: when its lease expires, another one repeats the deliveries

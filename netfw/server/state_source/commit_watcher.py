@@ -28,7 +28,7 @@ LONGEST_PAUSE = 1.0
 """Seconds between attempts while the database does not answer."""
 
 
-class CommitWatch:
+class CommitWatcher:
     """Announces commits, and deletes old ones from the journal.
 
     Several processes may do so on one database: each calls its own listeners, and deletion is

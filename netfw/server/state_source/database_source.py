@@ -19,7 +19,7 @@ from netfw.server.db import Database
 from netfw.server.db.journal.topics import readers, source
 from netfw.server.db.resources.rows import value
 from netfw.server.state_source import deltas
-from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.state.dependencies import AgentRoot
 from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
@@ -42,7 +42,7 @@ class DatabaseSource(StateSource):
     def __init__(
         self,
         database: Database,
-        commits: CommitWatch,
+        commits: CommitWatcher,
         *,
         heard: Heard,
         answer: Answer,

@@ -27,7 +27,7 @@ class AllocationEntries:
     ranges: tuple[Range, ...]
 
     def acquire(self, pool: Pool, number: int) -> bool:
-        """Take *number*; false when it is taken."""
+        """Take *number*; return false if it is taken."""
         return self.entries.acquire(pool, number)
 
     def acquire_any(self, pool: Pool) -> int | None:
@@ -41,22 +41,22 @@ class AllocationEntries:
 
 
 class MemoryAllocations:
-    """The numbers of segments, those of *ranges* for whoever does not mind which."""
+    """The numbers of segments; requests without a number get one of *ranges*."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._ranges = tuple(ranges)
-        self._ledger: NumberPool[Pool] = NumberPool()
+        self._pool: NumberPool[Pool] = NumberPool()
 
     @contextmanager
     def transaction(self) -> Iterator[AllocationEntries]:
-        """A store; what is done with it counts when the block ends, unless it raises."""
-        with self._ledger.transaction() as entries:
+        """Open a store; its changes are committed when the block ends, unless it raises."""
+        with self._pool.transaction() as entries:
             yield AllocationEntries(entries, self._ranges)
 
     def taken(self) -> frozenset[tuple[Pool, int]]:
-        """What is taken."""
-        pools = self._ledger.intervals.items()
-        return frozenset((pool, number) for pool, taken in pools for number in taken)
+        """Return the taken numbers."""
+        by_pool = self._pool.intervals.items()
+        return frozenset((pool, number) for pool, numbers in by_pool for number in numbers)
 
 
 @frozen
@@ -66,7 +66,7 @@ class AddressEntries:
     entries: Entries[SubnetId]
 
     def acquire(self, subnet: SubnetId, address: IpAddress) -> bool:
-        """Take *address*; false when it is taken."""
+        """Take *address*; return false if it is taken."""
         return self.entries.acquire(subnet, int(address))
 
     def acquire_any(self, subnet: Subnet) -> IpAddress | None:
@@ -81,7 +81,7 @@ class AddressEntries:
 
     @property
     def calls(self) -> int:
-        """How often it was asked for something."""
+        """The number of requests in this transaction."""
         return self.entries.calls
 
 
@@ -89,22 +89,22 @@ class MemoryAddresses:
     """The addresses of subnets."""
 
     def __init__(self) -> None:
-        self._ledger: NumberPool[SubnetId] = NumberPool()
+        self._pool: NumberPool[SubnetId] = NumberPool()
 
     @contextmanager
     def transaction(self) -> Iterator[AddressEntries]:
-        """A store; what is done with it counts when the block ends, unless it raises."""
-        with self._ledger.transaction() as entries:
+        """Open a store; its changes are committed when the block ends, unless it raises."""
+        with self._pool.transaction() as entries:
             yield AddressEntries(entries)
 
     def taken(self, subnet: Subnet) -> frozenset[IpAddress]:
-        """What is taken of *subnet*."""
+        """Return the taken addresses of *subnet*."""
         kind = ipaddress.IPv4Address if subnet.ip_version == 4 else ipaddress.IPv6Address
-        return frozenset(kind(number) for number in self._ledger.taken(subnet.id))
+        return frozenset(kind(number) for number in self._pool.taken(subnet.id))
 
     def define(self, subnet: Subnet) -> None:
-        """A subnet is made or changed.  Its pools come with every question, so nothing is kept."""
+        """Ignore a new or changed subnet: its pools come with every request."""
 
     def drop(self, subnet: SubnetId) -> None:
-        """The subnet is deleted, and what was taken in it with it."""
-        self._ledger.intervals.pop(subnet, None)
+        """Drop a deleted subnet with its taken addresses."""
+        self._pool.intervals.pop(subnet, None)

@@ -10,7 +10,7 @@ from netfw.model.resource import Kind, Ref
 
 
 class MemoryAttributeStore:
-    """An ``AttributeStore`` that can be looked at, and counts how often it was read and written."""
+    """An inspectable ``AttributeStore`` that counts its reads and writes."""
 
     def __init__(self) -> None:
         self.kept: dict[Ref, Body] = {}
@@ -18,11 +18,11 @@ class MemoryAttributeStore:
         self.writes = 0
 
     def read(self, kind: Kind, ids: Sequence[UUID]) -> Mapping[UUID, Body]:
-        """The values of these resources; absent where nothing was kept."""
+        """Return the values of these resources; a resource without any is absent."""
         self.reads += 1
         return {id: dict(self.kept[Ref(kind, id)]) for id in ids if Ref(kind, id) in self.kept}
 
     def write(self, ref: Ref, extra: Body) -> None:
-        """Keep the values of one resource, in place of its former ones."""
+        """Store the values of one resource, in place of its former ones."""
         self.writes += 1
         self.kept[ref] = dict(extra)

@@ -1,4 +1,4 @@
-"""A machine of the mind: it holds values, refuses, crashes and goes away as it is told."""
+"""A fake backend: it holds values, and refuses, crashes or disappears as a test specifies."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ V = TypeVar("V")
 
 @define
 class FakeBackend(Generic[K, V]):
-    """What is there, and how it behaves.  A test changes it as it likes."""
+    """The state of a fake machine, and how it behaves.  A test may change both."""
 
     present: dict[K, V] = field(factory=dict)
     refused: dict[K, str] = field(factory=dict)
-    """Keys that cannot be had, and why."""
+    """Keys that are refused, and why."""
     crashing: set[K] = field(factory=set)
-    """Keys that make the driver raise what no contract allows."""
+    """Keys that make the driver raise an error that no contract allows."""
     online: bool = True
     history: list[str] = field(factory=list)
-    """Every operation that was carried out, in order."""
+    """Every executed operation, in order."""
     sinks: list[Sink] = field(factory=list)
     rereads: int = 0
 
     def tell(self, event: Event) -> None:
-        """Announce something to whoever watches."""
+        """Send an event to every sink."""
         for sink in tuple(self.sinks):
             sink(event)
 
     def disturb(self, key: K) -> None:
-        """Somebody else removes what is there, and the change feed tells."""
+        """Remove what is present, as another program would, and send the event."""
         self.present.pop(key, None)
-        self.tell(KeysChanged("somebody removed it", {key}))
+        self.tell(KeysChanged("it was removed", {key}))
 
     def restart(self) -> None:
-        """Everything is lost, and the change feed with it."""
+        """Lose everything, and the change feed too."""
         self.present.clear()
         self.tell(FeedLost("the machine was restarted"))
 
     def answer(self) -> None:
-        """Answer, if it is there.
+        """Return if the machine is reachable.
 
         :raises BackendUnavailable: it is not.
         """
@@ -58,7 +58,7 @@ class FakeBackend(Generic[K, V]):
 
 
 class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
-    """A driver for such a machine; a test may change the machine behind its back."""
+    """A driver for a fake machine; a test may change the machine without the driver."""
 
     CAPABILITIES: tuple[Capability, ...] = (HostCapability.PLAN, HostCapability.WATCH)
 
@@ -78,7 +78,7 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
         return dict(self.machine.present)
 
     def waits_for(self, key: K, value: V, final: Mapping[K, V]) -> str:
-        """What a key waits for, when the rest is as in *final*; empty: nothing."""
+        """Return what a key waits for, when the rest is as in *final*; empty: nothing."""
         return ""
 
     def plan(self, update: Update[K, V], observed: Mapping[K, V]) -> Plan:

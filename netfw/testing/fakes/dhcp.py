@@ -31,7 +31,7 @@ from netfw.testing.fakes.backend import FakeBackend, FakeReconciler
 class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     """A DHCP server in memory: dropping a network takes its ports along, as a real one does.
 
-    A test that clears ``gates[network]`` holds up calls for that network until it sets it again.
+    A test that clears ``gates[network]`` blocks calls for that network until it sets it again.
     """
 
     VERSION: ClassVar[int] = 1
@@ -41,7 +41,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         super().__init__(machine)
         self.gates: dict[NetworkId, threading.Event] = {}
         self.at_gate: set[NetworkId] = set()
-        """The networks of which a call is held up."""
+        """The networks whose calls are blocked."""
         self.calls: list[Update[DhcpKey, DhcpValue]] = []
         self.proxies: FakeMetadata | None = None
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         return DhcpLocation(netns=dhcp_namespace(network), device=device_name("tap", server.id))
 
     def networks(self) -> Mapping[NetworkId, DhcpNetwork]:
-        """What is served."""
+        """Return the served networks."""
         return {
             key.network: value
             for key, value in dict(self.machine.present).items()
@@ -67,7 +67,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
         }
 
     def ports(self, network: NetworkId) -> list[DhcpPort]:
-        """What is served on a network."""
+        """Return the served ports of a network."""
         values = dict(self.machine.present).values()
         return [each for each in values if isinstance(each, DhcpPort) and each.network == network]
 

@@ -1,4 +1,4 @@
-"""Numbers that are taken, and by which transaction that has not ended, in memory."""
+"""A pool of numbers in memory: which are taken, and by which open transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Span = tuple[int, int]
 
 
 class IntervalSet:
-    """A set of numbers that finds a free one without counting: it keeps the ends of its runs."""
+    """A set of numbers stored as intervals, so that it finds a free number without counting."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -32,7 +32,7 @@ class IntervalSet:
         return at >= 0 and number <= self._ends[at]
 
     def add(self, number: int) -> None:
-        """Have *number*, which is not there."""
+        """Add *number*, which is absent."""
         at = bisect_right(self._starts, number)
         self._starts.insert(at, number)
         self._ends.insert(at, number)
@@ -40,7 +40,7 @@ class IntervalSet:
         self._join(at - 1)
 
     def discard(self, number: int) -> None:
-        """Have *number* no longer."""
+        """Remove *number* if it is present."""
         at = bisect_right(self._starts, number) - 1
         if at < 0 or number > self._ends[at]:
             return
@@ -50,7 +50,7 @@ class IntervalSet:
         self._ends[at : at + 1] = [b for _, b in runs]
 
     def first_free(self, first: int, last: int) -> int | None:
-        """The lowest number from *first* to *last* that is not there."""
+        """Return the lowest number from *first* to *last* that is absent."""
         at = bisect_right(self._starts, first) - 1
         free = self._ends[at] + 1 if at >= 0 and first <= self._ends[at] else first
         return free if free <= last else None
@@ -63,21 +63,21 @@ class IntervalSet:
 
 @define
 class NumberPool(Generic[K]):
-    """What is taken of each *K*, with transactions that do not see each other's work."""
+    """The taken numbers of each *K*, with transactions that are isolated from each other."""
 
     intervals: dict[K, IntervalSet] = field(factory=dict)
-    """What nobody else can have: taken for good, or by a transaction that is still open."""
+    """Numbers that are unavailable: taken by a committed or by an open transaction."""
     open: dict[tuple[K, int], Entries[K]] = field(factory=dict)
-    """Who is about to take a number, or to give it back."""
+    """The open transaction that takes or releases a number."""
     lock: RLock = field(factory=RLock, repr=False)
 
     def taken(self, key: K) -> IntervalSet:
-        """Return the numbers of *key* that are taken."""
+        """Return the taken numbers of *key*."""
         return self.intervals.setdefault(key, IntervalSet())
 
     @contextmanager
     def transaction(self) -> Iterator[Entries[K]]:
-        """In force when the block ends, and without a trace when it raises."""
+        """Open a transaction: commit when the block ends, roll back when it raises."""
         entries = Entries(self)
         try:
             yield entries
@@ -91,30 +91,30 @@ class NumberPool(Generic[K]):
 class Entries(Generic[K]):
     """One transaction."""
 
-    ledger: NumberPool[K]
+    pool: NumberPool[K]
     took: set[tuple[K, int]] = field(factory=set)
     gave: set[tuple[K, int]] = field(factory=set)
     calls: int = 0
-    """How often it was asked for something."""
+    """The number of requests in this transaction."""
 
     def acquire(self, key: K, number: int) -> bool:
-        """Take *number*; false when it is taken.
+        """Take *number*; return false if it is taken.
 
-        :raises Conflict: another transaction is at it.
+        :raises Conflict: another transaction is taking or releasing it.
         """
-        with self.ledger.lock:
+        with self.pool.lock:
             self.calls += 1
             return self._take(key, number)
 
     def acquire_any(self, key: K, spans: Sequence[Span]) -> int | None:
         """Take a free number of *spans*.
 
-        :raises Conflict: there is none but those that other transactions are at.
+        :raises Conflict: the only ones are those that other transactions take or release.
         """
-        with self.ledger.lock:
+        with self.pool.lock:
             self.calls += 1
             for first, last in spans:
-                free = self.ledger.taken(key).first_free(first, last)
+                free = self.pool.taken(key).first_free(first, last)
                 again = (n for k, n in self.gave if k == key and first <= n <= last)
                 number = free if free is not None else min(again, default=None)
                 if number is not None:
@@ -126,42 +126,42 @@ class Entries(Generic[K]):
 
     def release(self, key: K, number: int) -> None:
         """Free *number*, for others when the transaction ends."""
-        with self.ledger.lock:
+        with self.pool.lock:
             self.calls += 1
             entry = key, number
             if entry in self.took:
                 self.took.discard(entry)
-                del self.ledger.open[entry]
-                self.ledger.taken(key).discard(number)
-            elif entry not in self.ledger.open and number in self.ledger.taken(key):
+                del self.pool.open[entry]
+                self.pool.taken(key).discard(number)
+            elif entry not in self.pool.open and number in self.pool.taken(key):
                 self.gave.add(entry)
-                self.ledger.open[entry] = self
+                self.pool.open[entry] = self
 
     def end(self, undo: Iterable[tuple[K, int]]) -> None:
         """End it; the numbers of *undo* are free from then on."""
-        with self.ledger.lock:
+        with self.pool.lock:
             for key, number in undo:
-                self.ledger.taken(key).discard(number)
+                self.pool.taken(key).discard(number)
             for entry in self.took | self.gave:
-                del self.ledger.open[entry]
+                del self.pool.open[entry]
 
     def _take(self, key: K, number: int) -> bool:
         entry = key, number
         if entry in self.gave:
             self.gave.discard(entry)
-            del self.ledger.open[entry]
+            del self.pool.open[entry]
             return True
-        if self.ledger.open.get(entry, self) is not self:
+        if self.pool.open.get(entry, self) is not self:
             raise Conflict("another request is taking it, or giving it back")
-        if number in self.ledger.taken(key):
+        if number in self.pool.taken(key):
             return False
-        self.ledger.taken(key).add(number)
-        self.ledger.open[entry] = self
+        self.pool.taken(key).add(number)
+        self.pool.open[entry] = self
         self.took.add(entry)
         return True
 
     def _of_others(self) -> Iterator[tuple[K, int]]:
-        return (entry for entry, holder in self.ledger.open.items() if holder is not self)
+        return (entry for entry, holder in self.pool.open.items() if holder is not self)
 
 
 def _within(number: int, spans: Iterable[Span]) -> bool:

@@ -57,19 +57,19 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         return DriverInfo("fake", self.CAPABILITIES)
 
     def plug(self, port: PortId, *, ofport: int | None = 1, quiet: bool = False) -> None:
-        """The hypervisor plugs a port; without an ofport the switch has not numbered it yet."""
+        """Plug a port, as the hypervisor does; no ofport: the switch has not numbered it yet."""
         self.plugged[port] = SwitchDevice(name=f"tap{str(port)[-11:]}", ofport=ofport)
         if not quiet:
             self.machine.tell(KeysChanged("it was plugged", {PortKey(port)}))
 
     def unplug(self, port: PortId) -> None:
-        """The hypervisor takes a port away."""
+        """Unplug a port, as the hypervisor does."""
         del self.plugged[port]
         self.machine.present.pop(PortKey(port), None)
         self.machine.tell(KeysChanged("it was unplugged", {PortKey(port)}))
 
     def live(self) -> frozenset[PortId]:
-        """The ports that may take part in their networks."""
+        """Return the ports that are connected to their networks."""
         return frozenset(
             key.port
             for key, value in self.machine.present.items()
@@ -119,7 +119,7 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         return ""
 
     def plan(self, update: Any, observed: Any) -> Any:
-        """As every fake does; ``HOLD`` leaves a live port as it is and a dead one dead."""
+        """Plan as every fake does; ``HOLD`` leaves a live port live and a dead one dead."""
         held = {key: _held(value, observed.get(key)) for key, value in update.put.items()}
         return super().plan(evolve(update, put=held), observed)
 

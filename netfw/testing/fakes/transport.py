@@ -16,7 +16,7 @@ from netfw.drivers.transport import Caller, Handler, Listener, Message, Stop, Tr
 from netfw.errors import BackendUnavailable, ConfigError
 
 Fate = Callable[[Message], Iterator[Message]]
-"""What becomes of a hint: the same, nothing, several."""
+"""Decides the delivery of a hint: unchanged, dropped, or several."""
 
 
 def _arrives(message: Message) -> Iterator[Message]:
@@ -24,18 +24,18 @@ def _arrives(message: Message) -> Iterator[Message]:
 
 
 class FakeNetwork:
-    """What transports of one test are connected by.
+    """The network that connects the transports of one test.
 
     Requests are answered by other threads and hints arrive in another one, as between processes.
     """
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        """Requests, by method."""
+        """The number of requests, by method."""
         self.bytes = 0
-        """Of all bodies, there and back."""
+        """The bytes of all bodies, in both directions."""
         self.hints: Counter[str] = Counter()
-        """Hints that were published, by topic."""
+        """The number of published hints, by topic."""
         self.fate: Fate = _arrives
         self.cut = False
         self._handlers: dict[str, Handler] = {}
@@ -47,17 +47,17 @@ class FakeNetwork:
         self._courier.start()
 
     def transport(self, caller: Caller = Caller("somebody")) -> FakeTransport:  # noqa: B008
-        """A transport of a process whose credentials say *caller*."""
+        """Return a transport of a process with the credentials of *caller*."""
         return FakeTransport(self, caller)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._underway.put(None)
         self._courier.join()
         self._workers.shutdown()
 
     def handler(self, topic: str) -> Handler:
-        """Who answers on *topic*, to be put behind something that meddles."""
+        """Return the handler of *topic*, for a test that wraps it."""
         return self._handlers[topic]
 
     def call(self, message: Message, caller: Caller, timeout: float) -> Message:

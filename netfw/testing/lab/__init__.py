@@ -5,11 +5,13 @@ From the outside in:
 ``sandbox``, ``launcher``
     namespaces around a whole command, which hide the machine and clean up by themselves
 ``lab``, ``fabric``, ``host``, ``instance``
-    what is in there: ``Lab(hosts=2)`` and everything that can be reached from it
-``place``, ``openvswitch``, ``probe``
-    what these are made of: running things in namespaces, a private switch, pings
-``detached``, ``supervisor``, ``record``, ``topology``
+    the contents: ``Lab(hosts=2)`` and everything that can be reached from it
+``namespaces``, ``openvswitch``, ``ping``
+    their parts: commands and functions in namespaces, a private switch, pings
+``agent``, ``server``, ``databases``, ``rabbitmq``, ``metadata_service``
+    private processes for tests: agents, servers, databases, a broker
+``persistent``, ``supervisor``, ``registry``, ``topology``
     labs that stay up between commands, for ``netfw lab``
-``obstacles``
-    what a machine may lack, in sentences
+``prerequisites``
+    messages about what a machine lacks
 """

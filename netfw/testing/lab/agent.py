@@ -1,4 +1,4 @@
-"""An agent of one's own on a host of a lab: a process, a directory, its files in it."""
+"""A private agent on a host of a lab: a process, a directory, its files in it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ END_SECONDS = 30.0
 
 
 class PrivateAgent:
-    """The agent that *module* is, run as its console script runs it, on *host*.
+    """The agent of *module*, run as its console script runs it, on *host*.
 
-    *options* are groups of its configuration, over those that the directory gives.  What it made on
-    the host stays when it ends.
+    *options* are groups of its configuration; they override those of the directory.  What it made
+    on the host stays when it ends.
     """
 
     def __init__(self, host: Host, directory: Path, module: str, options: Groups) -> None:
@@ -44,25 +44,25 @@ class PrivateAgent:
 
     @property
     def log(self) -> Path:
-        """What it said, over all its lives."""
+        """Its log, over all starts."""
         return self.directory / "agent.log"
 
     @property
     def pid(self) -> int:
-        """Of the process that runs."""
+        """The id of the running process."""
         if self.process is None:
             raise BackendBroken(f"{self._module} is not running on {self.host.name}")
         return self.process.pid
 
     def status(self) -> dict[str, Any]:
-        """What its status file says; empty while there is none."""
+        """Return the content of its status file; empty while there is none."""
         try:
             return dict(json.loads((self.directory / "status.json").read_text()))
         except (OSError, ValueError):
             return {}
 
     def begin(self) -> None:
-        """Start it, and go on."""
+        """Start it, and return without waiting."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.conf.write_text(ini(self.options))
         (self.directory / "status.json").unlink(missing_ok=True)
@@ -76,9 +76,9 @@ class PrivateAgent:
             )
 
     def start(self) -> float:
-        """Start it and wait until it is ready; the seconds that took.
+        """Start it and wait until it is ready; return the seconds that took.
 
-        :raises BackendBroken: it ends instead, or is not ready in time; with what it said.
+        :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
         began = time.monotonic()
         self.begin()
@@ -86,9 +86,9 @@ class PrivateAgent:
         return time.monotonic() - began
 
     def wait_for(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until its status is so.
+        """Wait until its status meets the condition.
 
-        :raises BackendBroken: it ends instead, or time passes; with what it said.
+        :raises BackendBroken: it ends instead, or time passes; with its log.
         """
         deadline = time.monotonic() + START_SECONDS
         while not condition(status := self.status()):
@@ -101,14 +101,14 @@ class PrivateAgent:
         return status
 
     def stop(self) -> int:
-        """Tell it to end, and wait; its exit status.
+        """Stop it, and wait; return its exit status.
 
         :raises BackendBroken: it does not, and was killed; with what each of its threads did.
         """
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """End it at once, as a crash would."""
+        """Kill it, as a crash would."""
         return self._end(signal.SIGKILL)
 
     def _end(self, number: signal.Signals) -> int:

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of one's own, and who it vouches for."""
+"""Certificates for tests: a private authority, and the certificates it signs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 @frozen
 class Certificate:
-    """Files of one who can show who he is."""
+    """The files of a certificate: they prove the identity of a client or server."""
 
     certificate: Path
     key: Path
 
 
 class PrivateAuthority:
-    """Signs certificates, in a directory, by openssl(1).
+    """A certificate authority in a directory; it signs with openssl(1).
 
     :raises BackendBroken: openssl is not installed.
     """
@@ -36,7 +36,7 @@ class PrivateAuthority:
         )  # fmt: skip
 
     def vouch_for(self, name: str, *alternatives: str) -> Certificate:
-        """A certificate for *name*, with *alternatives* such as ``IP:127.0.0.1``."""
+        """Return a certificate for *name*, with *alternatives* such as ``IP:127.0.0.1``."""
         made = Certificate(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         names = ",".join(alternatives or (f"DNS:{name}",))
         _openssl(

@@ -1,6 +1,6 @@
 """Private database servers: each in one directory, on a unix socket there and nowhere else.
 
-What they hold survives them, but not the machine: nothing is flushed to the disk.
+Their data survives the server, but not the machine: nothing is flushed to the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START_SECONDS = 60.0
 
 
 class PrivateServer:
-    """What the servers have in common: a directory, a process, a command that speaks to it."""
+    """The common part of the servers: a directory, a process, a client command."""
 
     NAME: ClassVar[str]
 
@@ -44,7 +44,7 @@ class PrivateServer:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """End the server at once, as a crash of its machine would: whatever it has begun, too."""
+        """Kill the server and its children, as a crash of its machine would."""
         if self._process is None:
             return
         parent = self._process.pid
@@ -61,7 +61,7 @@ class PrivateServer:
             time.sleep(0.001)
 
     def stop(self, *, keep: bool = False) -> None:
-        """End the server and, unless told otherwise, remove its files."""
+        """Stop the server and, by default, remove its files."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)  # at once, and with its children
             try:
@@ -75,17 +75,17 @@ class PrivateServer:
 
 
 class PrivatePostgres(PrivateServer):
-    """PostgreSQL.  It refuses to run as root, so it takes itself for another user."""
+    """PostgreSQL.  It refuses to run as root, so it runs as another user of a user namespace."""
 
     NAME = "PostgreSQL"
 
     def __init__(self, directory: Path, *, flushed: bool = False) -> None:
-        """*flushed*: commits reach the disk, as they would anywhere else."""
+        """Prepare a server; *flushed*: commits reach the disk, as in production."""
         super().__init__(directory)
         self._flushed = "on" if flushed else "off"
 
     def start(self) -> Self:
-        """Make a cluster where there is none, and start it.
+        """Create a cluster if there is none, and start it.
 
         :raises BackendBroken: it is not installed, or does not start.
         """
@@ -111,12 +111,12 @@ class PrivatePostgres(PrivateServer):
         return self
 
     def create(self, name: str, template: str = "template0") -> str:
-        """Make a database, a copy of *template*, and return its URL."""
+        """Create a database, a copy of *template*, and return its URL."""
         self._say("createdb", "-T", template, name)
         return f"postgresql://netfw@/{name}?host={self.directory}"
 
     def drop(self, name: str) -> None:
-        """Remove a database, whoever is still connected."""
+        """Remove a database, even if clients are connected."""
         self._say("dropdb", "--if-exists", "--force", name)
 
     def _say(self, program: str, *words: str) -> None:
@@ -129,7 +129,7 @@ class PrivateMariadb(PrivateServer):
     NAME = "MariaDB"
 
     def start(self) -> Self:
-        """Make the system's tables where there are none, and start the server.
+        """Create the system tables if there are none, and start the server.
 
         :raises BackendBroken: it is not installed, or does not start.
         """
@@ -162,7 +162,7 @@ class PrivateMariadb(PrivateServer):
         return self.directory / "s.sock"
 
     def create(self, name: str) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         self._say(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
         return f"mariadb://root@localhost/{name}?unix_socket={self._socket}"
 
@@ -179,11 +179,14 @@ class PrivateMariadb(PrivateServer):
 
 
 _MORTAL = ("setpriv", "--pdeathsig", "KILL")
-"""What is started with it ends when the test run ends, however that ends."""
+"""A process that is started with it ends when the test run ends, however that ends."""
 
 
 def _unprivileged() -> tuple[str, ...]:
-    """What makes root somebody else, in a user namespace of its own; files stay root's."""
+    """Return the command prefix that maps root to another user, in a new user namespace.
+
+    Files stay root's.
+    """
     if os.geteuid() != 0:
         return ()
     try:
@@ -194,7 +197,7 @@ def _unprivileged() -> tuple[str, ...]:
 
 
 def _postgres_programs() -> Path:
-    """Debian keeps the programs of each version apart; the newest is taken."""
+    """Return the programs of the newest version: Debian keeps versions apart."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
     if found:
         return found[-1].parent
@@ -214,7 +217,7 @@ def _program(name: str) -> str:
 
 
 def _runs(pid: str) -> bool:
-    """Whether it is there, and not only to be buried."""
+    """Return whether the process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

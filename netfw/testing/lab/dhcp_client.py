@@ -7,8 +7,8 @@
     assert client.renew() == lease
     client.release()
 
-A client configures the instance's device as it is told, so that it can renew; routes, names and MTU
-are only reported.  Every wait is for an event, and is bounded.
+A client configures the instance's device from its lease, so that it can renew; routes, names and
+MTU are only reported.  Every wait is for an event, and is bounded.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from netfw.testing.lab.prerequisites import search_path
 from netfw.testing.lab.temp_directory import temporary_directory
 
 PATIENCE = 10.0
-"""Seconds in which a lease must come that is to come."""
+"""Seconds within which an expected lease must arrive."""
 ASKED = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
-"""Options that every client asks for."""
+"""Options that every client requests."""
 ASKED6 = frozenset({59})
-"""Beside name servers and search list."""
+"""Options beside name servers and search list."""
 
 _LINK_SCOPE, _TENTATIVE = "20", 0x40
 
@@ -72,7 +72,7 @@ esac
 
 
 class DhcpClient(ABC, Generic[L]):
-    """One client of one instance; ``asked`` are options that it asks for by number.
+    """One client of one instance; ``asked`` are options that it requests by number.
 
     :raises BackendBroken: its program is not installed.
     """
@@ -98,21 +98,21 @@ class DhcpClient(ABC, Generic[L]):
         self._read = b""
 
     def lease(self, patience: float | None = None) -> L | None:
-        """Ask as one who just came; what was given, ``None``: nothing in *patience* seconds."""
+        """Request a lease as a new client; ``None``: no lease within *patience* seconds."""
         self.end()
         self._forget()
         return self._begin(patience)
 
     @abstractmethod
     def renew(self, patience: float | None = None) -> L | None:
-        """Ask for the same again; ``None``: refused, or no answer in *patience* seconds."""
+        """Renew the lease; ``None``: refused, or no answer within *patience* seconds."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
 
     def leave(self) -> None:
-        """Be gone without a word, as an instance that is destroyed; it can begin anew."""
+        """End without a release, as a destroyed instance does; it can request a lease again."""
         self.end()
         if self.instance.device is not None:
             self.instance.place.ip(f"address flush dev {self.instance.device} scope global")
@@ -137,10 +137,10 @@ class DhcpClient(ABC, Generic[L]):
 
     @abstractmethod
     def _lease_of(self, said: Said) -> L | None:
-        """What an event says: ``None`` where it is no lease."""
+        """Return the lease of an event; ``None``: it is not a lease."""
 
     def _forget(self) -> None:
-        """What a client remembers beyond its process."""
+        """Remove what a client keeps beyond its process."""
 
     def _begin(self, patience: float | None) -> L | None:
         environment = {"PATH": search_path(), "EVENTS": str(self._fifo)}
@@ -151,7 +151,7 @@ class DhcpClient(ABC, Generic[L]):
         return self._await_lease(patience)
 
     def _await_lease(self, patience: float | None, *refusals: str) -> L | None:
-        """The next lease that is told of; one that does not come in time ends the client."""
+        """Return the next reported lease; if none arrives in time, end the client."""
         until = time.monotonic() + (self.patience if patience is None else patience)
         while (said := self._next_event(until)) is not None:
             if said["event"] in refusals:
@@ -179,14 +179,14 @@ class DhcpClient(ABC, Generic[L]):
                 pass
 
     def log(self) -> str:
-        """What the client wrote, for a person."""
+        """Return the client's output, for error messages."""
         return (self._directory / "log").read_text(errors="replace")
 
 
 class Udhcpc(DhcpClient[Lease]):
     """``udhcpc`` of BusyBox; one more try each second.
 
-    ``said`` are options that it sends, by number; another client id (61) for example.
+    ``said`` are options that it sends, by number, such as another client id (61).
     """
 
     PROGRAM = "udhcpc"
@@ -229,7 +229,7 @@ class Udhcpc(DhcpClient[Lease]):
 
 
 class Dhclient(DhcpClient[L]):
-    """``dhclient`` of ISC.  It renews by coming back with what it remembers, as after a boot."""
+    """``dhclient`` of ISC.  It renews from its lease file, as after a boot."""
 
     PROGRAM = "dhclient"
     FAMILY: ClassVar[str]
@@ -309,7 +309,7 @@ class Dhclient6(Dhclient[Lease6]):
         return lease6_of_dhclient(said) if said["event"] in self.REASONS else None
 
     def _begin(self, patience: float | None) -> Lease6 | None:
-        """It ends at once where the device has no address to ask from."""
+        """Start dhclient when the device has a source address: it exits at once without one."""
         until = time.monotonic() + self.patience
         while not self.instance.call(_has_link_local, _device(self.instance)):
             if time.monotonic() > until:
@@ -319,8 +319,10 @@ class Dhclient6(Dhclient[Lease6]):
 
 
 def _has_link_local(device: str) -> bool:
-    """Whether the device has a link-local address that can be used: the kernel makes it some time
-    after the device is up."""
+    """Return whether the device has a usable link-local address.
+
+    The kernel creates it some time after the device is up.
+    """
     for line in Path("/proc/thread-self/net/if_inet6").read_text().splitlines():
         _, _, _, scope, flags, name = line.split()
         if name == device and scope == _LINK_SCOPE and not int(flags, 16) & _TENTATIVE:
@@ -329,7 +331,7 @@ def _has_link_local(device: str) -> bool:
 
 
 def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | None:
-    """Ask for a router advertisement; ``None``: nobody sent one in *patience* seconds.
+    """Solicit a router advertisement; ``None``: none arrived within *patience* seconds.
 
     :raises BackendBroken: ``rdisc6`` is not installed.
     """
@@ -343,7 +345,7 @@ def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | No
 
 
 def _asking(space: str, numbers: Iterable[int], named: str) -> str:
-    """A configuration of dhclient that asks for *named* options and for *numbers*."""
+    """Return a configuration of dhclient that requests *named* options and *numbers*."""
     names = {number: f"{space}{OPTION_NUMBER.replace('_', '-')}{number}" for number in numbers}
     definitions = (
         f"option {name} code {n} = array of unsigned integer 8;\n" for n, name in names.items()

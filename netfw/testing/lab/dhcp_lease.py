@@ -1,4 +1,4 @@
-"""What DHCP clients were told, as values; read from what they tell their scripts."""
+"""Leases of DHCP clients as values, parsed from the environment of their scripts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _TEXTS = {66: "tftp", 67: "bootfile", 252: "wpad"}
 _ADDRESSES = {42: "ntpsrv"}
 _RAW = re.compile(r"opt(\d+)")
 _TALK = {51, 53, 54, 58, 59}
-"""Options of which the conversation consists; when to renew is up to chance."""
+"""Options of the protocol exchange itself; renewal times are random."""
 _ISC = "new_"
 OPTION_NUMBER = "option_"
-"""What our configuration of dhclient calls an option that we ask for by its number."""
+"""Prefix in the lab's configuration of dhclient of options requested by number."""
 
 
 @frozen(kw_only=True)
 class Lease:
-    """What an IPv4 client was told; ``options`` are those that have no field, as on the wire."""
+    """The lease of an IPv4 client; ``options`` are those without a field, as on the wire."""
 
     address: IPv4Interface
     server: IPv4Address
@@ -45,7 +45,7 @@ class Lease:
 
 @frozen(kw_only=True)
 class Lease6:
-    """What a DHCPv6 client was told; no addresses: it only asked for the rest."""
+    """The answer to a DHCPv6 client; no addresses: it requested only the other options."""
 
     addresses: tuple[IPv6Address, ...] = ()
     dns: tuple[IPv6Address, ...] = ()
@@ -55,23 +55,23 @@ class Lease6:
 
 @frozen(kw_only=True)
 class Announcement:
-    """What a router advertisement said."""
+    """The content of a router advertisement."""
 
     managed: bool
-    """Addresses are to be had by DHCPv6."""
+    """The managed flag: addresses come from DHCPv6."""
     other: bool
-    """All else is to be had by DHCPv6."""
+    """The other-configuration flag: all else comes from DHCPv6."""
     lifetime: int
-    """For how many seconds its sender is a default router; 0: it is none."""
+    """Seconds for which its sender is a default router; 0: it is none."""
     mtu: int | None = None
     prefixes: Mapping[IPv6Network, bool] = field(factory=dict)
-    """Each with whether clients make addresses of it themselves."""
+    """Prefixes, each with the autonomous flag: clients derive addresses from it."""
     dns: tuple[IPv6Address, ...] = ()
     search: tuple[str, ...] = ()
 
 
 def lease_of_udhcpc(said: Mapping[str, str]) -> Lease:
-    """The lease in the environment of a script of udhcpc."""
+    """Parse the lease in the environment of a script of udhcpc."""
     options = {
         int(number[1]): bytes.fromhex(value)
         for name, value in said.items()
@@ -95,7 +95,7 @@ def lease_of_udhcpc(said: Mapping[str, str]) -> Lease:
 
 
 def lease_of_dhclient(said: Mapping[str, str]) -> Lease:
-    """The lease in the environment of a script of dhclient that is configured by us."""
+    """Parse the lease in the environment of a script of dhclient with the lab's configuration."""
     new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
     options = _numbered(new)
     options |= {n: options[n].rstrip(b"\0") for n in _TEXTS if n in options}  # some end so
@@ -116,7 +116,7 @@ def lease_of_dhclient(said: Mapping[str, str]) -> Lease:
 
 
 def lease6_of_dhclient(said: Mapping[str, str]) -> Lease6:
-    """What a script of dhclient was told of DHCPv6."""
+    """Parse the DHCPv6 answer in the environment of a script of dhclient."""
     new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
     address = new.get("ip6_address")
     return Lease6(
@@ -128,18 +128,18 @@ def lease6_of_dhclient(said: Mapping[str, str]) -> Lease6:
 
 
 def announcement_of_rdisc6(said: str) -> Announcement:
-    """What ``rdisc6`` printed of the first advertisement."""
+    """Parse the first advertisement in the output of ``rdisc6``."""
     lines = [line.split(":", 1) for line in said.split(" from ", 1)[0].splitlines() if ":" in line]
-    told = [(name.strip(), value.strip()) for name, value in lines]
-    first = dict(reversed(told))
+    fields = [(name.strip(), value.strip()) for name, value in lines]
+    first = dict(reversed(fields))
     prefixes: dict[IPv6Network, bool] = {}
     last = IPv6Network("::/0")
-    for name, value in told:
+    for name, value in fields:
         if name == "Prefix":
             last = IPv6Network(value)
         elif name.startswith("Autonomous"):
             prefixes[last] = value == "Yes"
-    servers = [value.split() for name, value in told if name.startswith("Recursive DNS")]
+    servers = [value.split() for name, value in fields if name.startswith("Recursive DNS")]
     return Announcement(
         managed=first["Stateful address conf."] == "Yes",
         other=first["Stateful other conf."] == "Yes",
@@ -152,7 +152,7 @@ def announcement_of_rdisc6(said: str) -> Announcement:
 
 
 def _numbered(new: Mapping[str, str]) -> dict[int, bytes]:
-    """The options that were asked for by number, which dhclient shows octet by octet."""
+    """Return the options that were requested by number; dhclient prints them octet by octet."""
     return {
         int(name.removeprefix(OPTION_NUMBER)): bytes(map(int, value.split()))
         for name, value in new.items()
@@ -175,7 +175,7 @@ def _routes(text: str) -> Iterator[Route]:
 
 
 def _coded_routes(coded: bytes) -> Iterator[Route]:
-    """As RFC 3442 writes them."""
+    """Parse routes in the encoding of RFC 3442."""
     while coded:
         length, octets = coded[0], (coded[0] + 7) // 8
         destination = coded[1 : 1 + octets].ljust(4, b"\0")

@@ -13,8 +13,8 @@ BRIDGE = "fabric"
 class Fabric:
     """One layer-2 network that every host of the lab has a NIC on.
 
-    ``place`` is where its bridge is: give the device ``fabric`` an address there and it is a
-    machine on this network that is not a host.
+    ``place`` is the namespace of its bridge: with an address on the device ``fabric`` there, it is
+    a machine on this network that is not a host.
     """
 
     def __init__(self, name: str, *, nic: str, mtu: int) -> None:
@@ -25,7 +25,7 @@ class Fabric:
         self._hosts: frozenset[str] = frozenset()
 
     def open(self, hosts: Mapping[str, NamespaceContext]) -> None:
-        """Make the bridge, and a NIC on each of *hosts*."""
+        """Create the bridge, and a NIC on each of *hosts*."""
         self.place = make_place(["net"])
         self._hosts = frozenset(hosts)
         self.place.ip(
@@ -42,7 +42,7 @@ class Fabric:
         yield f"link set {host} master {BRIDGE} up"
 
     def disconnect(self, host: str, *, silently: bool = False) -> None:
-        """Cut *host* off.  Its NIC loses the carrier, or *silently* only its traffic."""
+        """Disconnect *host*.  Its NIC loses the carrier, or *silently* only its traffic."""
         self._check(host)
         self.place.ip(f"link set {host} nomaster" if silently else f"link set {host} down")
 
@@ -52,7 +52,7 @@ class Fabric:
         self.place.ip(f"link set {host} master {BRIDGE} up")
 
     def connected(self, host: str) -> bool:
-        """Whether traffic of *host* gets through."""
+        """Return whether traffic of *host* is forwarded."""
         self._check(host)
         shown = self.place.run(["ip", "-o", "link", "show", host])
         return f"master {BRIDGE}" in shown and ",UP" in shown

@@ -1,4 +1,4 @@
-"""A relay between two ends of a connection, which a test can cut, stall or tamper with."""
+"""A proxy between two ends of a connection, which a test can cut, stall or tamper with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 Endpoint = str | tuple[str, int]
 """The path of a unix socket, or an address and a port."""
 Tamper = Callable[[bytes], bytes]
-"""What becomes of bytes on their way."""
+"""Transforms the bytes that are relayed."""
 
 
 def _as_they_are(data: bytes) -> bytes:
@@ -19,7 +19,7 @@ def _as_they_are(data: bytes) -> bytes:
 
 
 class FaultProxy:
-    """Listens at *here* and passes everything on to *there*, and back."""
+    """A proxy that listens at *here* and relays everything to *there*, and back."""
 
     def __init__(self, here: Endpoint, there: Endpoint) -> None:
         self._here, self._there = here, there
@@ -29,13 +29,13 @@ class FaultProxy:
         self._flowing = threading.Event()
         self._flowing.set()
         self.accepted = 0
-        """How often somebody connected."""
+        """The number of connections so far."""
         self.tamper_forth: Tamper = _as_they_are
         self.tamper_back: Tamper = _as_they_are
-        self.mend()
+        self.restore()
 
-    def mend(self) -> None:
-        """Take connections again."""
+    def restore(self) -> None:
+        """Accept connections again."""
         if isinstance(self._here, str):
             with suppress(FileNotFoundError):
                 os.unlink(self._here)
@@ -47,7 +47,7 @@ class FaultProxy:
         threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
 
     def cut(self) -> None:
-        """Refuse connections, and break those that are there."""
+        """Refuse connections, and close the open ones."""
         listening, self._listening = self._listening, None
         if listening is not None:
             with suppress(OSError):
@@ -56,7 +56,7 @@ class FaultProxy:
         self.sever()
 
     def sever(self) -> None:
-        """Break the connections that are there; new ones are taken."""
+        """Close the open connections; new ones are accepted."""
         with self._lock:
             pairs, self._pairs = self._pairs, []
         for pair in pairs:
@@ -66,16 +66,16 @@ class FaultProxy:
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Cut, and mended at the end."""
+        """Cut the proxy while the block runs."""
         self.cut()
         try:
             yield
         finally:
-            self.mend()
+            self.restore()
 
     @contextmanager
     def stalled(self) -> Iterator[None]:
-        """Everything stays connected, and nothing gets through until the end."""
+        """Keep everything connected, and relay nothing while the block runs."""
         self._flowing.clear()
         try:
             yield
@@ -83,7 +83,7 @@ class FaultProxy:
             self._flowing.set()
 
     def close(self) -> None:
-        """Let go of everything.  Twice is once."""
+        """Release everything.  Idempotent."""
         self._flowing.set()
         self.cut()
 

@@ -19,15 +19,15 @@ from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 NIC = "eth0"
 """The NIC on the underlay."""
 UNDERLAY = "br-phy"
-"""The bridge that holds the NIC and the host's addresses, where userspace tunnels look for them."""
+"""The bridge with the NIC and the host's addresses; userspace tunnels need them there."""
 
 
 class Host(NamespaceOwner):
-    """A machine of its own, as far as networking goes.
+    """A separate machine, as far as networking goes.
 
     It has its own devices, its own ``/run`` (so its own ``/run/netns`` and ``/run/openvswitch``),
-    ``/sys`` and host name.  ``directory`` is that ``/run``, by a path that is the same file from
-    within and from without, so that sockets in it can be reached from both.
+    ``/sys`` and host name.  ``directory`` is that ``/run``, by a path that is the same file inside
+    and outside, so that sockets in it can be reached from both.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Host(NamespaceOwner):
         self.instances: dict[str, Instance] = {}
 
     def open(self) -> None:
-        """Make the namespaces; nothing runs in them yet."""
+        """Create the namespaces; nothing runs in them yet."""
         self.directory.mkdir(parents=True)
         self.place = make_place(["mnt", "uts", "net"], self._settle)
         self.ovs = PrivateOvs(self.directory / "openvswitch", self.place)
@@ -54,12 +54,12 @@ class Host(NamespaceOwner):
             setup += ["--", *bridge_setup(bridge)]
         setup += ["--", "set", "Open_vSwitch", ".", f"external_ids:system-id={self.name}"]
         self.ovs.start(*setup)
-        # The kernel hears on the NIC what is meant for the bridge, and would answer as well.
+        # The kernel receives on the NIC what is meant for the bridge, and would answer as well.
         self.call(Path(f"/proc/sys/net/ipv4/conf/{NIC}/arp_ignore").write_text, "1")
         self.address_underlay()
 
     def address_underlay(self) -> None:
-        """Give the underlay its addresses; they go when the switch that has the device ends."""
+        """Add the underlay's addresses; they vanish when the switch that has the device ends."""
         v6 = (
             [f"addr replace {self.address6} dev {UNDERLAY} nodad"]
             if lab_syscalls.has_ipv6()
@@ -73,9 +73,9 @@ class Host(NamespaceOwner):
         )
 
     def instance(self, name: str, plug: Plug | None = None) -> Instance:
-        """A new instance on this host, with a device as *plug* says, or none yet.
+        """Create an instance on this host, with the device of *plug*, or none yet.
 
-        :raises Conflict: there is a namespace of that name.
+        :raises Conflict: a namespace of that name exists.
         """
         instance = Instance(name, self.place, self.ovs)
         try:
@@ -106,7 +106,7 @@ class Host(NamespaceOwner):
         self.address_underlay()
 
     def close(self) -> None:
-        """End every process of the host and let go of everything."""
+        """End every process of the host and release everything."""
         if self.place.spaces:
             self.place.kill_processes()
         for instance in self.instances.values():
@@ -119,7 +119,7 @@ class Host(NamespaceOwner):
         syscalls.mount(str(self.directory), "/run", syscalls.MS_BIND)
         os.makedirs(self.directory)
         syscalls.mount("/run", str(self.directory), syscalls.MS_BIND)
-        # As `ip netns` would set it up, so that it finds what the lab puts there.
+        # The layout of `ip netns`, so that it finds what the lab creates there.
         os.makedirs("/run/netns")
         syscalls.mount("/run/netns", "/run/netns", syscalls.MS_BIND)
         syscalls.mount("", "/run/netns", syscalls.MS_SHARED)

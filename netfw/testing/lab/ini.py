@@ -9,7 +9,7 @@ Groups = Mapping[str, Mapping[str, object]]
 
 
 def ini(groups: Groups) -> str:
-    """The file that says *groups*."""
+    """Render *groups* as a configuration file."""
     lines = []
     for group, options in groups.items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in options.items()), ""]

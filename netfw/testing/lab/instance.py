@@ -31,7 +31,7 @@ _ETHTOOL_STXCSUM = 0x17
 
 
 class Device(enum.Enum):
-    """What carries the instance's frames to the bridge."""
+    """The device that carries the instance's frames to the bridge."""
 
     VETH = "veth"
     INTERNAL = "internal"
@@ -45,7 +45,7 @@ def _interfaces(texts: Sequence[str | Interface]) -> tuple[Interface, ...]:
 
 @frozen(kw_only=True)
 class Plug:
-    """How an instance is plugged into a bridge, as a compute service would do it.
+    """The plug of an instance into a bridge, as a compute service makes it.
 
     ``device`` is the name on the host; on a veth the instance calls its own end ``eth0``.  That of
     a hybrid plug is ``qvo...``, on the switch's bridge; beyond are ``qvb...`` and the Linux bridge
@@ -76,10 +76,10 @@ class Instance(NamespaceOwner):
         self.place = NamespaceContext()
 
     def open(self) -> None:
-        """Make the namespace.
+        """Create the namespace.
 
-        :raises ConfigError: a namespace cannot be called so.
-        :raises FileExistsError: there is one of that name.
+        :raises ConfigError: the name is not valid for a namespace.
+        :raises FileExistsError: a namespace of that name exists.
         """
         if not _NAME.fullmatch(self.name):
             raise ConfigError(f"an instance cannot be called {self.name!r}")
@@ -88,7 +88,7 @@ class Instance(NamespaceOwner):
         self.place = NamespaceContext({**spaces, "net": space})
 
     def plug(self, plug: Plug) -> None:
-        """Make the device, plug it into the bridge, and give it its addresses."""
+        """Create the device, plug it into the bridge, and add its addresses."""
         if plug.kind is Device.VETH:
             self._make_veth(plug)
         elif plug.kind is Device.HYBRID:
@@ -98,7 +98,7 @@ class Instance(NamespaceOwner):
         self.configure(plug.addresses, plug.gateways)
 
     def take(self, device: str) -> None:
-        """Move a device that somebody else has plugged from the host into this instance."""
+        """Move a device that is already plugged from the host into this instance."""
         self._host.ip(f"link set {device} netns {self.name}")
         self.device = device
 
@@ -113,7 +113,7 @@ class Instance(NamespaceOwner):
     def ping(
         self, address: str, count: int = 3, interval: float = 0.05, timeout: float = 2
     ) -> Ping:
-        """Send *count* echo requests; back as soon as all are answered, or *timeout* after."""
+        """Send *count* echo requests; return when all are answered, or *timeout* after."""
         pinger = self.call(Pinger, address, interval)
         return pinger.run(lambda sent: sent >= count, timeout)
 
@@ -136,7 +136,7 @@ class Instance(NamespaceOwner):
         self._add_port(plug)
 
     def _make_pair(self, plug: Plug, device: str) -> None:
-        """The instance's own end, and *device* on the host."""
+        """Create a veth pair: the instance's end, and *device* on the host."""
         self.device = "eth0"
         mac = f"address {plug.mac}" if plug.mac else ""
         peer = f"peer name {self.device} mtu {plug.mtu} {mac} netns {self.name}"
@@ -147,7 +147,7 @@ class Instance(NamespaceOwner):
         self.place.call(_fill_in_checksums, self.device)
 
     def _make_hybrid(self, plug: Plug) -> None:
-        """What a compute service makes for a port that says so."""
+        """Create the devices that a compute service creates for a hybrid plug."""
         suffix = plug.device.removeprefix("qvo")
         if suffix in ("", plug.device):
             raise ConfigError(f"the device of a hybrid plug is called qvo..., not {plug.device!r}")
@@ -178,7 +178,7 @@ class Instance(NamespaceOwner):
 
 
 def _make_namespace(path: str) -> int:
-    """A new namespace that *path* refers to; a descriptor of it.  Moves the calling thread."""
+    """Create a namespace at *path*; return its descriptor.  Moves the calling thread."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
     syscalls.unshare(syscalls.CLONE_NEWNET)
@@ -193,9 +193,9 @@ def _quoted(text: str) -> str:
 
 
 def _fill_in_checksums(device: str) -> None:
-    """Have the kernel fill in checksums before frames leave *device*.
+    """Make the kernel fill in checksums before frames leave *device*.
 
-    Between two kernels a veth does without; the switch's userspace datapath needs them.
+    A veth omits them by default; the switch's userspace datapath needs them.
     """
     value = struct.pack("II", _ETHTOOL_STXCSUM, 0)
     buffer = ctypes.create_string_buffer(value, len(value))

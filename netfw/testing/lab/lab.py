@@ -1,4 +1,4 @@
-"""Several hosts on one machine, for tests, demonstrations and looking around.
+"""Several hosts on one machine, for tests, demonstrations and experiments.
 
 ::
 
@@ -9,7 +9,7 @@
         vm.ping("10.0.0.2").lost
 
 The lab is built with the ``ip`` and ``ovs-vsctl`` commands in batches and not with netfw's own
-toolboxes, so that a fault of these is seen against something else than themselves.  Only system
+toolboxes, so that the lab is independent of the code under test.  Only system
 calls and the threads that move into namespaces come from ``netfw.linux``.
 """
 
@@ -39,8 +39,8 @@ class Lab:
     """Hosts ``host1``, ``host2``, ..., and the fabrics between them.
 
     ``fabric`` is the underlay: it carries the hosts' own addresses, and tunnels.  For each name in
-    *provider* there is one more fabric and one more NIC of that name on each host, plugged into
-    nothing: a physical network for bridge mappings.  *bridges* are made on every host.
+    *provider* there is one more fabric and one more NIC of that name on each host, not plugged:
+    a physical network for bridge mappings.  *bridges* are made on every host.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Lab:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Bring it up.
+        """Start the lab.
 
         :raises BackendBroken: something is missing on this machine; the message says what to do.
         """

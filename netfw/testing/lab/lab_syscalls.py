@@ -39,16 +39,16 @@ def show_own_devices() -> None:
 
 
 def has_ipv6() -> bool:
-    """Whether this kernel has IPv6 at all."""
+    """Return whether this kernel has IPv6."""
     return os.path.isdir("/proc/sys/net/ipv6")
 
 
 def use_addresses_at_once() -> None:
-    """Have devices that come to this namespace use their IPv6 addresses from the first moment.
+    """Disable duplicate address detection for devices that are added to this namespace.
 
-    Nobody else has them, as the lab gave them.  To look for others who do takes the kernel a second
-    or two, in which an instance is not heard; and on a host the switch loses packets that are to
-    enter a tunnel when it ends, long after the device was plugged (see docs/lab.md).
+    The lab's addresses are unique.  Detection takes the kernel a second or two, in which an
+    instance is unreachable; and on a host, when it ends long after the device was plugged, the
+    switch loses packets that are to enter a tunnel (see docs/lab.md).
     """
     if has_ipv6():
         Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")

@@ -2,7 +2,7 @@
 
 ``python -m netfw.testing.lab.launcher COMMAND...`` becomes::
 
-    launcher    the process somebody started; outside of the new process namespace
+    launcher    the process that was started; outside of the new process namespace
     └── init    process 1 inside: reaps, and is killed by the kernel when the launcher dies
         └── COMMAND
 
@@ -29,7 +29,7 @@ from netfw.linux.netns import raise_loopback
 from netfw.testing.lab import lab_syscalls, sandbox
 
 NO_SANDBOX = 125
-"""Exit status when there can be no sandbox on this machine."""
+"""Exit status when this machine cannot have a sandbox."""
 
 _PASSED_ON = (
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
@@ -59,8 +59,8 @@ def main(argv: Sequence[str]) -> NoReturn:
         _be_init(argv, writer, mask, uid)
     os.close(writer)
     status = _pass_signals_until_end(init)
-    told = os.read(reader, _STATUS.size)
-    _end_like(_STATUS.unpack(told)[0] if told else status)
+    reported = os.read(reader, _STATUS.size)
+    _end_like(_STATUS.unpack(reported)[0] if reported else status)
 
 
 def _unshare(uid: int) -> None:
@@ -80,7 +80,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _pass_signals_until_end(init: int) -> int:
-    """The wait status of *init*."""
+    """Pass signals on to *init* until it ends; return its wait status."""
     orders: dict[int, int] = {number: order for order, number in _ORDERS.items()}
     while True:
         number = signal.sigwait(_WAITED_FOR)
@@ -122,7 +122,7 @@ def _be_init(
 
 
 def _settle() -> None:
-    """Mounts that hide the machine, and a loopback."""
+    """Create the mounts that hide the machine, and set the loopback up."""
     directory = os.getcwd()
     syscalls.mount("", "/", syscalls.MS_REC | syscalls.MS_PRIVATE)
     lab_syscalls.mount("proc", "/proc")
@@ -133,7 +133,7 @@ def _settle() -> None:
 
 
 def _is_gone(parent: int) -> bool:
-    """Whether nobody holds the other end: the launcher died before the kernel was asked to tell."""
+    """Return whether the other end is closed: the launcher died before its death was watched."""
     poller = select.poll()
     poller.register(parent, 0)
     return bool(poller.poll(0))
@@ -151,7 +151,7 @@ def _become(argv: Sequence[str], mask: set[signal.Signals | int]) -> NoReturn:
 
 
 def _reap_until_end(command: int) -> int:
-    """Reap whatever ends until the *command* does; its wait status."""
+    """Reap processes until *command* ends; return its wait status."""
     seen: set[int] = set()
     while True:
         number = signal.sigwait(_WAITED_FOR)
@@ -167,7 +167,7 @@ def _reap_until_end(command: int) -> int:
 
 
 def _reap(command: int) -> int | None:
-    """Reap all that has ended; the wait status of *command* when that was among it."""
+    """Reap all ended processes; return the wait status of *command* if it was among them."""
     while True:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended == command:
@@ -177,7 +177,7 @@ def _reap(command: int) -> int | None:
 
 
 def _refuse(error: OSError, uid: int) -> NoReturn:
-    """End, with the reason as it is to somebody who was *uid* before anything was tried."""
+    """Exit with the reason, worded for the user *uid* who started the launcher."""
     from netfw.testing.lab import prerequisites
 
     _say(prerequisites.why_no_sandbox(error, uid))

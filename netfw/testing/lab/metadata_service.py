@@ -1,7 +1,7 @@
-"""A metadata service of one's own, as a compute service has one: it knows instances by signed ids.
+"""A private metadata service, as a compute service has one: signed ids identify instances.
 
 ``python -m netfw.testing.lab.metadata_service PORT SECRET RECORD`` answers on loopback with the id
-and the address of whoever asks, refuses a wrong signature, and appends every request to RECORD.
+and the address of the client, refuses a wrong signature, and appends every request to RECORD.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MetadataService:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begin, and wait until it answers.
+        """Start it, and wait until it answers.
 
         :raises BackendBroken: it does not.
         """
@@ -53,7 +53,7 @@ class MetadataService:
             self._process.wait()
 
     def requests(self) -> list[dict[str, Any]]:
-        """What was asked so far: path and headers; one each time that it has begun says so."""
+        """Return the requests so far: path and headers; each start of the service adds one too."""
         return [json.loads(line) for line in self._record.read_text().splitlines()]
 
 
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: there is a record."""
+        """Log nothing: the record has every request."""
 
 
 def main(port: str, secret: str, record: str) -> None:

@@ -1,7 +1,7 @@
-"""Places: namespaces in which commands and functions run.
+"""Namespace contexts: namespaces in which commands and functions run.
 
-A place holds its namespaces by open descriptors, so no process has to sit in there, and they are
-gone when it is closed or this process dies.  Threads move, the process never does.
+A context holds its namespaces by open descriptors, so they need no process inside, and they vanish
+when it is closed or this process dies.  Threads enter them, the process never does.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ KINDS = {
     "uts": lab_syscalls.CLONE_NEWUTS,
     "net": syscalls.CLONE_NEWNET,
 }
-"""The kinds of namespaces of a place, in the order in which they are entered."""
+"""The kinds of namespaces of a context, in the order in which they are entered."""
 
 
 @frozen(kw_only=True)
 class Completed:
-    """How a command ended, and what it said."""
+    """The exit status of a command, and its output."""
 
     argv: tuple[str, ...]
     status: int
@@ -55,16 +55,16 @@ class CommandFailed(BackendError):
 
 
 class NamespaceContext:
-    """Somewhere to run things.  Without namespaces of its own it is where the caller is."""
+    """Namespaces to run things in; without any, those of the caller."""
 
     def __init__(self, spaces: Mapping[str, int] | None = None) -> None:
         self.spaces: dict[str, int] = dict(spaces or {})
         self._spawned: list[subprocess.Popen[bytes]] = []
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call *function* in a thread in this place; what it returns or raises comes out here.
+        """Call *function* in a thread in these namespaces; return its result, or raise its error.
 
-        Sockets it opens, processes and threads it starts stay in the place.  In there,
+        Sockets it opens, processes and threads it starts stay there.  In there,
         ``/proc/self`` is still the main thread: read ``/proc/thread-self`` instead.
         """
         if not self.spaces:
@@ -74,7 +74,7 @@ class NamespaceContext:
             return thread.run(function, *args, **kwargs)
 
     def enter(self, directory: str = "/") -> None:
-        """Move the calling thread into this place, for ever; only for threads made for that."""
+        """Move the calling thread into these namespaces for good; only for dedicated threads."""
         if "mnt" in self.spaces:
             # The kernel refuses while the thread shares its working directory with others.
             syscalls.unshare(syscalls.CLONE_FS)
@@ -85,7 +85,7 @@ class NamespaceContext:
             os.chdir(directory)
 
     def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
-        """Run a command; its standard output.
+        """Run a command; return its standard output.
 
         :raises CommandFailed: it ended with a status other than 0.
         """
@@ -102,7 +102,7 @@ class NamespaceContext:
         timeout: float = 60,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Run a command whose failure is an answer too.
+        """Run a command that may fail; return its status and output.
 
         :raises CommandFailed: it did not end within *timeout* seconds.
         """
@@ -130,7 +130,7 @@ class NamespaceContext:
         return process
 
     def ip(self, *lines: str) -> None:
-        """Carry out commands of ``ip`` in one go, each without the leading ``ip``.
+        """Run commands of ``ip`` in one batch, each without the leading ``ip``.
 
         :raises CommandFailed: one of them was refused; those before it are in effect.
         """
@@ -142,11 +142,11 @@ class NamespaceContext:
             raise CommandFailed(evolve(completed, argv=("ip", *line.split()), error=said))
 
     def space(self, kind: str) -> str:
-        """A path that refers to one of the namespaces, for this process and its children."""
+        """Return a path that refers to one of the namespaces, for this process and its children."""
         return f"/proc/{os.getpid()}/fd/{self.spaces[kind]}"
 
     def processes(self) -> frozenset[int]:
-        """The processes in here, also those in mount namespaces that ``ip netns exec`` made."""
+        """Return the processes in here, including mount namespaces of ``ip netns exec``."""
         kind = "uts" if "uts" in self.spaces else "net"
         here = os.fstat(self.spaces[kind])
         return frozenset(pid for pid in _all_processes() if _is_in(pid, kind, here))
@@ -163,7 +163,7 @@ class NamespaceContext:
             time.sleep(0.001)
 
     def close(self) -> None:
-        """End what was spawned and let go of the namespaces; they vanish with the last process."""
+        """End spawned processes and release the namespaces; they vanish with the last process."""
         while self._spawned:
             process = self._spawned.pop()
             process.kill()
@@ -173,19 +173,19 @@ class NamespaceContext:
 
 
 class NamespaceOwner:
-    """Somebody with a place of his own, where commands and functions run as his."""
+    """An object with its own namespaces, in which its commands and functions run."""
 
     place: NamespaceContext
 
     def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
-        """Run a command there; its standard output.
+        """Run a command there; return its standard output.
 
         :raises CommandFailed: it ended with a status other than 0.
         """
         return self.place.run(argv, input=input, timeout=timeout)
 
     def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
-        """Run a command there whose failure is an answer too."""
+        """Run a command there that may fail; return its status and output."""
         return self.place.attempt(argv, input=input, timeout=timeout)
 
     def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -200,7 +200,7 @@ class NamespaceOwner:
 def make_place(
     kinds: Sequence[str], prepare: Callable[[], None] = lambda: None
 ) -> NamespaceContext:
-    """New namespaces of these *kinds*, loopback up; *prepare* is called in there.
+    """Create namespaces of these *kinds*, loopback up; *prepare* is called in there.
 
     :raises OSError: the kernel refused.
     """

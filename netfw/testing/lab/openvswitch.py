@@ -30,7 +30,7 @@ _TAP = 0x1002  # a tap, without a header before every packet
 
 
 class PrivateOvs:
-    """``ovsdb-server`` and ``ovs-vswitchd`` in one place, that of the caller unless told otherwise.
+    """``ovsdb-server`` and ``ovs-vswitchd`` in one namespace, by default that of the caller.
 
     The switch works on its userspace datapath: bridges need ``datapath_type=netdev``.  That has one
     device, ``ovs-netdev``: of the switches in one namespace, a single one can have bridges.
@@ -44,15 +44,15 @@ class PrivateOvs:
 
     @property
     def remote(self) -> str:
-        """Where OVSDB listens, as connection methods say it."""
+        """The connection method of OVSDB."""
         return f"unix:{self.directory}/db.sock"
 
     def management(self, bridge: str) -> str:
-        """The OpenFlow management socket of *bridge*."""
+        """Return the OpenFlow management socket of *bridge*."""
         return f"unix:{self.directory}/{bridge}.mgmt"
 
     def start(self, *setup: str) -> Self:
-        """Create the database where there is none, and start both daemons.
+        """Create the database if there is none, and start both daemons.
 
         *setup* are arguments of ``ovs-vsctl`` that are in effect when this returns.
 
@@ -78,7 +78,7 @@ class PrivateOvs:
     def start_switch(self, *setup: str) -> None:
         self.vsctl("--no-wait", "init", *(["--", *setup] if setup else []))
         self._spawn(SWITCH, self.remote)
-        # A change of the database is what ovs-vsctl waits for the switch to have taken in.
+        # ovs-vsctl waits until the switch has applied a change of the database.
         pid = self._daemons[SWITCH].pid
         self.vsctl("set", "Open_vSwitch", ".", f"external_ids:netfw-lab={pid}")
 
@@ -89,11 +89,11 @@ class PrivateOvs:
         self._end(SWITCH, signal.SIGTERM)
 
     def kill_database(self) -> None:
-        """End it as a crash would."""
+        """Kill ``ovsdb-server``, as a crash would."""
         self._end(DATABASE, signal.SIGKILL)
 
     def kill_switch(self) -> None:
-        """End it as a crash would.  Its devices stay, with their addresses, but nothing passes."""
+        """Kill ``ovs-vswitchd``.  Its devices stay, with their addresses, but nothing passes."""
         self._end(SWITCH, signal.SIGKILL)
 
     def stop(self) -> None:
@@ -102,7 +102,7 @@ class PrivateOvs:
             self._end(name, signal.SIGKILL)
         left = self._place.call(_taps) - self._foreign
         if left:
-            # In one go: one by one, the kernel takes a pause after each.
+            # In one batch: one by one, the kernel pauses after each.
             self._place.ip(*(f"link set {name} group {_DOOMED}" for name in left))
             self._place.ip(f"link delete group {_DOOMED}")
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -121,9 +121,9 @@ class PrivateOvs:
         self.vsctl(*bridge_setup(name))
 
     def leaves_by(self, bridge: str, packet: str, *options: str) -> frozenset[str]:
-        """Ask the switch itself by which devices *packet* would leave, through all bridges.
+        """Return the devices by which the switch would send *packet*, through all bridges.
 
-        *packet* is in the words of ``ovs-ofctl``, ``in_port`` a number or a name.  A packet that
+        *packet* is in the syntax of ``ovs-ofctl``, ``in_port`` a number or a name.  A packet that
         enters a tunnel leaves by the tunnel's device (``vxlan_sys_4789``) and by the NIC below.
         Further *options* are those of ``ofproto/trace``, such as ``"--ct-next", "est,trk"``.
         """
@@ -131,14 +131,14 @@ class PrivateOvs:
         return outputs_of(traced, self.devices())
 
     def devices(self) -> frozenset[str]:
-        """The devices of the datapath, of all bridges."""
+        """Return the devices of the datapath, of all bridges."""
         shown = self.appctl("dpctl/show", "netdev@ovs-netdev")
         return frozenset(re.findall(r"^ +port \d+: (\S+)", shown, re.MULTILINE))
 
     def run(self, *argv: str) -> str:
-        """Run a command of OVS against this switch; its standard output.
+        """Run a command of OVS against this switch; return its standard output.
 
-        :raises CommandFailed: it failed; the message is what it said.
+        :raises CommandFailed: it failed; the message is its output.
         """
         completed = NamespaceContext().attempt(argv, env=self._environment())
         if completed.status:
@@ -193,7 +193,7 @@ def _accepts(path: Path) -> bool:
 
 
 def _taps() -> frozenset[str]:
-    """Devices of internal ports that have no switch any more; they outlive it."""
+    """Return the devices of internal ports whose switch has ended; they outlive it."""
     found = (path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
     return frozenset(name for name in found if _is_abandoned(name))
 
@@ -202,21 +202,21 @@ def _is_abandoned(tap: str) -> bool:
     with open(prerequisites.TUN, "r+b", buffering=0) as attached:
         try:
             fcntl.ioctl(attached, _TUNSETIFF, struct.pack("16sH22x", tap.encode(), _TAP))
-        except OSError:  # some other process has it
+        except OSError:  # another process has it
             return False
     return True
 
 
 def bridge_setup(name: str) -> Sequence[str]:
-    """Arguments of ``ovs-vsctl`` that add a bridge on the userspace datapath."""
+    """Return arguments of ``ovs-vsctl`` that add a bridge on the userspace datapath."""
     return ("add-br", name, "--", "set", "Bridge", name, "datapath_type=netdev")
 
 
 def outputs_of(trace: str, devices: frozenset[str]) -> frozenset[str]:
-    """Those of *devices* that a packet leaves by, from what ``ofproto/trace --names`` printed.
+    """Return the *devices* that a packet leaves by, from output of ``ofproto/trace --names``.
 
-    Of every pass (``ct`` recirculates) the actions of the datapath count: they are what is left
-    when all bridges, patch ports and learnt addresses have been dealt with.
+    Of every pass (``ct`` recirculates) the actions of the datapath count: they are what
+    remains after all bridges, patch ports and learned addresses.
     """
     left: set[str] = set()
     for actions in re.findall(r"^Datapath actions: (.*)$", trace, re.MULTILINE):

@@ -25,10 +25,10 @@ _ENTERED = {"user": lab_syscalls.CLONE_NEWUSER, "pid": lab_syscalls.CLONE_NEWPID
 
 
 def up(directory: Directory, name: str, document: Mapping[str, Any]) -> None:
-    """Bring a lab up that is as *document* (see ``topology.read``) says.
+    """Start the lab that *document* (see ``topology.read``) describes.
 
     :raises Conflict: a lab of that name is up.
-    :raises BackendBroken: this machine cannot have one, or it did not come up; says why.
+    :raises BackendBroken: this machine cannot have one, or it did not come up; with the reason.
     """
     with directory.locked():
         if directory.find(name) is not None:
@@ -60,7 +60,7 @@ def _start(directory: Directory, name: str, document: Mapping[str, Any]) -> None
             process.kill()
             process.wait()
             raise
-        process.returncode = 0  # from here on nobody waits for it
+        process.returncode = 0  # no one waits for it from here on
 
 
 def _spawn(
@@ -81,17 +81,17 @@ def _spawn(
 
 
 def _await_ready(directory: Directory, name: str, starter: socket.socket) -> None:
-    told = starter.recv(PACKET)
-    if not told:
-        said = directory.log(name).read_text(errors="replace").strip()
-        raise BackendBroken(said.removeprefix("netfw: ") or f"lab {name!r} did not come up")
-    error = json.loads(told)["error"]
+    answer = starter.recv(PACKET)
+    if not answer:
+        log = directory.log(name).read_text(errors="replace").strip()
+        raise BackendBroken(log.removeprefix("netfw: ") or f"lab {name!r} did not come up")
+    error = json.loads(answer)["error"]
     if error is not None:
         raise BackendBroken(error)
 
 
 def down(directory: Directory, name: str) -> None:
-    """Take a lab down; when this returns, nothing of it is left.
+    """Stop a lab; when this returns, nothing of it is left.
 
     :raises NotFound: no such lab is up.
     """
@@ -115,7 +115,7 @@ def _end(process: int, name: str) -> None:
 
 
 def show(directory: Directory, name: str) -> dict[str, Any]:
-    """What the lab looks like now.
+    """Return the present state of the lab.
 
     :raises NotFound: no such lab is up.
     """
@@ -124,7 +124,7 @@ def show(directory: Directory, name: str) -> dict[str, Any]:
 
 
 def enter(directory: Directory, name: str, host: str, namespace: str | None) -> None:
-    """Move this process onto a host of a lab, for ever.
+    """Move this process onto a host of a lab, for good.
 
     Only children of this process are wholly there.  The process must have no other threads.
 
@@ -143,7 +143,7 @@ def enter(directory: Directory, name: str, host: str, namespace: str | None) -> 
 
 
 def require(directory: Directory, name: str) -> LabRecord:
-    """The record of a lab.
+    """Return the record of a lab.
 
     :raises NotFound: no such lab is up.
     """
@@ -176,7 +176,7 @@ def _ask(
 
 
 def run_inside(argv: list[str]) -> int:
-    """Run *argv* where :func:`enter` moved this process, as a child of it; its exit status."""
+    """Run *argv* where :func:`enter` moved this process, as its child; return its exit status."""
     passed = {signal.SIGTERM, signal.SIGHUP}
     waited = {signal.SIGCHLD, signal.SIGINT, signal.SIGQUIT, *passed}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)

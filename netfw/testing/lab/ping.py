@@ -1,4 +1,4 @@
-"""Pings that know exactly what was lost.
+"""Pings with an exact count of losses.
 
 The ``ping`` command counts what is still under way when it is stopped as lost; a test that allows
 no loss would then fail once in a while.  Here every request gets the same time to be answered.
@@ -25,7 +25,7 @@ _ROOM = 2048
 
 @frozen
 class Ping:
-    """What became of a row of echo requests: seconds until the answer, None where none came."""
+    """The results of a row of echo requests: seconds until the answer, None if none came."""
 
     times: tuple[float | None, ...]
     interval: float
@@ -55,7 +55,7 @@ class Ping:
 
     @property
     def outage(self) -> float:
-        """Seconds of the longest row of requests without an answer."""
+        """Seconds of the longest run of requests without an answer."""
         longest = current = 0
         for answered in self.times:
             current = 0 if answered is not None else current + 1
@@ -64,7 +64,7 @@ class Ping:
 
 
 class Pinger:
-    """Sends echo requests from the namespace it was made in; use it from one thread."""
+    """A sender of echo requests in the namespace it was made in; use it from one thread."""
 
     def __init__(self, target: str, interval: float) -> None:
         self._interval = interval
@@ -82,7 +82,7 @@ class Pinger:
         with self._socket:
             while not enough(len(self._sent)):
                 self._send()
-                # After a stall, go on from now: a burst would say little about the network.
+                # After a stall, continue from now: a burst would show little of the network.
                 due = max(due + self._interval, time.monotonic())
                 self._collect(due, lambda: enough(len(self._sent)) and self._all_back())
             self._collect(time.monotonic() + grace, self._all_back)
@@ -116,7 +116,7 @@ class Pinger:
 
 
 class BackgroundPing:
-    """A pinger in a thread, for as long as something else is going on."""
+    """A pinger in a background thread."""
 
     def __init__(self, pinger: Pinger, grace: float) -> None:
         self._stop = threading.Event()
@@ -128,7 +128,7 @@ class BackgroundPing:
         self._result.append(pinger.run(lambda _: self._stop.is_set(), grace))
 
     def stop(self) -> Ping:
-        """Send no more, give what is under way its time, and say what was lost."""
+        """Stop sending, wait for outstanding answers, and return the result."""
         self._stop.set()
         self._thread.join()
         return self._result[0]

@@ -1,4 +1,4 @@
-"""What a machine lacks for a lab, in sentences that say what to do about it."""
+"""Prerequisites of a lab, and messages about how to install those that are missing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SWITCHES = {APPARMOR: "0", CLONE: "1", LIMIT: "10000"}
 
 
 def search_path() -> str:
-    """``PATH`` with the system directories, which ordinary users often lack."""
+    """Return ``PATH`` with the system directories, which ordinary users often lack."""
     have = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join([*have, *(path for path in _SYSTEM_PATHS if path not in have)])
 
 
 def require_tools() -> None:
-    """Refuse to go on where programs or devices are missing that every lab needs.
+    """Raise if programs or devices are missing that every lab needs.
 
     :raises BackendBroken: naming all that is missing, and how to get it.
     """
@@ -47,7 +47,7 @@ def require_tools() -> None:
 
 
 def missing_programs(names: Iterable[str]) -> list[str]:
-    """What to install for the programs *names*."""
+    """Return what to install for the programs *names*."""
     missing = sorted(names)
     if not missing:
         return []
@@ -56,7 +56,7 @@ def missing_programs(names: Iterable[str]) -> list[str]:
 
 
 def unusable_tun(number: int, *, ordinary: bool) -> list[str]:
-    """What to do when opening ``/dev/net/tun`` failed with this error *number* (0: it did not)."""
+    """Return what to do if opening ``/dev/net/tun`` failed with this errno (0: it did not)."""
     if number == 0:
         return []
     if number not in (errno.EACCES, errno.EPERM):
@@ -68,16 +68,16 @@ def unusable_tun(number: int, *, ordinary: bool) -> list[str]:
 
 
 def why_no_sandbox(error: OSError, uid: int) -> str:
-    """Why the kernel refused namespaces to the user *uid*, and what to do."""
+    """Return why the kernel refused namespaces to the user *uid*, and what to do."""
     settings = {name: _read(name) for name in _SWITCHES}
     return explain(error, uid, {k: v for k, v in settings.items() if v is not None})
 
 
 def explain(error: OSError, uid: int, settings: Mapping[str, str]) -> str:
-    """The sentence for *error* on a machine with these sysctl *settings*."""
-    told = f"no sandbox on this machine ({error.strerror or error})"
+    """Return the sentence for *error* on a machine with these sysctl *settings*."""
+    problem = f"no sandbox on this machine ({error.strerror or error})"
     if uid == 0:
-        return f"{told}: root lacks CAP_SYS_ADMIN here; run the container as privileged"
+        return f"{problem}: root lacks CAP_SYS_ADMIN here; run the container as privileged"
     reasons = {
         APPARMOR: settings.get(APPARMOR, "0") != "0",
         CLONE: settings.get(CLONE, "1") == "0",
@@ -86,14 +86,14 @@ def explain(error: OSError, uid: int, settings: Mapping[str, str]) -> str:
     switches = [f"sysctl -w {name}={_SWITCHES[name]}" for name, holds in reasons.items() if holds]
     if switches:
         return (
-            f"{told}: it does not give user namespaces to ordinary users; use sudo, or have an "
+            f"{problem}: it does not give user namespaces to ordinary users; use sudo, or have an "
             f"administrator run: {'; '.join(switches)}"
         )
-    return f"{told}: an ordinary user may not do this here; use sudo"
+    return f"{problem}: an ordinary user may not do this here; use sudo"
 
 
 def _try_tun() -> int:
-    """The error number of opening the device; 0 when it opens."""
+    """Return the error number of opening the device; 0 if it opens."""
     try:
         os.close(os.open(TUN, os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:
@@ -102,9 +102,9 @@ def _try_tun() -> int:
 
 
 def _is_ordinary() -> bool:
-    """Whether this is no root, or one that is an ordinary user outside of its namespace."""
-    everybody = ["0", "0", "4294967295"]
-    return os.geteuid() != 0 or Path("/proc/self/uid_map").read_text().split() != everybody
+    """Return whether this user is not root outside of its user namespace."""
+    every_uid = ["0", "0", "4294967295"]
+    return os.geteuid() != 0 or Path("/proc/self/uid_map").read_text().split() != every_uid
 
 
 def _read(name: str) -> str | None:

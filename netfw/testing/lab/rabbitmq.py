@@ -23,14 +23,14 @@ USER, PASSWORD = "netfw", "a password of tests"
 
 _PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _MORTAL = ("setpriv", "--pdeathsig", "KILL")
-"""What is started with it ends when the test run ends, however that ends."""
+"""A process that is started with it ends when the test run ends, however that ends."""
 _PROTOCOL = b"AMQP\x00\x00\x09\x01"
 
 
 class PrivateRabbitmq:
     """RabbitMQ and the port mapper of Erlang that it needs, both as processes of this one.
 
-    What it holds survives a restart as far as clients asked for that.
+    Messages and queues that clients declared durable survive a restart.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class PrivateRabbitmq:
         self._broker: subprocess.Popen[bytes] | None = None
 
     def url(self, password: str = PASSWORD, port: int = PORT) -> str:
-        """Where clients find it."""
+        """The URL for clients."""
         return f"rabbit://{USER}:{quote(password)}@127.0.0.1:{port}/"
 
     def start(self) -> Self:
@@ -75,30 +75,30 @@ class PrivateRabbitmq:
         return self
 
     def log(self) -> str:
-        """What the broker has said so far."""
+        """Return the broker's log so far."""
         file = self.directory / "log" / "broker.log"
         said = file.read_text(errors="replace") if file.exists() else ""
         return said + (self.directory / "output").read_text(errors="replace")
 
     def kill(self) -> None:
-        """End the broker at once, as a crash of its machine would."""
+        """Kill the broker, as a crash of its machine would."""
         if self._broker is not None:
             self._broker.kill()
             self._broker.wait()
             self._broker = None
 
     def pause(self) -> None:
-        """Have it hang: connections stay, and nothing is answered."""
+        """Suspend the broker: connections stay, and nothing is answered."""
         if self._broker is not None:
             self._broker.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Have it go on."""
+        """Resume the broker."""
         if self._broker is not None:
             self._broker.send_signal(signal.SIGCONT)
 
     def stop(self, *, keep: bool = False) -> None:
-        """End all processes and, unless told otherwise, remove the files."""
+        """End all processes and, by default, remove the files."""
         self.kill()
         if self._mapper is not None:
             self._mapper.kill()

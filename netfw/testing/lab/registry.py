@@ -1,4 +1,4 @@
-"""Where it is written which labs are up: one file each, in a directory of the user's."""
+"""The registry of labs that are up: one file each, in a directory of the user's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 class LabRecord:
     """A lab, and the process whose end is the lab's end.
 
-    A pid alone says nothing: it may be somebody else's by now.  With the time the process started
-    and the boot of the machine it says which process is meant.
+    A pid alone is ambiguous, since it can be reused.  With the start time of the process and the
+    boot of the machine it identifies one process.
     """
 
     name: str
@@ -34,11 +34,11 @@ class LabRecord:
     boot: str
 
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process still runs."""
         return _started_at(self.pid) == self.started and identity.boot() == self.boot
 
     def open_process(self) -> int | None:
-        """A descriptor of the process, None when it has ended; it cannot become another's."""
+        """Return a descriptor of the process, None if it has ended; it is never reused."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -67,7 +67,7 @@ class Directory:
         draft.rename(self._file(record.name))
 
     def find(self, name: str) -> LabRecord | None:
-        """The lab of that name if it is up; what is left of one that died is removed."""
+        """Return the lab of that name if it is up; remove the record of one that died."""
         try:
             record = LabRecord(**json.loads(self._file(name).read_bytes()))
             if record.alive():
@@ -80,7 +80,7 @@ class Directory:
         return None
 
     def all(self) -> list[LabRecord]:
-        """The labs that are up."""
+        """Return the labs that are up."""
         names = sorted(f.stem for f in self.path.glob("*.json") if _NAME.fullmatch(f.stem))
         return [record for name in names if (record := self.find(name)) is not None]
 
@@ -90,7 +90,7 @@ class Directory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else brings labs up or down meanwhile; the directory is there, until it is empty.
+        """Lock out other starts and stops of labs; the directory exists until it is empty.
 
         :raises BackendBroken: the directory is not this user's own.
         """
@@ -111,10 +111,10 @@ class Directory:
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), self.path.stat()):
                     return descriptor
-            os.close(descriptor)  # while this one waited, the last lab went and the directory too
+            os.close(descriptor)  # meanwhile the last lab ended and the directory was removed
 
     def check(self) -> None:
-        """Refuse a directory that somebody else may write to.
+        """Refuse a directory that another user may write to.
 
         :raises BackendBroken: it exists and is not this user's own.
         """
@@ -129,7 +129,7 @@ class Directory:
 
 
 def open_directory() -> Directory:
-    """The directory of this user; it exists while labs are up.
+    """Return the directory of this user; it exists while labs are up.
 
     :raises BackendBroken: it exists and is not this user's own.
     """
@@ -140,7 +140,7 @@ def open_directory() -> Directory:
 
 def _choose() -> Path:
     of_session = os.environ.get("XDG_RUNTIME_DIR")
-    # With sudo, the directory may be that of the user one was.
+    # With sudo, the directory may be that of the invoking user.
     if of_session and os.path.isdir(of_session) and os.stat(of_session).st_uid == os.geteuid():
         return Path(of_session, "netfw-lab")
     parent = "/run" if os.access("/run", os.W_OK) else "/tmp"
@@ -148,14 +148,14 @@ def _choose() -> Path:
 
 
 def identify(name: str, pid: int) -> LabRecord:
-    """The record of a lab whose process is *pid*, which runs."""
+    """Return the record of a lab whose process is *pid*, which runs."""
     started = _started_at(pid)
     assert started is not None
     return LabRecord(name=name, pid=pid, started=started, boot=identity.boot())
 
 
 def _started_at(pid: int) -> int | None:
-    """When the process started; None when there is none, or it has ended."""
+    """Return the start time of the process; None if there is none, or it has ended."""
     try:
         state, started = identity.stat(pid)
     except (FileNotFoundError, ProcessLookupError):
@@ -169,9 +169,9 @@ def end_process(descriptor: int, number: int = signal.SIGTERM) -> None:
 
 
 def check_name(name: str) -> str:
-    """*name*, if labs may be called so.
+    """Return *name* if it is valid for a lab.
 
-    :raises ConfigError: they may not.
+    :raises ConfigError: it is not.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"a lab cannot be called {name!r}: up to 31 letters, digits and dashes")

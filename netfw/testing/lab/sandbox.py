@@ -3,7 +3,7 @@
 The command is executed again inside new network, mount and process namespaces, by an ordinary user
 within a user namespace.  ``/run`` is empty in there, ``/sys`` shows the sandbox's own devices; all
 other files are the machine's.  When the command ends, or is killed, the kernel ends every process
-in there and forgets every device and mount.
+in there and removes every device and mount.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import NoReturn
 from netfw.testing.lab.prerequisites import search_path
 
 INSIDE = "NETFW_SANDBOX"
-"""Environment variable that names, within, the process namespace of the sandbox."""
+"""Environment variable that names, inside, the process namespace of the sandbox."""
 
 
 def inside() -> bool:
-    """Whether this process runs in a sandbox; the variable alone, out of place, does not count."""
+    """Return whether this process runs in a sandbox; the variable alone is not enough."""
     return os.environ.get(INSIDE) == _process_namespace()
 
 
 def command(argv: Sequence[str]) -> list[str]:
-    """The command line that runs *argv* in a sandbox."""
+    """Return the command line that runs *argv* in a sandbox."""
     return [sys.executable, "-P", "-m", "netfw.testing.lab.launcher", *argv]
 
 
@@ -39,12 +39,12 @@ def enter(argv: Sequence[str]) -> NoReturn:
 
 
 def environment() -> dict[str, str]:
-    """The environment for a process in the sandbox that this process is in."""
+    """Return the environment for a process in the sandbox that this process is in."""
     return {**os.environ, "PATH": search_path(), INSIDE: _process_namespace()}
 
 
 def require() -> None:
-    """Refuse to go on outside of a sandbox.
+    """Raise outside of a sandbox.
 
     :raises RuntimeError: this process sees the machine's own network.
     """

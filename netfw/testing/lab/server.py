@@ -1,5 +1,5 @@
-"""A netfw server of one's own: a process, a directory, sockets in it, for tests of drivers and
-clients against the real thing."""
+"""A private netfw server: a process, a directory, sockets in it, for tests of drivers and clients
+against a real server."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ END_SECONDS = 30.0
 class PrivateNetfw:
     """``netfw-server`` in *directory*; the API is on a unix socket there and, with *port*, on TCP.
 
-    *options* are groups of the configuration, over those that the directory gives.  It ends with
-    the ``with`` that began it; what it stored stays in the directory.
+    *options* are groups of the configuration; they override those of the directory.  It ends with
+    the ``with`` that started it; what it stored stays in the directory.
     """
 
     def __init__(
@@ -45,25 +45,25 @@ class PrivateNetfw:
 
     @property
     def url(self) -> str:
-        """Of the API by TCP."""
+        """The URL of the API over TCP."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def log(self) -> Path:
-        """What it said."""
+        """Its log."""
         return self.directory / "server.log"
 
     @property
     def pid(self) -> int:
-        """Of the process that was begun."""
+        """The id of the process that was started."""
         if self._process is None:
             raise BackendBroken("the server is not running")
         return self._process.pid
 
     def start(self) -> Self:
-        """Begin it, and wait until it is ready.
+        """Start it, and wait until it is ready.
 
-        :raises BackendBroken: it ends instead, or is not ready in time; with what it said.
+        :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
         self.directory.mkdir(exist_ok=True)
         conf = self.directory / "server.conf"
@@ -83,19 +83,19 @@ class PrivateNetfw:
         return self
 
     def stop(self) -> int:
-        """Tell it to end, and wait; its exit status."""
+        """Stop it, and wait; return its exit status."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """End it at once, as a crash would."""
+        """Kill it, as a crash would."""
         return self._end(signal.SIGKILL)
 
     def reload(self) -> None:
-        """Have it read its files again."""
+        """Make it reload its files."""
         os.kill(self.pid, signal.SIGHUP)
 
     def ready(self) -> bool:
-        """Whether it answers that it can serve."""
+        """Return whether it reports that it can serve."""
         try:
             return self.request("GET", "/readyz")[0] == 200
         except (OSError, http.client.HTTPException):
@@ -108,7 +108,7 @@ class PrivateNetfw:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """Ask over the unix socket: the status, and the answer as JSON where it is some."""
+        """Send a request over the unix socket; return the status, and the body if it is JSON."""
         connection = _UnixConnection(self.socket)
         try:
             content = None if body is None else json.dumps(body)
@@ -124,7 +124,7 @@ class PrivateNetfw:
             return answer.status, said.decode(errors="replace")
 
     def configuration(self) -> str:
-        """The file that it is begun with."""
+        """Return the configuration file that it is started with."""
         bind = "" if self.port is None else f"127.0.0.1:{self.port}"
         groups: dict[str, dict[str, object]] = {
             "DEFAULT": {"state_path": self.directory},

@@ -1,6 +1,6 @@
 """The process that holds a detached lab: while it lives, the lab is up.
 
-It runs in the sandbox and answers, one at a time, to those who connect to its socket.  A request
+It runs in the sandbox and answers the clients of its socket, one at a time.  A request
 and its answer are one JSON packet each; descriptors of namespaces travel with the answer.
 """
 
@@ -22,11 +22,11 @@ from netfw.testing.lab.lab import Lab
 PACKET = 1 << 17
 _PATIENCE = 5.0
 KEEP = b"keep"
-"""What the starter says once the lab is on record; a lab that nobody knows of does not stay."""
+"""The starter's message once the lab is registered; an unregistered lab does not stay."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Bring a lab up and hold it: ``LISTENING-FD STARTER-FD TOPOLOGY-AS-JSON``."""
+    """Start a lab and hold it: ``LISTENING-FD STARTER-FD TOPOLOGY-AS-JSON``."""
     listening = socket.socket(fileno=int(argv[0]))
     with socket.socket(fileno=int(argv[1])) as starter:
         wanted = topology.read(json.loads(argv[2]))
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     while True:
         connection, _ = listening.accept()
         connection.settimeout(_PATIENCE)
-        # An asker that goes away or says nothing must not end the lab.
+        # A client that disconnects or sends nothing must not end the lab.
         with connection, contextlib.suppress(OSError):
             _answer(lab, connection)
 
@@ -67,7 +67,7 @@ def _answer(lab: Lab, connection: socket.socket) -> None:
 
 
 def _show(lab: Lab, host: Host) -> dict[str, Any]:
-    # The switch may have been stopped by somebody who tries things out.
+    # A user's experiment may have stopped the switch.
     bridges = host.attempt(["ovs-vsctl", f"--db={host.ovs.remote}", "list-br"])
     return {
         "name": host.name,
@@ -81,7 +81,7 @@ def _show(lab: Lab, host: Host) -> dict[str, Any]:
 
 
 def _spaces(lab: Lab, name: str, namespace: str | None) -> dict[str, int]:
-    """Descriptors of all namespaces of a host, or of one of its network namespaces."""
+    """Return descriptors of all namespaces of a host, or of one of its network namespaces."""
     host = lab.hosts.get(name)
     if host is None:
         known = ", ".join(lab.hosts)

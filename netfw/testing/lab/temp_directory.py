@@ -1,4 +1,4 @@
-"""Directories that do not outlive for long who made them, however he ended."""
+"""Temporary directories that are removed even if their process was killed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from pathlib import Path
 
 @contextmanager
 def temporary_directory(prefix: str) -> Iterator[Path]:
-    """A new directory among those for what passes, with *prefix* as its name begins; removed at the
-    end.
+    """Create a temporary directory whose name begins with *prefix*; remove it at the end.
 
-    Those of that prefix which were left by processes that were killed are removed before.  A lock
-    on each directory, which the kernel takes back from whoever dies, says whose is still in use: a
-    pid would not, as others see it in namespaces of their own.
+    First, directories with that prefix that killed processes left behind are removed.  A lock on
+    each directory, which the kernel releases when its process dies, shows that it is in use; a pid
+    would not, as it differs between process namespaces.
     """
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         _remove_abandoned(path)
@@ -42,7 +41,7 @@ def _make(prefix: str) -> tuple[Path, int]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    with suppress(OSError):  # it is no directory, or gone, or not ours
+    with suppress(OSError):  # not a directory, or gone, or another user's
         lock = _open(path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a lab is to look like, as a value and as a TOML document."""
+"""The topology of a lab, as a value and as a TOML document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Topology:
     instances: tuple[Placed, ...] = field(default=())
 
     def lab(self) -> Lab:
-        """The lab, not up yet and without instances."""
+        """Return the lab, not started yet and without instances."""
         return Lab(self.hosts, bridges=self.bridges, provider=self.provider, mtu=self.mtu)
 
     def populate(self, lab: Lab) -> None:
@@ -46,7 +46,7 @@ class Topology:
 
 
 def parse(text: str) -> Topology:
-    """The topology that the TOML document *text* describes.
+    """Parse the topology that the TOML document *text* describes.
 
     :raises InvalidInput: naming everything that is wrong with it.
     """
@@ -58,7 +58,7 @@ def parse(text: str) -> Topology:
 
 
 def read(document: Mapping[str, Any]) -> Topology:
-    """The topology that *document* describes.
+    """Return the topology that *document* describes.
 
     :raises InvalidInput: naming everything that is wrong with it.
     """
@@ -112,7 +112,7 @@ def _instance(reader: _Reader, hosts: set[str]) -> Placed:
 
 
 class _Reader:
-    """Takes values out of a document and collects what is wrong with them."""
+    """A reader of a document's values that collects what is wrong with them."""
 
     def __init__(
         self, document: Mapping[str, Any], path: str, faults: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""How to wait for what other processes do."""
+"""Waits for conditions that other processes bring about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 60.0
-"""Seconds for what takes one on an idle machine."""
+"""Seconds to allow for what takes one second on an idle machine."""
 
 
 def wait_until(
@@ -19,9 +19,9 @@ def wait_until(
     seconds: float = PATIENCE,
     pause: float = 0.01,
 ) -> T:
-    """What *condition* returns, once that is true.
+    """Return the result of *condition* once it is true.
 
-    :param what: what is waited for, or what to call for words about why it did not happen.
+    :param what: a name of the condition, or a function that returns why it does not hold.
     :raises TimeoutError: it is not true after so many *seconds*.
     """
     deadline = time.monotonic() + seconds

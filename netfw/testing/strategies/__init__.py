@@ -116,7 +116,7 @@ _BY_KIND: Mapping[Kind, Callable[[], SearchStrategy[Any]]] = MappingProxyType(
 
 
 def resources(kind: Kind | None = None) -> SearchStrategy[Resource]:
-    """Resources of *kind*, or of any."""
+    """Draw resources of *kind*, or of any."""
     if kind is not None:
         return _BY_KIND[kind]()
     return st.sampled_from(Kind).flatmap(resources)

@@ -22,37 +22,37 @@ ids: SearchStrategy[Any] = st.uuids()
 
 
 def maybe(values: SearchStrategy[T]) -> SearchStrategy[T | None]:
-    """A value or ``None``."""
+    """Draw a value or ``None``."""
     return st.none() | values
 
 
 def several(values: SearchStrategy[T], most: int = 3) -> SearchStrategy[tuple[T, ...]]:
-    """A short tuple without repetition."""
+    """Draw a short tuple without repetition."""
     return st.lists(values, max_size=most, unique=True).map(tuple)
 
 
 @cache
 def texts(limit: int = 255) -> SearchStrategy[str]:
-    """One line of any script, such as a name or a description."""
+    """Draw one line of any script, such as a name or a description."""
     letters = st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"))
     return st.text(letters, max_size=limit)
 
 
 @cache
 def hosts() -> SearchStrategy[str]:
-    """Names of hosts and availability zones."""
+    """Draw names of hosts and availability zones."""
     return st.text(_ALNUM + "-", min_size=1, max_size=20).map(lambda text: f"h{text}")
 
 
 @cache
 def tokens() -> SearchStrategy[str]:
-    """Device ids and owners; may be empty."""
+    """Draw device ids and owners; may be empty."""
     return st.text(_ALNUM + "_.:@/+=-", max_size=40)
 
 
 @cache
 def dns_names() -> SearchStrategy[str]:
-    """Names of one or more labels, or none at all."""
+    """Draw DNS names of one or more labels, or the empty name."""
     label = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
     labels = st.lists(label, min_size=1, max_size=3).map(".".join)
     return st.just("") | labels | labels.map(lambda name: f"{name}.")
@@ -60,21 +60,21 @@ def dns_names() -> SearchStrategy[str]:
 
 @cache
 def macs() -> SearchStrategy[Mac]:
-    """Unicast MAC addresses."""
+    """Draw unicast MAC addresses."""
     tail = st.binary(min_size=5, max_size=5)
     return tail.map(lambda raw: Mac(":".join(f"{byte:02x}" for byte in b"\xfa" + raw)))
 
 
 @cache
 def addresses(version: int | None = None) -> SearchStrategy[IpAddress]:
-    """Addresses of one family, or of either."""
+    """Draw addresses of one family, or of either."""
     return st.ip_addresses(v=cast(Any, version))
 
 
 @cache
 @st.composite
 def prefixes(draw: st.DrawFn, version: int | None = None) -> IpNetwork:
-    """Prefixes of any length, single addresses included."""
+    """Draw prefixes of any length, single addresses included."""
     address = draw(addresses(version))
     return ipaddress.ip_network((address, draw(st.integers(0, address.max_prefixlen))), False)
 
@@ -82,14 +82,14 @@ def prefixes(draw: st.DrawFn, version: int | None = None) -> IpNetwork:
 @cache
 @st.composite
 def routes(draw: st.DrawFn, version: int | None = None) -> Route:
-    """Routes of one family, or of either."""
+    """Draw routes of one family, or of either."""
     destination = draw(prefixes(version))
     return Route(destination=destination, nexthop=draw(addresses(destination.version)))
 
 
 @cache
 def documents() -> SearchStrategy[JsonDocument]:
-    """Small JSON objects."""
+    """Draw small JSON objects."""
     leaf = st.none() | booleans | st.integers(-(2**62), 2**62) | texts(20)
     value = st.recursive(
         leaf,
@@ -101,14 +101,14 @@ def documents() -> SearchStrategy[JsonDocument]:
 
 @cache
 def moments() -> SearchStrategy[datetime]:
-    """Points in time, in UTC."""
+    """Draw points in time, in UTC."""
     naive = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1))
     return naive.map(lambda moment: moment.replace(tzinfo=UTC))
 
 
 @cache
 def standard() -> SearchStrategy[dict[str, Any]]:
-    """The fields that every stored resource has."""
+    """Draw the fields that every stored resource has."""
     return st.fixed_dictionaries(
         {
             "description": texts(),
@@ -122,26 +122,26 @@ def standard() -> SearchStrategy[dict[str, Any]]:
 
 @cache
 def owned() -> SearchStrategy[dict[str, Any]]:
-    """The fields of what a project owns."""
+    """Draw the fields of an owned resource."""
     return joined(standard(), project_id=texts(64))
 
 
 @cache
 def named() -> SearchStrategy[dict[str, Any]]:
-    """The fields of what a project owns and names."""
+    """Draw the fields of an owned and named resource."""
     return joined(owned(), name=texts())
 
 
 def joined(
     fields: SearchStrategy[dict[str, Any]], **more: SearchStrategy[Any]
 ) -> SearchStrategy[dict[str, Any]]:
-    """*fields* and some *more*."""
+    """Draw *fields* together with *more*."""
     return st.builds(lambda some, others: some | others, fields, st.fixed_dictionaries(more))
 
 
 def made(
     cls: Callable[..., T], *fields: SearchStrategy[dict[str, Any]], **more: SearchStrategy[Any]
 ) -> SearchStrategy[T]:
-    """Values of *cls* with all these fields."""
+    """Draw values of *cls* with all these fields."""
     parts = st.tuples(*fields, st.fixed_dictionaries(more))
     return parts.map(lambda drawn: cls(**{name: v for part in drawn for name, v in part.items()}))

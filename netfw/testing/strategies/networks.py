@@ -63,7 +63,7 @@ from netfw.testing.strategies.basic import (
 @cache
 @st.composite
 def providers(draw: st.DrawFn) -> Provider:
-    """How a segment is carried, its id allocated or not."""
+    """Draw the encapsulation of a segment, its id allocated or not."""
     kind = draw(st.sampled_from(NetworkType))
     numbers = SEGMENTATION_IDS.get(kind)
     number = None if numbers is None else draw(maybe(st.integers(numbers[0], numbers[-1])))
@@ -75,7 +75,7 @@ def providers(draw: st.DrawFn) -> Provider:
 
 @cache
 def dhcp_options() -> SearchStrategy[DhcpOption]:
-    """Options by name or number, with a tag or without."""
+    """Draw options by name or number, with or without a tag."""
     name = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=12)
     tagged = name.map(lambda text: f"tag:!ipxe,{text}")
     value = texts().map(lambda text: re.sub(r'["\\#]', ",", text).strip())
@@ -91,13 +91,13 @@ def _option_lists() -> SearchStrategy[tuple[DhcpOption, ...]]:
 
 @cache
 def segments() -> SearchStrategy[Segment]:
-    """Segments of every type."""
+    """Draw segments of every type."""
     return made(Segment, standard(), id=ids, network_id=ids, name=texts(), provider=providers())
 
 
 @cache
 def networks() -> SearchStrategy[Network]:
-    """Networks of no, one or several segments."""
+    """Draw networks of no, one or several segments."""
     return made(
         Network,
         named(),
@@ -124,7 +124,7 @@ def networks() -> SearchStrategy[Network]:
 
 @cache
 def subnets() -> SearchStrategy[Subnet]:
-    """Subnets of either family, with a gateway inside, outside or none, and pools around it."""
+    """Draw subnets of either family, with a gateway inside, outside or none, and pools."""
     return made(
         Subnet,
         _blocks(4) | _blocks(6),
@@ -142,7 +142,7 @@ def subnets() -> SearchStrategy[Subnet]:
 @cache
 @st.composite
 def _blocks(draw: st.DrawFn, version: int) -> dict[str, Any]:
-    """The fields of a subnet that depend on its block of addresses."""
+    """Draw the fields of a subnet that depend on its block of addresses."""
     mode = draw(_MODES) if version == 6 else None
     base = draw(addresses(version))
     cidr = ipaddress.ip_network((base, 64 if mode else draw(_lengths(version))), False)
@@ -193,7 +193,7 @@ def _pools(draw: st.DrawFn, cidr: IpNetwork) -> tuple[AllocationPool, ...]:
 
 @cache
 def vif_details() -> SearchStrategy[VifDetails]:
-    """Typed details, and some that only a vendor knows."""
+    """Draw typed details, and some that are specific to a vendor."""
     return st.builds(
         VifDetails,
         port_filter=maybe(booleans),
@@ -214,7 +214,7 @@ def vif_details() -> SearchStrategy[VifDetails]:
 
 @cache
 def bindings() -> SearchStrategy[Binding]:
-    """Bound or unbound."""
+    """Draw bindings, bound or unbound."""
     return st.builds(
         Binding,
         host=st.just("") | hosts(),
@@ -227,19 +227,19 @@ def bindings() -> SearchStrategy[Binding]:
 
 @cache
 def fixed_ips() -> SearchStrategy[FixedIp]:
-    """An address of either family and some subnet's id."""
+    """Draw an address of either family and a subnet's id."""
     return st.builds(FixedIp, subnet_id=ids, address=addresses())
 
 
 @cache
 def address_pairs() -> SearchStrategy[AddressPair]:
-    """Addresses and prefixes, with a MAC or without."""
+    """Draw addresses and prefixes, with or without a MAC."""
     return st.builds(AddressPair, prefix=prefixes(), mac=maybe(macs()))
 
 
 @cache
 def ports() -> SearchStrategy[Port]:
-    """Ports of every sort; without port security they have neither groups nor pairs."""
+    """Draw ports of every sort; without port security they have neither groups nor pairs."""
     unsecured = st.just({"port_security": False})
     secured = st.fixed_dictionaries(
         {
@@ -277,7 +277,7 @@ def ports() -> SearchStrategy[Port]:
 
 @cache
 def trunks() -> SearchStrategy[Trunk]:
-    """Trunks whose sub-ports differ in port and VLAN."""
+    """Draw trunks whose sub-ports differ in port and VLAN."""
     sub_port = st.builds(
         SubPort, port_id=ids, segmentation_id=st.integers(VLAN_IDS[0], VLAN_IDS[-1])
     )

@@ -60,7 +60,7 @@ _DIRECTIONS = st.sampled_from(Direction)
 
 @cache
 def external_gateways() -> SearchStrategy[ExternalGateway]:
-    """Ways out, with SNAT or without."""
+    """Draw external gateways, with or without SNAT."""
     return st.builds(
         ExternalGateway,
         network_id=ids,
@@ -72,7 +72,7 @@ def external_gateways() -> SearchStrategy[ExternalGateway]:
 
 @cache
 def routers() -> SearchStrategy[Router]:
-    """Plain, HA and distributed routers, with a gateway or without."""
+    """Draw plain, HA and distributed routers, with or without a gateway."""
     return made(
         Router,
         named(),
@@ -91,7 +91,7 @@ def routers() -> SearchStrategy[Router]:
 
 @cache
 def floating_ips() -> SearchStrategy[FloatingIp]:
-    """Floating IPs that stand for a port's address, and free ones."""
+    """Draw floating IPs that stand for a port's address, and free ones."""
     free = st.fixed_dictionaries({"address": addresses()})
     used = [
         st.fixed_dictionaries(
@@ -119,7 +119,7 @@ def floating_ips() -> SearchStrategy[FloatingIp]:
 
 @cache
 def port_forwardings() -> SearchStrategy[PortForwarding]:
-    """One port to one, many to as many, many to one."""
+    """Draw port forwardings: one port to one, many to as many, many to one."""
     return made(
         PortForwarding,
         _forwarded_ports(),
@@ -147,13 +147,13 @@ def _forwarded_ports(draw: st.DrawFn) -> dict[str, PortRange]:
 
 @cache
 def security_groups() -> SearchStrategy[SecurityGroup]:
-    """Groups with state or without."""
+    """Draw stateful and stateless groups."""
     return made(SecurityGroup, named(), id=ids, stateful=booleans, shared=booleans)
 
 
 @cache
 def security_group_rules() -> SearchStrategy[SecurityGroupRule]:
-    """Rules for any protocol, with ports or ICMP types, and one kind of remote or none."""
+    """Draw rules of any protocol, with ports or ICMP types, and one kind of remote or none."""
     return made(
         SecurityGroupRule,
         _matches(),
@@ -167,7 +167,7 @@ def security_group_rules() -> SearchStrategy[SecurityGroupRule]:
 @cache
 @st.composite
 def _matches(draw: st.DrawFn) -> dict[str, Any]:
-    """The fields of a rule that depend on its family and protocol."""
+    """Draw the fields of a rule that depend on its family and protocol."""
     ethertype = draw(st.sampled_from(Ethertype))
     protocol = draw(_PROTOCOLS)
     if protocol == ICMPV6 and ethertype is Ethertype.IPV4:
@@ -204,14 +204,14 @@ def _port_ends(protocol: int | None) -> SearchStrategy[tuple[int | None, int | N
 
 @cache
 def address_groups() -> SearchStrategy[AddressGroup]:
-    """Sets of prefixes of both families."""
+    """Draw sets of prefixes of both families."""
     members = st.frozensets(prefixes(), max_size=4)
     return made(AddressGroup, named(), id=ids, addresses=members, shared=booleans)
 
 
 @cache
 def qos_rules() -> SearchStrategy[QosRule]:
-    """One rule of any type."""
+    """Draw one rule of any type."""
     return st.one_of(
         st.builds(
             BandwidthLimit, id=ids, max_kbps=_RATES, max_burst_kbps=_RATES, direction=_DIRECTIONS
@@ -229,7 +229,7 @@ def qos_rules() -> SearchStrategy[QosRule]:
 
 @cache
 def qos_policies() -> SearchStrategy[QosPolicy]:
-    """Policies with at most one rule of each type, so that no two are about the same thing."""
+    """Draw policies with at most one rule of each type, so that no two conflict."""
     rules = st.lists(qos_rules(), max_size=5, unique_by=(type, lambda rule: rule.id))
     return made(
         QosPolicy,
@@ -248,7 +248,7 @@ def _without_contradiction(rules: list[QosRule]) -> tuple[QosRule, ...]:
 
 @cache
 def agents() -> SearchStrategy[Agent]:
-    """Agents alive and dead."""
+    """Draw agents, alive and dead."""
     return st.builds(
         Agent,
         id=ids,

@@ -7,7 +7,7 @@ from typing import Final
 
 from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.keys import PortKey
-from netfw_drivers.dnsmasq.config.host_lease_files import render_tombstone
+from netfw_drivers.dnsmasq.config.file_parsers import render_tombstone
 from netfw_drivers.dnsmasq.plan.observed import Reload
 from netfw_drivers.dnsmasq.plan.steps import (
     DropPort,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.keys import PortKey
 from netfw.plan import Operation, Stage
-from netfw_drivers.dnsmasq.config.host_lease_files import Lease
+from netfw_drivers.dnsmasq.config.file_parsers import Lease
 from netfw_drivers.dnsmasq.plan.file_steps import plan_files
 from netfw_drivers.dnsmasq.plan.observed import Reload
 from netfw_drivers.dnsmasq.plan.released_leases import is_served, plan_released_leases

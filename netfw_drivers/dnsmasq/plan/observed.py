@@ -11,7 +11,7 @@ from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.dhcp_hosts import is_tagged
-from netfw_drivers.dnsmasq.config.host_lease_files import (
+from netfw_drivers.dnsmasq.config.file_parsers import (
     EMPTY_ENTRY,
     HostEntry,
     addresses_in,

@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from netfw.drivers.dhcp import DhcpKey
 from netfw.drivers.keys import PortKey
 from netfw.model.device_names import dhcp_namespace
-from netfw_drivers.dnsmasq.config.host_lease_files import (
-    HostEntry,
-    Lease,
-    find_leases,
-    read_leases,
-)
+from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, Lease, find_leases, read_leases
 from netfw_drivers.dnsmasq.config.subnet_modes import served
 from netfw_drivers.dnsmasq.plan.steps import ReleaseLease
 from netfw_drivers.dnsmasq.plan.target import NetworkTarget

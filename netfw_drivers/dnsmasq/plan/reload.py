@@ -13,7 +13,7 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpKey, DhcpPort
 from netfw.model.ids import PortId
-from netfw_drivers.dnsmasq.config.host_lease_files import HostEntry, read_host
+from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, read_host
 from netfw_drivers.dnsmasq.config.render import PortText, needs_reload
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Reload
 

@@ -13,7 +13,7 @@ from netfw.linux.service_netns.plan import plan_service_netns
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Stage
-from netfw_drivers.dnsmasq.config.host_lease_files import HostEntry, addresses_in
+from netfw_drivers.dnsmasq.config.file_parsers import HostEntry, addresses_in
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import render_port
 from netfw_drivers.dnsmasq.plan.address_conflicts import blocked_ports

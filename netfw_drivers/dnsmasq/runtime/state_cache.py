@@ -12,7 +12,7 @@ from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.linux.fs.atomic_files import list_directory, read_file
 from netfw.model.ids import NetworkId, PortId
-from netfw_drivers.dnsmasq.config.host_lease_files import read_host
+from netfw_drivers.dnsmasq.config.file_parsers import read_host
 from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import PortText
 from netfw_drivers.dnsmasq.plan.observed import NetworkFiles, Reload

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from attrs import frozen
 
-from netfw.linux.conntrack.entry import Connection, Flow
+from netfw.linux.conntrack.entry import Connection, ConntrackTuple
 from netfw.linux.ipset.plan import KernelSet
 from netfw.linux.iptables.chain import ChainKey
 from netfw.model.address import IpAddress, IpNetwork
@@ -45,7 +45,9 @@ class ParsedRule:
     macs: str | None = None
     never: bool = False
 
-    def matches(self, flow: Flow, sets: Mapping[str, KernelSet], chains: Container[str]) -> bool:
+    def matches(
+        self, flow: ConntrackTuple, sets: Mapping[str, KernelSet], chains: Container[str]
+    ) -> bool:
         """Return whether this rule allows a connection that began with *flow*."""
         return (
             not self.never
@@ -63,7 +65,7 @@ class ParsedRule:
             return True
         return port is not None and self.first_port <= port <= self.last_port
 
-    def _is_member(self, flow: Flow, sets: Mapping[str, KernelSet]) -> bool:
+    def _is_member(self, flow: ConntrackTuple, sets: Mapping[str, KernelSet]) -> bool:
         assert self.members is not None
         name, side = self.members.split()
         present = sets.get(name)
@@ -144,7 +146,7 @@ class ConnectionEvaluator:
     def _is_refused(
         self,
         address: IpAddress,
-        flow: Flow,
+        flow: ConntrackTuple,
         candidates: Iterable[PortId],
         concerned: Container[PortId],
         direction: Direction,
@@ -167,12 +169,12 @@ class ConnectionEvaluator:
                 found.append(id)
         return found
 
-    def _allows(self, port: IndexedPort, flow: Flow, direction: Direction) -> bool:
+    def _allows(self, port: IndexedPort, flow: ConntrackTuple, direction: Direction) -> bool:
         family = flow.source.version
         return any(self._group_allows(group, family, flow, direction) for group in port.groups)
 
     def _group_allows(
-        self, group: SecurityGroupId, family: int, flow: Flow, direction: Direction
+        self, group: SecurityGroupId, family: int, flow: ConntrackTuple, direction: Direction
     ) -> bool:
         lines = self.chains.get(group_key(group, family, direction), ())
         macs = (parse_rule(line).macs for line in lines)

@@ -84,7 +84,7 @@ def _bind(request: BindingRequest, report: AgentReport) -> Binding:
 
 
 def _obstacle(provider: Provider, report: AgentReport) -> str:
-    """Why the agent cannot reach a segment; empty: it can."""
+    """Return why the agent cannot reach a segment; empty: it can."""
     kind, name = provider.network_type, provider.physical_network
     if kind is NetworkType.LOCAL:
         return ""

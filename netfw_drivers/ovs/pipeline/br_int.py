@@ -180,7 +180,7 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
         )
 
 
-def addition_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
+def contribution_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
     """Yield the flows of extensions for a port; they exist before the port is live."""
     for addition in additions:
         yield from addition.flows

@@ -92,7 +92,7 @@ class ClientConnection(FramedConnection):
         self.send(encode({"kind": "proof", "host": host, "nonce": nonce, "proof": proof}))
 
     def _check(self, proof: str) -> None:
-        """Whether the server has shown who it is."""
+        """Raise unless the server has proved its identity."""
         if self._nonces is None or self._token is None:
             if not self._verified:
                 raise Malformed("whoever listens there does not ask for a token: it is no server")
@@ -102,4 +102,4 @@ class ClientConnection(FramedConnection):
     def _give_up(self, gone: asyncio.Future[str]) -> None:
         if not self.ready.done():
             self.ready.set_exception(BackendUnavailable(gone.result()))
-            self.ready.exception()  # whoever connects may have given up before
+            self.ready.exception()  # the connecting task may have given up before

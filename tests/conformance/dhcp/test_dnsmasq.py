@@ -10,7 +10,7 @@ from netfw.drivers.base import HostResources
 from netfw.testing.conformance.dhcp.factories import make_network
 from netfw.testing.conformance.dhcp.lab_client import LabClientVm
 from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
-from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
+from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
 from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
 from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 
@@ -56,7 +56,7 @@ class VethGround(DnsmasqGround):
 
 
 @pytest.mark.spec("DHCP-22", "DHCP-23", "DHCP-26", "DHCP-27", "DHCP-49")
-class TestDnsmasqOnVethPairs(DhcpConstancyConformance):
+class TestDnsmasqOnVethPairs(DhcpPersistenceConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[VethGround]:

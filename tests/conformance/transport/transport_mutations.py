@@ -59,7 +59,7 @@ def answer_unserved_topic(transport, original, message, timeout):
     try:
         return original(message, timeout)
     except BackendUnavailable as exc:
-        if "nobody answers" in str(exc):
+        if "no server answers" in str(exc):
             return message
         raise
 

@@ -27,7 +27,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget
-from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkers
+from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkerPool
 
 QUICK = DeliveryConfig(poll=0.05, lease=30.0, first_pause=0.0, longest_pause=0.0)
 
@@ -112,7 +112,7 @@ class Scene:
         self.context = context
         targets = [DriverTarget(each) for each in drivers if delivers(each)]
         targets += [NotifierTarget(each) for each in notifiers]  # type: ignore[misc]
-        self.delivery = OutboxWorkers(context, targets, delivered, pace)
+        self.delivery = OutboxWorkerPool(context, targets, delivered, pace)
         self.outbox = OutboxRecorder(drivers, notifiers, self.delivery.wake)
         context.precommit_hooks.append(self.outbox.watch)
 

@@ -14,7 +14,7 @@ from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.db import Database
 from netfw.server.scheduling.rescheduler import FailureDetector
-from netfw.server.state_source.commit_watcher import CommitWatch
+from netfw.server.state_source.commit_watcher import CommitWatcher
 from netfw.server.state_source.database_source import DatabaseSource
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE
 from tests.server.core.agent_samples import grow_old
@@ -218,7 +218,7 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     cloud = make()
     cloud.agents(DHCP, "a")
     network = cloud.network()
-    commits = CommitWatch(cloud.database)
+    commits = CommitWatcher(cloud.database)
     source = DatabaseSource(
         cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.handle_request
     )

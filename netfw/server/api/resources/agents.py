@@ -66,7 +66,7 @@ def _scheduled(collection: str, parent: str, member: str) -> ApiResource:
 
 
 def _schedulers(collection: str, parent: str) -> ApiResource:
-    """Which agents serve something."""
+    """Return the resource of the agents that serve a *parent*."""
     return ApiResource(
         name=collection.removesuffix("s").replace("-", "_"),
         collection=collection,

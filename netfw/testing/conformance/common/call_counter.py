@@ -1,4 +1,4 @@
-"""How much a piece of work does, counted and not timed."""
+"""The cost of a piece of work, counted in function calls and not timed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from types import FrameType
 
 
 def count_calls(work: Callable[[], object], limit: int) -> int:
-    """How many functions *work* calls, generators that go on included; at most *limit*.
+    """Return how many functions *work* calls, resumed generators included; at most *limit*.
 
-    :raises AssertionError: more; the work is given up then, however long it would go on.
+    :raises AssertionError: more; the work is aborted then, however long it would take.
     """
     count = 0
 

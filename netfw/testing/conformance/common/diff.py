@@ -1,4 +1,4 @@
-"""Two values that should be equal, in the few words that say where they are not.  Pure."""
+"""Short descriptions of the difference of two values that should be equal.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 def describe_difference(wanted: object, found: object) -> str:
-    """What a value should be and is: only those parts that differ, if both have the same parts."""
+    """Describe what a value should be and is: if both have the same parts, those that differ."""
     parts = tuple(_differences(wanted, found, ""))
     if parts:
         return "is not as it should be:\n  " + "\n  ".join(parts)

@@ -93,7 +93,7 @@ class HostDriverConformance(Generic[K, V]):
     def actual(self, key: K, value: V) -> V | None:
         """Return what the host has for *key*, read without the driver; ``None``: nothing.
 
-        *value* says where to look; the result equals it if the host is as desired.
+        *value* gives the location; the result equals it if the host is as desired.
         """
         raise NotImplementedError("override `actual`")
 
@@ -116,17 +116,17 @@ class HostDriverConformance(Generic[K, V]):
     def edge_cases(self, value: V) -> Mapping[str, V]:
         """Return variants of *value* at the limits of its fields, by what is unusual about them.
 
-        The driver has it or refuses it.  A suite of a contract says which ones there are.
+        The driver converges each or refuses it.  The suite of a contract defines them.
         """
         return {}
 
     def require(self, driver: HostDriver[K, V], capability: Capability) -> None:
-        """Skip the test when the driver does not claim to be capable of this."""
+        """Skip the test if the driver does not declare the capability."""
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def assert_so(self, wanted: Mapping[K, V]) -> None:
-        """The machine has what is *wanted*."""
+        """Assert that the host has what is *wanted*."""
         found = {key: self.actual(key, value) for key, value in wanted.items()}
         _say(
             f"{key} {describe_difference(value, found[key])}"
@@ -135,7 +135,7 @@ class HostDriverConformance(Generic[K, V]):
         )
 
     def assert_gone(self, wanted: Mapping[K, V]) -> None:
-        """The machine has nothing of what was *wanted*."""
+        """Assert that the host has nothing of what was *wanted*."""
         found = {key: self.actual(key, value) for key, value in wanted.items()}
         _say(
             f"{key} should be gone and is still there:\n  {left}"
@@ -144,12 +144,12 @@ class HostDriverConformance(Generic[K, V]):
         )
 
     def assert_done(self, outcome: Outcome[K]) -> None:
-        """Everything that was asked for is done."""
+        """Assert that every requested key is done."""
         _say(f"{key} should be done and failed: {error!r}" for key, error in outcome.failed.items())
         _say(f"{key} should be done and waits: {why}" for key, why in outcome.waiting.items())
 
     def assert_held(self, driver: HostDriver[K, V], keys: Set[K]) -> None:
-        """The driver holds *keys* and nothing else."""
+        """Assert that exactly *keys* are present in the driver."""
         held = driver.present()
         _say(f"{key} should be held and is not" for key in keys - held)
         _say(f"{key} should not be held and is" for key in held - keys)
@@ -184,7 +184,7 @@ class HostDriverConformance(Generic[K, V]):
 
     @proves(HostDriver, 1, 3)
     def test_states_can_be_visited_in_any_order(self, driver: HostDriver[K, V]) -> None:
-        """The machine depends on what is wanted now, not on how it came about."""
+        """Check that the host depends on the desired state alone, not on its history."""
         things = self.examples(3)
         one, two, three = things
         changed = {one: self.changed(things[one]), two: things[two]}
@@ -317,7 +317,7 @@ class HostDriverConformance(Generic[K, V]):
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[K, V]]
     ) -> None:
-        """Or one of them says that it waits, and works when the other is closed."""
+        """Check that both work, or that one waits and works once the other is closed."""
         things = list(self.examples(6).items())
         drivers = make_driver(), make_driver()
         outcomes: list[Outcome[K]] = []

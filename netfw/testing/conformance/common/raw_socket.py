@@ -1,4 +1,4 @@
-"""A raw socket on a device: what suites speak and listen by."""
+"""A raw socket on a device, by which suites send and receive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 4096
 
 
 def open_wire(device: str, room: int) -> socket.socket:
-    """A socket that hears all that *device* sends and receives, and has *room* bytes for it."""
+    """Open a socket that receives all that *device* sends and receives, with *room* bytes."""
     wire = socket.socket(
         socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_EVERYTHING)
     )
@@ -22,7 +22,7 @@ def open_wire(device: str, room: int) -> socket.socket:
 
 
 def drain(wire: socket.socket) -> Iterator[bytes]:
-    """What has arrived, leaving out what was sent from here; it may never end, as others speak."""
+    """Yield received packets without those sent from here; endless while others send."""
     while True:
         try:
             packet, sender = wire.recvfrom(_LARGEST)

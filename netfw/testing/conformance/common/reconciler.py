@@ -21,7 +21,7 @@ Drift = Callable[[Any, Any], None]
 
 
 class Killed(BaseException):
-    """Ends the driver's process; nothing catches it."""
+    """The end of the driver's process; no driver catches it."""
 
 
 def dies_at(driver: Reconciler[K, V, Any], update: Update[K, V], stage: int) -> bool:

@@ -8,7 +8,7 @@ from netfw.testing.conformance.common.host_driver import missing_hooks
 
 
 class RequiresHooks:
-    """A suite whose ``HOOKS`` a collected subclass overrides."""
+    """A suite whose ``HOOKS`` every collected subclass overrides."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
 

@@ -121,7 +121,7 @@ class DhcpChangesConformance(DhcpSuite):
 
     @proves(DhcpDriver, 3)
     def test_the_address_of_a_dropped_port_is_free_at_once(self, driver: DhcpDriver) -> None:
-        """Its instance is gone without a word: nobody but the driver can give the lease back."""
+        """Check that the driver releases the lease of an instance that ended without a release."""
         net = make_network()
         tenant, heir = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)

@@ -95,7 +95,7 @@ class Net:
 
 
 def wanted(*things: Net | Tenant) -> dict[Any, DhcpValue]:
-    """What to put."""
+    """Return the desired values."""
     return {thing.key: thing.value for thing in things}
 
 

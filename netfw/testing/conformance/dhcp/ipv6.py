@@ -167,13 +167,13 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert found.gateways == {subnet.gateway for subnet in net.subnets}
 
     def announced(self, tenant: Tenant) -> Announcement:
-        """What the instance of a port is told by routers."""
+        """Return the router advertisement that the instance of a port receives."""
         said = self.client(tenant).announcement()
         assert said is not None, "nobody announces the prefix"
         return said
 
     def leased6(self, tenant: Tenant, *, stateless: bool = False) -> Lease6:
-        """What the instance of a port gets by DHCPv6."""
+        """Return what the instance of a port gets by DHCPv6."""
         lease = self.client(tenant).lease6(stateless=stateless)
         assert lease is not None, f"{tenant.mac} got nothing by DHCPv6"
         return lease

@@ -3,7 +3,7 @@ them.
 
 What is left for the vendor is the driver::
 
-    class MyGround(LabGround):
+    class MyEnvironment(DhcpLabEnvironment):
         def make_dhcp(self, host, directory):
             return MyDhcpDriver.from_conf({"directory": str(directory)}, host)
 """
@@ -109,7 +109,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         raise NotImplementedError("override `make_dhcp` with what makes your driver")
 
     def make_interface(self, host: HostResources, ovs: PrivateOvs) -> InterfaceDriver:
-        """What plugs the server's port: that of Open vSwitch, unless you say otherwise."""
+        """Return the driver that plugs the server's port; by default that of Open vSwitch."""
         options = {
             "ovsdb_connection": ovs.remote,
             "ovsdb_timeout": ANSWER,
@@ -320,7 +320,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
 
 def _here() -> NamespaceContext:
-    """Where the caller is, as a place that others can be called into."""
+    """Return the caller's namespaces as a context that functions can be called in."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     return NamespaceContext(
         {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in KINDS}

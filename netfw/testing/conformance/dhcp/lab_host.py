@@ -69,7 +69,7 @@ class DhcpLabHost:
             self.ovs.vsctl(*" ".join(changes).split()[1:])
 
     def namespaces(self) -> list[str]:
-        """Those that are not the suite's own."""
+        """Return the namespaces that are not the suite's own."""
         listed = json.loads(self.ip("-j", "netns") or "[]")
         return sorted({entry["name"] for entry in listed} - self.others)
 
@@ -102,7 +102,7 @@ class DhcpLabHost:
             yield from (ip_address(route["gateway"]) for route in json.loads(shown or "[]"))
 
     def within(self, netns: str, look: Callable[[], T]) -> T:
-        """What *look* sees in a namespace of this host."""
+        """Return the result of *look*, called in a namespace of this host."""
         flags = os.O_RDONLY | os.O_CLOEXEC
         space = self.place.call(os.open, f"/run/netns/{netns}", flags)
         place = NamespaceContext({"net": space})
@@ -126,7 +126,7 @@ class DhcpLabHost:
                 time.sleep(0.001)
 
     def dump_state(self) -> Iterator[str]:
-        """What a driver could have left, a line for each thing."""
+        """Yield what a driver could have left, one line per item."""
         yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
         yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)
         for path in self.directory.rglob("*"):
@@ -180,7 +180,7 @@ def _is_metadata(address: IpInterface) -> bool:
 
 
 def _listens() -> bool:
-    """Whether somebody in this namespace waits for clients, by a socket of whatever kind."""
+    """Return whether a process in this namespace listens for clients, by any kind of socket."""
     if _sockets("packet"):
         return True
     return any(

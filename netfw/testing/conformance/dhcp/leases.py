@@ -138,7 +138,7 @@ class DhcpLeasesConformance(DhcpSuite):
     def test_other_subnets_of_the_network_are_reached_without_the_gateway(
         self, driver: DhcpDriver
     ) -> None:
-        """Those without DHCP as well."""
+        """Check subnets with DHCP and without."""
         net = make_network(a_subnet(), a_subnet(), a_subnet(enable_dhcp=False))
         tenant = net.tenant()
         self.bring(driver, net, tenant)

@@ -19,7 +19,7 @@ from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network
 from netfw.testing.conformance.dhcp.leases import ON_LINK
 
 
-class DhcpConstancyConformance(DhcpSuite):
+class DhcpPersistenceConformance(DhcpSuite):
     """No restart of anything costs a client its address."""
 
     @proves(DhcpDriver, 4)

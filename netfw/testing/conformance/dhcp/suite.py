@@ -1,6 +1,6 @@
 """The suite of `DhcpDriver`: subclass it, say where your driver works, run pytest.
 
-The questions are asked with real clients.  Write a ``DhcpGround``, by way of
+The questions are asked with real clients.  Write a ``DhcpEnvironment``, by way of
 ``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture
 ``shared_environment``.
 """
@@ -30,7 +30,7 @@ from netfw.testing.conformance.dhcp.factories import make_network, wanted
 from netfw.testing.conformance.dhcp.injection import DhcpInjectionConformance
 from netfw.testing.conformance.dhcp.ipv6 import DhcpIpv6Conformance
 from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
-from netfw.testing.conformance.dhcp.persistence import DhcpConstancyConformance
+from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
 
 HALF = 1234
 """An MTU that says: part of it is there and part of it is not."""
@@ -42,7 +42,7 @@ Driver = HostDriver[DhcpKey, DhcpValue]
 class DhcpDriverConformance(
     DhcpLeasesConformance,
     DhcpChangesConformance,
-    DhcpConstancyConformance,
+    DhcpPersistenceConformance,
     DhcpInjectionConformance,
     DhcpIpv6Conformance,
     ReconcilerConformance[DhcpKey, DhcpValue],
@@ -85,7 +85,7 @@ class DhcpDriverConformance(
         return _as_found(value, found)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
-        """What a client of the port gets; of its addresses the one that it was given."""
+        """Return what a client of the port gets; of its addresses, the leased one."""
         server = self._servers.get(value.network)
         if server is None or self.environment.server(value.network, server) is None:
             return None  # nobody is there to answer

@@ -45,12 +45,12 @@ _OTHER_MAC = Mac("02:00:00:00:00:99")
 
 
 class FirewallSourcesConformance(FirewallSuite):
-    """Who somebody may say to be."""
+    """The sources that a port may use."""
 
     def open_port(
         self, driver: FirewallDriver, *pairs: AllowedSource
     ) -> tuple[FirewallTestPort, FirewallTestPort]:
-        """One that may send and take everything, but only as itself; and one outside."""
+        """Return a port that is filtered by source only, and one outside."""
         one, outside = self.make_ports(2)
         self.apply(driver, self.open_state(one, outside, *pairs))
         return one, outside

@@ -83,7 +83,7 @@ class FirewallUpdatesConformance(FirewallSuite):
     def expected(
         self, ports: list[FirewallTestPort], *policies: Mapping[FirewallKey, FirewallValue]
     ) -> list[Delivery]:
-        """What has the same fate in all *policies*; only what they know of can be asked about."""
+        """Return the deliveries with one result in all *policies*, between ports of all of them."""
         number = next(FirewallSuite.numbers)
         found = []
         for one, two, packet in self.matrix(ports):
@@ -98,7 +98,7 @@ class FirewallUpdatesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     @proves(HostDriver, 1, 3, 7)
     def test_states_can_be_visited_in_any_order(self, driver: FirewallDriver) -> None:
-        """What passes depends on what is wanted now, not on how it came about."""
+        """Check that what passes depends on the desired state alone, not on its history."""
         states, ports = self.states()
         shuffled = random.Random(1).sample(states, len(states))
         for location, state in enumerate([*states, *reversed(states), *shuffled]):
@@ -157,7 +157,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         friend: FirewallTestPort,
         outside: FirewallTestPort,
     ) -> list[Delivery]:
-        """What is allowed, and what is denied, in all states of the test above."""
+        """Return what is allowed, and what is denied, in all states of the test above."""
         number = next(FirewallSuite.numbers)
         sent = [
             Delivery(friend, one, friend.udp(one, 9, source_port=3000 + number % 9000 + n), True)
@@ -177,7 +177,7 @@ class FirewallUpdatesConformance(FirewallSuite):
     @proves(FirewallDriver, 5)
     @proves(Reconciler, 5)
     def test_atomicity_of_updates_holds_at_every_checkpoint(self, driver: FirewallDriver) -> None:
-        """Nothing passes that both policies deny, and nothing is dropped that both allow."""
+        """Check that what both policies deny is dropped, and what both allow passes."""
         reconciler = self.reconciler(driver)
         states, ports = self.states()
         # Which ports the firewall is asked about at all is the agent's and the switch's affair.

@@ -21,7 +21,7 @@ class ConnectionScript:
         self._sent = self._answered = 0
 
     def handshake(self) -> Iterator[tuple[FirewallTestPort, FirewallTestPort, Packet]]:
-        """What has to pass in turn until both may speak."""
+        """Yield the packets that have to pass, in order, until the connection is established."""
         one, two = self.one, self.two
         yield one, two, self.opening
         if self.opening.protocol != TCP:
@@ -36,7 +36,7 @@ class ConnectionScript:
         yield one, two, evolve(self.forth(), flags=Flags.ACK, body=b"")
 
     def forth(self) -> Packet:
-        """What the opener says next."""
+        """Return the opener's next packet."""
         if self.opening.protocol != TCP:
             return self.opening
         return evolve(
@@ -48,7 +48,7 @@ class ConnectionScript:
         )
 
     def back(self) -> Packet:
-        """What the other says next."""
+        """Return the other side's next packet."""
         if self.opening.protocol != TCP:
             return answer(self.opening)
         return evolve(
@@ -60,7 +60,7 @@ class ConnectionScript:
         )
 
     def went_forth(self) -> None:
-        """What the opener said arrived."""
+        """Record that the opener's packet arrived."""
         self._sent += len(_DATA)
 
     def went_back(self) -> None:

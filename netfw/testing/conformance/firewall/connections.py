@@ -110,7 +110,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_a_stream_of_replies_alone_ends_with_its_rule(self, driver: FirewallDriver) -> None:
-        """Nothing of the direction that the rule is about has to pass for it to be noticed."""
+        """Check that the end is noticed without a packet in the direction of the rule."""
         one, two = self.make_ports(2)
         id, other = a_group(), a_group()
         state = {**port(one, id), **port(two, other), **everything(other, OUT)}
@@ -184,7 +184,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_what_was_denied_opens_nothing_for_the_other_side(self, driver: FirewallDriver) -> None:
-        """One may send, the other does not take it: what it sends of its own is no reply."""
+        """Check that after a denied packet the receiver's own packets do not count as replies."""
         one, two = self.make_ports(2)
         id, other = a_group(), a_group()
         self.apply(

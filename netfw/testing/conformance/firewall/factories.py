@@ -99,14 +99,14 @@ def trusted(*ports: FirewallTestPort) -> State:
 
 
 def members(id: SecurityGroupId, *ports: FirewallTestPort) -> State:
-    """All addresses of *ports* are in a group that others refer to."""
+    """Return all addresses of *ports* as members of a group that rules refer to."""
     key = GroupKey(id)
     made = [Member(key, alone(a)) for s in ports for a in (s.address, s.address6)]
     return dict(zip(made, made, strict=True))
 
 
 def member(id: SecurityGroupId, prefix: str, port: FirewallTestPort | None = None) -> State:
-    """A prefix is; with a *port*, only behind its MAC."""
+    """Return a prefix as member of a group; with a *port*, only behind its MAC."""
     made = Member(GroupKey(id), as_network(prefix), None if port is None else port.mac)
     return {made: made}
 

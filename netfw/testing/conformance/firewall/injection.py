@@ -83,7 +83,7 @@ def invalid_ports(
 
 
 def invalid_locations(good: FilteredPort) -> Iterator[FilteredPort]:
-    """What no host has, in fields that a driver may do without."""
+    """Yield locations that no host has, in fields that a driver may ignore."""
     for text in (*TEXTS, "", "..", "a/b", "x" * 40):
         yield forced(good, device=text)
         yield forced(good, network=text)

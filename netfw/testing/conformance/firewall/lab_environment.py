@@ -142,7 +142,7 @@ class FirewallLabEnvironment(FirewallEnvironment):
         )
 
     def plug_point(self, number: int, network: NetworkId) -> PlugPoint:
-        """How the port of a seat is called."""
+        """Return a new plug point: the names of a test port."""
         port = PortId(uuid4())
         return PlugPoint(number=number, port=port, network=network, device=f"tap{port}"[:14])
 

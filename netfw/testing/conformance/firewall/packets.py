@@ -113,7 +113,7 @@ Sent = Packet | Arp | Other
 
 
 def multicast_mac(group: IpAddress) -> str:
-    """Where packets to *group* go."""
+    """Return the MAC address of packets to *group*."""
     if isinstance(group, IPv6Address):
         return (b"\x33\x33" + group.packed[12:]).hex(":")
     if group == IPv4Address("255.255.255.255"):

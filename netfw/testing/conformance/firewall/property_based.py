@@ -180,7 +180,7 @@ class FirewallPropertyConformance(InjectionSuite):
 
 
 def _is_tracked(state: State, *ends: FirewallTestPort) -> bool:
-    """Whether somebody has to know of a connection between *ends*."""
+    """Return whether a connection between *ends* has to be tracked."""
     ports = [value for end in ends if isinstance(value := state[end.key], FilteredPort)]
     kinds = {
         rules.stateful
@@ -196,7 +196,7 @@ def _describe_all(state: State) -> str:
 
 
 def _describe(key: FirewallKey, value: FirewallValue) -> str:
-    """What is held, in as few words as it takes to see why."""
+    """Describe a value in a failure message, as briefly as its rules allow."""
     match value:
         case FilteredPort(trusted=True):
             return f"{key}: trusted"

@@ -24,7 +24,7 @@ _ADVERTISED, _ROUTER = 136, 134
 def passes(
     policy: Policy, sent: Sent, sender: PortKey, receiver: PortKey, opened: Packet | None = None
 ) -> bool:
-    """Whether *sent* gets from one port to another; a reply is *opened* by a packet before it."""
+    """Return whether *sent* gets from one port to another; *opened* is what it replies to."""
     there, here = _filtered(policy, sender), _filtered(policy, receiver)
     leaves = there is None or _may_leave(policy, there, sent, opened)
     return leaves and (here is None or _may_enter(policy, here, sent, opened))

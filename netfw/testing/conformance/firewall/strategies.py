@@ -114,7 +114,7 @@ def policies(
     stateless: bool,
     address_groups: bool,
 ) -> State:
-    """What a firewall may hold for *test_ports*: each is there."""
+    """Draw a desired state of a firewall for *test_ports*, with each of them."""
     state: State = {}
     for test_port in test_ports:
         state |= draw(_ports(test_port))

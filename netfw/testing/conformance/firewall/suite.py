@@ -1,6 +1,6 @@
 """The suite of `FirewallDriver`: subclass it, say how to look at your firewall, run pytest.
 
-The questions are asked with real packets.  Write a ``FirewallGround``, and yield it from the
+The questions are asked with real packets.  Write a ``FirewallEnvironment``, and yield it from the
 class's fixture ``shared_environment``.  A driver that does not filter is held to that.
 """
 

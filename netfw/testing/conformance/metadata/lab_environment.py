@@ -77,7 +77,7 @@ class ClientNetns:
         return run_in(f"{self.name}-guest", _connect, address, port)
 
     def ask(self, address: IpAddress, port: int, request: bytes) -> bytes:
-        """What is answered to *request*, nothing when nobody listens."""
+        """Return the answer to *request*; empty if no process listens."""
         try:
             connection = self.connect(address, port)
         except OSError:
@@ -86,7 +86,7 @@ class ClientNetns:
             return _exchange(connection, request)
 
     def listeners(self) -> list[tuple[IpAddress, str | None, int]]:
-        """Where somebody but this process listens: address, device and port, as ``ss`` tells."""
+        """Return the listeners of other processes by ``ss``: address, device and port."""
         said = ip("netns", "exec", self.name, "ss", "-Hltnp")
         lines = (line for line in said.splitlines() if f"pid={os.getpid()}," not in line)
         return [_listener(line.split()[3]) for line in lines]
@@ -139,12 +139,12 @@ class MetadataLab:
         self._rooms.clear()
 
     def settle(self, proxy: MetadataProxy) -> None:
-        """Have a stranger listen where *proxy* wants to, willing to share with everybody."""
+        """Make a foreign process listen where *proxy* is to listen, with a shared port."""
         address = str((proxy.addresses or (_EVERYWHERE,))[0])
         self._foreign_listeners[proxy.netns] = run_in(proxy.netns, _listen, address, proxy.port)
 
     def is_settled(self, proxy: MetadataProxy) -> bool:
-        """Whether whoever comes there comes to the stranger."""
+        """Return whether a connection there reaches the foreign listener."""
         foreign_listener = self._foreign_listeners[proxy.netns]
         address = listen_points(proxy)[0]
         with self.open(proxy.netns).connect(address, proxy.port) as client:
@@ -169,7 +169,7 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def listen_points(proxy: MetadataProxy) -> list[IpAddress]:
-    """Where a guest reaches *proxy*."""
+    """Return the addresses at which a guest reaches *proxy*."""
     found: list[IpAddress] = [*(proxy.addresses or (OWN,))]
     if proxy.device is not None:
         found.append(IPv6Address("fe80::a9fe:a9fe"))
@@ -201,7 +201,7 @@ def listening_proxy(room: ClientNetns, wanted: MetadataProxy) -> MetadataProxy |
 
 @contextmanager
 def no_files_left() -> Iterator[None]:
-    """Nothing can be opened by this process: what an exhausted machine is like."""
+    """Make every open of a file in this process fail, as on an exhausted machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

@@ -19,8 +19,10 @@ _PATIENCE = 0.2
 
 
 def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
-    """What a careless server would make of a request: any line with a colon in it is a header,
-    whatever ends the line, and however it begins."""
+    """Parse a request as a lenient server would.
+
+    Any line with a colon in it is a header, whatever ends the line, and however it begins.
+    """
     line, *rest = _LINE_END.split(head)
     pairs = (each.decode("latin-1").partition(":") for each in rest if b":" in each)
     return Arrival(
@@ -47,7 +49,7 @@ class RecordingAgent:
         threading.Thread(target=self._accept, name="recording-agent", daemon=True).start()
 
     def take(self) -> list[Arrival]:
-        """What has arrived since this was last called."""
+        """Return what has arrived since this was last called."""
         with self._lock:
             arrived, self._arrived = self._arrived, []
             return arrived

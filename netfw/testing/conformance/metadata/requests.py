@@ -121,7 +121,7 @@ class Arrival:
     body: bytes = b""
 
     def values(self, name: str) -> list[str]:
-        """What headers of *name* say, in any spelling that a server could take for it."""
+        """Return the values of headers *name*, in any spelling that a server could accept."""
         return [value for found, value in self.headers if _plain(found) == name]
 
 
@@ -130,7 +130,7 @@ def _plain(name: str) -> str:
 
 
 def header_mismatches(arrival: Arrival, key: MetadataKey, source: IpAddress) -> Iterator[str]:
-    """What in *arrival* is not as the proxy of *key* should have sent it for *source*."""
+    """Yield what in *arrival* differs from what the proxy of *key* should send for *source*."""
     true = {"x-forwarded-for": str(source), **_id(key)}
     for name in IDENTIFYING:
         wanted = [true[name]] if name in true else []

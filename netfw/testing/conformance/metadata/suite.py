@@ -79,14 +79,14 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         raise NotImplementedError("override `ask`")
 
     def arrivals(self) -> Collection[Arrival]:
-        """What came to the metadata agent since this was last called.
+        """Return what the metadata agent received since this was last called.
 
         The agent answers every request with status 200 and the body ``metadata``.
         """
         raise NotImplementedError("override `arrivals`")
 
     def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
-        """What is another one when the proxy is started again: its pid and when it started."""
+        """Return a value that differs when the proxy is restarted: its pid and start time."""
         raise NotImplementedError("override `incarnation`")
 
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
@@ -181,7 +181,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     def lies(
         self, key: MetadataKey, proxy: MetadataProxy, address: IpAddress, request: bytes
     ) -> Iterator[str]:
-        """What the agent is made to believe by *request*, and by an honest one after it."""
+        """Yield what the agent wrongly receives of *request*, and of an honest one after it."""
         self.ask(proxy, address, request)
         answer = self.ask(proxy, address, HONEST)
         if not answer.endswith(b"metadata"):

@@ -68,7 +68,7 @@ class ApiExtensionConformance(RequiresHooks):
         return ()
 
     def catalog(self, *more: ApiExtension) -> ResourceRegistry:
-        """What a server that has everything of netfw serves with it."""
+        """Return the resources of a server with all of netfw and this extension."""
         kept = {each.name for each in RESOURCES} | {"quota"}
         return build(kept, api=[*self.others(), self.make_extension(), *more])
 
@@ -168,7 +168,7 @@ def _attributes(resource: ResourceDeclaration) -> Iterator[Attribute]:
 
 
 def _rule_names(resource: ResourceDeclaration) -> Iterator[str]:
-    """All names by which the API asks about *resource*."""
+    """Yield all policy rule names that the API checks for *resource*."""
     yield from (action.name for action in resource.actions)
     for verb in Verb:
         yield f"{verb}_{resource.name}"

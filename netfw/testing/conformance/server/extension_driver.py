@@ -40,16 +40,16 @@ NETWORK, SUBNET, PORT = samples.NETWORK, samples.SUBNET, samples.PORT
 CONTRACTS = (ExtensionDriver,)
 EXTENDED = frozenset({Kind.NETWORK, Kind.SUBNET, Kind.PORT})
 EFFORT = 20_000
-"""Calls of functions that one answer within a transaction may take."""
+"""Function calls that one answer within a transaction may take."""
 MANY = 40
 
 
 @frozen(kw_only=True)
 class Example:
-    """A resource that is made, what the request says of the driver's attributes, what comes of it.
+    """A created resource, the driver's attributes in the request, and the expected result.
 
     Attributes that are fields of the model are in *shaped*, by the name of the field; all others in
-    *kept*.  What the request leaves out and the driver gives by itself is there as well.
+    *kept*.  Defaults that the driver sets for omitted attributes are included.
     """
 
     made: Resource
@@ -61,47 +61,47 @@ class Example:
 
     @property
     def kind(self) -> Kind:
-        """What it is about."""
+        """The kind of the resource."""
         return kind_of(self.made)
 
     def change(self, after: Resource | None = None, before: Resource | None = None) -> Change:
-        """The change that the request makes."""
+        """Return the change that the request makes."""
         network = None if isinstance(self.made, Network) else self.network
         return Change(before=before, after=after or self.made, network=network)
 
 
 class ExtensionDriverConformance(RequiresHooks):
-    """One test and more per promise of :class:`ExtensionDriver`."""
+    """One test or more per promise of :class:`ExtensionDriver`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_driver", "examples")
 
     def make_driver(self) -> ExtensionDriver:
-        """A driver; every call makes one of the same configuration."""
+        """Return a driver; every call makes one of the same configuration."""
         raise NotImplementedError("override `make_driver`")
 
     def examples(self) -> Sequence[Example]:
-        """Requests of all kinds of resources that the driver adds to, with what comes of them.
+        """Return requests for all kinds of resources that the driver extends, with their results.
 
-        For each kind also one whose request says nothing.
+        For each kind, one request has none of the driver's attributes.
         """
         raise NotImplementedError("override `examples`; see the module's docstring")
 
     def impossible(self) -> Example | None:
-        """A request that the driver refuses; ``None``: it takes what the API lets through."""
+        """Return a request that the driver refuses; ``None``: it accepts what the API accepts."""
         return None
 
     def declared(self, driver: ExtensionDriver, kind: Kind) -> Mapping[str, Attribute]:
-        """What the driver adds to *kind*, by name."""
+        """Return the attributes that the driver adds to *kind*, by name."""
         return {each.name: each for each in driver.attributes().get(kind, ())}
 
     def stored(self, driver: ExtensionDriver, kind: Kind) -> frozenset[str]:
-        """The attributes that are no fields of the model."""
+        """Return the attributes that are not fields of the model."""
         return frozenset(self.declared(driver, kind)) - frozenset(CODECS[kind].names)
 
     def made(
         self, driver: ExtensionDriver, example: Example, store: MemoryAttributeStore
     ) -> Resource:
-        """The resource after a request that makes it."""
+        """Return the resource after the request that creates it."""
         shaped = driver.apply_fields(example.change(), example.asked)
         driver.store_attributes(example.change(shaped), example.asked, store)
         return shaped
@@ -243,7 +243,7 @@ class ExtensionDriverConformance(RequiresHooks):
     def lists(
         self, driver: ExtensionDriver
     ) -> Iterator[tuple[Example, MemoryAttributeStore, tuple[Ref, ...]]]:
-        """Many resources like the one of each example, and the store that they are in."""
+        """Yield many resources like that of each example, and their store."""
         for example in self.examples():
             store = MemoryAttributeStore()
             copy: Any = partial(evolve, example.made)

@@ -102,7 +102,7 @@ class IpamDriverConformance(RequiresHooks):
         return given[0]
 
     def free(self, driver: IpamDriver, stores: AddressStoreFactory, fixed: FixedIp) -> None:
-        """What the server does when a port is deleted."""
+        """Release addresses as the server does when a port is deleted."""
         with stores.transaction() as store:
             driver.release(fixed, store)
 
@@ -223,7 +223,7 @@ class IpamDriverConformance(RequiresHooks):
 
     @proves(IpamDriver, 1)
     def test_what_a_failed_request_took_is_free(self) -> None:
-        """Nothing is remembered but by the store, or by the books that the server is told of."""
+        """Check that only the store keeps state, or an external system that gets a release."""
         driver, stores = self.ready()
         request = samples.this(samples.SMALL, "192.0.2.3")
         for _ in range(2):
@@ -234,7 +234,7 @@ class IpamDriverConformance(RequiresHooks):
         assert len(given) == 3
 
     def fail(self, driver: IpamDriver, request: AddressRequest, store: AddressStore) -> None:
-        """A request that takes addresses, and fails after that."""
+        """Take addresses in a request that fails after that."""
         took = [driver.allocate(request, store)]
         took.append(driver.allocate(AnyAddress(subnets=(samples.SMALL,)), store))
         if IpamCapability.EXTERNAL in driver.describe().capabilities:

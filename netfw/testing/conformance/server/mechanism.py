@@ -4,9 +4,11 @@ In your own tests, with plain pytest::
 
     class TestMyDriver(MechanismDriverConformance):
         @contextmanager
-        def setting(self) -> Iterator[Setting]:
+        def setting(self) -> Iterator[MechanismEnvironment]:
             device = MyDevice()
-            yield Setting(make=lambda: MyDriver(device), picture=device.dump, outage=device.gone)
+            yield MechanismEnvironment(
+                make=lambda: MyDriver(device), dump_state=device.dump, outage=device.gone
+            )
 
         def bindable(self) -> BindingRequest | None:
             return request(port, my_agent, segments=my_segments)
@@ -50,39 +52,39 @@ def _empty() -> Hashable:
 
 @frozen(kw_only=True)
 class MechanismEnvironment:
-    """A backend that holds nothing yet."""
+    """An empty backend."""
 
     make: Callable[[], MechanismDriver]
-    """Makes drivers for it, each as in a server process of its own."""
+    """Makes drivers for it, each as in its own server process."""
     dump_state: Callable[[], Hashable] = field(default=_empty)
-    """All that the backend has, found out without the driver; left out where there is none."""
+    """Reads the backend's whole state without the driver; omitted if there is no backend."""
     outage: Callable[[], AbstractContextManager[None]] | None = None
-    """Within it the backend does not answer."""
+    """A context in which the backend does not answer."""
 
 
 class MechanismDriverConformance(RequiresHooks):
-    """One test and more per promise of :class:`MechanismDriver`."""
+    """One test or more per promise of :class:`MechanismDriver`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("setting", "bindable")
 
     def setting(self) -> AbstractContextManager[MechanismEnvironment]:
-        """A backend of its own, for one history."""
+        """Return a context with a separate backend, for one history."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
     def bindable(self) -> BindingRequest | None:
-        """A request that the driver does not refuse; ``None``: it refuses all."""
+        """Return a request that the driver accepts; ``None``: it refuses all."""
         raise NotImplementedError("override `bindable`")
 
     def unacceptable(self) -> Change | None:
-        """A change that ``check`` refuses; ``None``: it accepts all."""
+        """Return a change that ``check`` refuses; ``None``: it accepts all."""
         return None
 
     def undeliverable(self) -> Change | None:
-        """A change that the backend refuses for good; ``None``: it takes all."""
+        """Return a change that the backend refuses permanently; ``None``: it accepts all."""
         return None
 
     def changes(self) -> Iterator[Change]:
-        """A network, a subnet and a port come, change and go."""
+        """Yield the creation, change and deletion of a network, a subnet and a port."""
         for first, second, third in samples.HISTORIES:
             yield samples.change(None, first)
             yield samples.change(first, second)
@@ -91,7 +93,7 @@ class MechanismDriverConformance(RequiresHooks):
             yield samples.change(last, None)
 
     def requests(self) -> Iterator[BindingRequest]:
-        """All sorts of wishes to bind a port, also such as nobody can fulfil."""
+        """Yield binding requests of many kinds, including some that no driver can fulfil."""
         dead = evolve(samples.AGENT, alive=False)
         other = evolve(samples.AGENT, agent_type="DHCP agent", configurations=JsonDocument())
         own = self.bindable()
@@ -178,7 +180,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 3)
     def test_an_unrecorded_delivery_is_repeated_without_harm(self) -> None:
-        """The process died before it could write down that it had delivered."""
+        """Check a repeated delivery: the process died before it recorded the first one."""
         for count in range(len(samples.HISTORIES)):
             others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
             with self.setting() as at, self.setting() as straight:
@@ -261,14 +263,14 @@ class MechanismDriverConformance(RequiresHooks):
     def prepared(
         self, at: MechanismEnvironment, histories: tuple[tuple[samples.RecordedChange, ...], ...]
     ) -> MechanismDriver:
-        """A driver that has delivered the newest of each history."""
+        """Return a driver that has delivered the newest of each history."""
         driver = at.make()
         for *_, last in histories:
             driver.deliver(samples.change(None, last))
         return driver
 
     def outage(self, at: MechanismEnvironment) -> AbstractContextManager[None]:
-        """The backend's, if there is one."""
+        """Return the backend's outage, if there is one."""
         if at.outage is None:
             pytest.skip("the driver has no backend that could be away")
         return at.outage()

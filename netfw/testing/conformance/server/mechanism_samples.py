@@ -1,4 +1,4 @@
-"""What the suite of mechanism drivers tells them: a network, a subnet, a port, and what becomes."""
+"""Samples of the mechanism driver suite: a network, a subnet, a port, and their changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.model.subnet import AllocationPool, Subnet
 
 RecordedChange = Network | Subnet | Port
-"""What drivers are told of."""
+"""The resources whose changes drivers receive."""
 HOST = "host-1"
 
 
@@ -28,7 +28,7 @@ def _id(name: str) -> UUID:
 
 
 def segment(provider: Provider) -> Segment:
-    """A segment of the network, carried in that way."""
+    """Return a segment of the network with this encapsulation."""
     return Segment(id=SegmentId(_id(str(provider))), network_id=NETWORK.id, provider=provider)
 
 
@@ -78,17 +78,17 @@ AGENT = Agent(
 
 
 def request(port: Port = PORT, *agents: Agent, segments: tuple[Segment, ...]) -> BindingRequest:
-    """The wish to bind *port* to the host."""
+    """Return the request to bind *port* to the host."""
     return BindingRequest(port=port, host=HOST, network=NETWORK, segments=segments, agents=agents)
 
 
 def change(before: RecordedChange | None, after: RecordedChange | None) -> Change:
-    """What happens to a resource of the network."""
+    """Return a change of a resource of the network."""
     return Change(before=before, after=after, network=NETWORK, segments=SEGMENTS)
 
 
 def history(resource: RecordedChange) -> tuple[RecordedChange, RecordedChange, RecordedChange]:
-    """A resource, and what it is after one change and after another."""
+    """Return a resource, and its values after a first and a second change."""
     second = evolve(resource, description="second", revision=2)
     third = evolve(second, description="third", revision=3)
     if isinstance(third, Port):
@@ -98,4 +98,4 @@ def history(resource: RecordedChange) -> tuple[RecordedChange, RecordedChange, R
 
 
 HISTORIES = history(NETWORK), history(SUBNET), history(PORT)
-"""In the order in which they are made."""
+"""Histories in the order in which the resources are created."""

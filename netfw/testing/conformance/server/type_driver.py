@@ -1,4 +1,4 @@
-"""The suite of `TypeDriver`: subclass it, say what your driver is configured for, run pytest.
+"""The suite of `TypeDriver`: subclass it, override the hooks for your driver, run pytest.
 
 It runs on a store in memory; to run it on another one as well, override ``stores``.
 """
@@ -20,60 +20,60 @@ from netfw.testing.conformance.common.required_hooks import RequiresHooks
 from netfw.testing.fakes.allocations import MemoryAllocations
 
 FEW = 200
-"""The most numbers that the driver of a suite has for those who do not choose."""
+"""The most numbers that the driver of a suite has for requests without a number."""
 
 
 class AllocationStoreFactory(Protocol):
-    """Where numbers are kept, and a look at them that does not go through the driver."""
+    """A store of numbers that can be read without the driver."""
 
     def transaction(self) -> AbstractContextManager[AllocationStore]:
-        """A store; what is done with it counts when the block ends, unless it raises."""
+        """Open a store; its changes are committed when the block ends, unless it raises."""
 
     def taken(self) -> frozenset[tuple[Pool, int]]:
-        """What is taken."""
+        """Return the taken numbers."""
 
 
 class Failed(Exception):
-    """Something else in the request fails, and the transaction with it."""
+    """The failure of another part of the request, and so of its transaction."""
 
 
 def fail(driver: TypeDriver, request: Provider, store: AllocationStore) -> None:
-    """A request that takes segments, and fails after that."""
+    """Take segments in a request that fails after that."""
     driver.reserve(request, store)
     driver.allocate(store)
     raise Failed
 
 
 class TypeDriverConformance(RequiresHooks):
-    """One test and more per promise of :class:`TypeDriver`."""
+    """One test or more per promise of :class:`TypeDriver`."""
 
     HOOKS: ClassVar[tuple[str, ...]] = ("make_driver", "requests", "impossible", "mtus")
 
     def make_driver(self) -> TypeDriver:
-        """A driver whose ranges hold two numbers or more, and at most `FEW`; none, if it has none.
+        """Return a driver whose ranges, if any, hold from two to `FEW` numbers.
 
-        Every call makes one of the same configuration.
+        Every call makes a driver of the same configuration.
         """
         raise NotImplementedError("override `make_driver`")
 
     def requests(self) -> tuple[Provider, Provider]:
-        """Two complete requests that the driver accepts, for different segments."""
+        """Return two complete requests that the driver accepts, for different segments."""
         raise NotImplementedError("override `requests`")
 
     def impossible(self) -> Mapping[Provider, frozenset[str]]:
-        """Requests that this configuration refuses, with the attributes that are wrong in each."""
+        """Return requests that this configuration refuses, each with its wrong attributes."""
         raise NotImplementedError("override `impossible`; {} where nothing can be wrong")
 
     def mtus(self) -> Mapping[str | None, int]:
-        """Physical networks, or ``None``, and the MTU that is right there."""
+        """Return physical networks, or ``None``, and the right MTU of each."""
         raise NotImplementedError("override `mtus`: reckon them by hand")
 
     def make_stores(self, driver: TypeDriver) -> AllocationStoreFactory:
-        """An empty store that knows the driver's ranges."""
+        """Return an empty store with the driver's ranges."""
         return MemoryAllocations(driver.ranges())
 
     def incomplete(self, driver: TypeDriver) -> Iterator[Provider]:
-        """Requests that leave something to the driver."""
+        """Yield requests that leave a choice to the driver."""
         kind = driver.network_type()
         if kind in SEGMENTATION_IDS:
             yield Provider(network_type=kind)
@@ -238,7 +238,7 @@ class TypeDriverConformance(RequiresHooks):
 
     @proves(TypeDriver, 5)
     def test_what_a_failed_request_took_is_free(self) -> None:
-        """Nothing is remembered but by the store: it alone knows what became of a request."""
+        """Check that only the store keeps state: it alone has the outcome of a request."""
         driver = self.make_driver()
         stores = self.make_stores(driver)
         request, _ = self.requests()
@@ -302,13 +302,13 @@ class TypeDriverConformance(RequiresHooks):
             seen |= numbers
 
     def cost(self, driver: TypeDriver) -> int:
-        """How many numbers a segment takes."""
+        """Return how many numbers a segment takes."""
         return 0 if driver.network_type() is NetworkType.LOCAL else 1
 
     def exhaust(
         self, driver: TypeDriver, stores: AllocationStoreFactory, limit: int
     ) -> Iterator[Any]:
-        """Allocate until there is nothing, or more than there can be."""
+        """Allocate until the pool is exhausted, or *limit* is reached."""
         for _ in range(limit):
             with stores.transaction() as store:
                 segment = driver.allocate(store)
@@ -317,7 +317,7 @@ class TypeDriverConformance(RequiresHooks):
             yield numbered(segment)
 
     def require_ranges(self, driver: TypeDriver) -> None:
-        """Skip the test when there is nothing for those who do not choose."""
+        """Skip the test if the driver has no ranges to allocate from."""
         if not driver.ranges():
             pytest.skip("the driver has no ranges to allocate from")
 
@@ -328,12 +328,12 @@ class TypeDriverConformance(RequiresHooks):
 
 
 def offered_by(driver: TypeDriver) -> set[tuple[Pool, int]]:
-    """All that is in the driver's ranges."""
+    """Return all numbers in the driver's ranges."""
     return {(r.pool, n) for r in driver.ranges() for n in range(r.first, r.last + 1)}
 
 
 def numbered(segment: Provider) -> tuple[Pool, int | None]:
-    """Where its number comes from, and the number."""
+    """Return the pool of a segment's number, and the number."""
     return Pool(segment.network_type, segment.physical_network), segment.segmentation_id
 
 

@@ -1,4 +1,4 @@
-"""What the suite for state sources needs beside the source: the world behind it, and a reader."""
+"""The environment of the state source suite: the backend behind a source, and a reader."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from netfw.state.dependencies import Assignment, Item
 
 
 class SourceBackend(Protocol):
-    """Whoever changes what a source tells: an API, a file, the embedding program."""
+    """The origin of what a source delivers: an API, a file, the embedding program."""
 
     def commit(self, put: Sequence[Item] = (), remove: Sequence[Ref | Assignment] = ()) -> None:
-        """Change all of it at once.  What refers to something absent is allowed."""
+        """Commit all changes at once.  References to absent resources are allowed."""
 
     def begin(self, put: Sequence[Item] = ()) -> Callable[[], None]:
-        """Begin a change; the function that is returned commits it.
+        """Begin a change; the returned function commits it.
 
-        Others may be committed in between.  Where changes cannot be begun, begin does nothing.
+        Others may be committed in between.  If changes cannot be begun, begin does nothing.
         """
 
     def items(self) -> Sequence[Item]:
-        """All there is, as a source would deliver it."""
+        """Return all resources, as a source would deliver them."""
 
     def forget_history(self) -> None:
-        """Forget what changed until now, as after the retention."""
+        """Drop the history so far, as after the retention."""
 
     def restore(self, items: Sequence[Item]) -> None:
-        """Replace everything, as by a backup: what there was never happened."""
+        """Replace everything, as from a backup: the history before is void."""
 
     def status(self, target: Ref, service: Service) -> Status | None:
-        """What the reports that counted say of *target*; ``None``: none did."""
+        """Return the status of *target* by the accepted reports; ``None``: there is none."""
 
 
 @frozen
 class SourceEnvironment:
-    """A source, fresh and empty, and the world behind it."""
+    """A new, empty source, and the backend behind it."""
 
     source: StateSource
     backend: SourceBackend
     cut: Callable[[], None] | None = None
-    """Puts the source out of reach; ``None``: it never is."""
+    """Makes the source unreachable; ``None``: it never is."""
 
 
 class Follower:
-    """An agent's cache: it reads a snapshot, then changes, and begins again when it is lost."""
+    """An agent's cache: it reads a snapshot, then deltas, and resyncs when its cursor is lost."""
 
     def __init__(self, source: StateSource, interest: Subscription) -> None:
         self.source, self.interest = source, interest
@@ -61,7 +61,7 @@ class Follower:
         self._cursor: Cursor | None = None
 
     def step(self) -> bool:
-        """Read one page, or one answer of changes; say whether more is known to follow."""
+        """Read one page, or one delta; return whether more is known to follow."""
         if self._pages is not None:
             return self._read_page(self._pages)
         if self._cursor is None:
@@ -75,7 +75,7 @@ class Follower:
         return delta.more
 
     def catch_up(self) -> dict[Ref, Resource]:
-        """Read until nothing is left to read, and return what there is."""
+        """Read until nothing is left to read, and return all resources."""
         for _ in range(10_000):
             if not self.step() and self._pages is None and not self.step():
                 return self.cache

@@ -91,7 +91,7 @@ CIDRS = dict(zip(SUBNETS, (IPv4Network("10.0.0.0/24"), IPv4Network("10.0.1.0/24"
 
 @cache
 def universe() -> tuple[Item, ...]:
-    """Every item that can occur, the same in each run; about half of them are ports."""
+    """Return every item that can occur, the same in each run; about half are ports."""
     chance = random.Random(1)
     items: list[Item] = [_port(chance) for _ in range(PORTS)]
     items += _networks()
@@ -103,7 +103,7 @@ def universe() -> tuple[Item, ...]:
 
 
 def key(item: Item) -> Ref | Assignment:
-    """What removes *item*."""
+    """Return the key that removes *item*."""
     return item if isinstance(item, Assignment) else ref(item)
 
 
@@ -198,7 +198,7 @@ def _scheduling() -> Iterator[Item]:
 
 @frozen
 class Commit:
-    """Put and remove at once; items by their number in the universe.  Who is put is not removed."""
+    """Items put and removed at once, by number in the universe.  A put item is not removed."""
 
     put: list[int]
     remove: list[int]
@@ -206,7 +206,7 @@ class Commit:
 
 @frozen
 class Read:
-    """One of the followers reads, so many pages or answers: a hint came, or was doubled."""
+    """A read by one follower of so many pages or deltas: a hint arrived, perhaps twice."""
 
     who: int
     times: int
@@ -214,12 +214,12 @@ class Read:
 
 @frozen
 class Forget:
-    """The source forgets its history."""
+    """The loss of the source's history."""
 
 
 @frozen
 class Restore:
-    """Everything is replaced by a backup."""
+    """A restore: a backup replaces everything."""
 
     items: list[int]
 
@@ -234,7 +234,7 @@ _accidents = st.builds(Forget) | st.builds(Restore, _backends)
 _steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accidents)
 
 _CONCERNED = tuple(service for service in Service if service is not Service.METADATA)
-"""Services that some resource concerns."""
+"""Services that at least one resource concerns."""
 interests: st.SearchStrategy[Subscription] = st.builds(
     Subscription, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
 )
@@ -243,4 +243,4 @@ histories: st.SearchStrategy[list[Step]] = st.builds(
     _backends,
     st.lists(_steps, min_size=4, max_size=30),
 )
-"""A populated world, and what happens in it."""
+"""The initial items, and the steps that follow."""

@@ -1,4 +1,4 @@
-"""What happens in the tests of state sources."""
+"""Steps and readers for the tests of state sources."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ DEADLINE = 5.0
 
 
 def refs(resources: Iterable[Resource]) -> set[Ref]:
-    """What these resources are called."""
+    """Return the references to these resources."""
     return {ref(resource) for resource in resources}
 
 
 def cursor_of(at: SourceEnvironment, interest: Subscription) -> Cursor:
-    """The present place, as an agent that has read everything knows it."""
+    """Return the present cursor, as an agent that has read everything has it."""
     *_, last = at.source.snapshot(interest)
     return last.cursor
 
 
 def stored(at: SourceEnvironment, port: Port) -> Port:
-    """Commit *port* and return it as the world keeps it."""
+    """Commit *port* and return it as the backend stores it."""
     at.backend.commit((port,))
     for item in at.backend.items():
         if isinstance(item, Port) and item.id == port.id:
             return item
-    raise AssertionError(f"the world did not keep {ref(port)}")
+    raise AssertionError(f"the backend did not store {ref(port)}")
 
 
 class HintedReader:
-    """The agent of ``L2_HERE``, who looks at each hint whether he is told of *wanted* by now.
+    """The agent of ``L2_HERE``, which checks at each hint whether it can read *wanted* by now.
 
-    Another thread reads: a hint is to enqueue only.  It waits a moment for that thread, so that a
-    hint which came too early finds nothing.
+    Another thread reads: a hint only enqueues.  It waits a moment for that thread, so that a hint
+    that came too early finds nothing.
     """
 
     def __init__(self, at: SourceEnvironment, since: Cursor, wanted: Resource) -> None:
@@ -74,7 +74,7 @@ class HintedReader:
         reader.join(0.2)
 
     def has_received(self) -> bool:
-        """Whether a hint came after which it was there; it may be late, and others before it."""
+        """Return whether *wanted* was readable after a hint; it may be late, and not the first."""
         received = self._received.wait(DEADLINE)
         with self._lock:
             self._done = True
@@ -88,12 +88,12 @@ class HintedReader:
 
 
 def ports(at: SourceEnvironment) -> set[Ref]:
-    """All ports there are."""
+    """Return all ports."""
     return {ref(item) for item in at.backend.items() if isinstance(item, Port)}
 
 
 def up(port: Port, host: str) -> StatusReport:
-    """The report of *host* that *port* works."""
+    """Return the report of *host* that *port* works."""
     return StatusReport(
         ref=ref(port),
         revision=port.revision,
@@ -104,7 +104,7 @@ def up(port: Port, host: str) -> StatusReport:
 
 
 def take(step: Step, at: SourceEnvironment, followers: tuple[Follower, ...]) -> None:
-    """Let one step of a history happen."""
+    """Execute one step of a history."""
     match step:
         case Commit(put, remove):
             wanted = items(put)
@@ -120,12 +120,12 @@ def take(step: Step, at: SourceEnvironment, followers: tuple[Follower, ...]) -> 
 
 
 def items(numbers: Iterable[int]) -> tuple[Item, ...]:
-    """The items of these numbers; of those with one id, the last."""
+    """Return the items of these numbers; of items with the same id, the last."""
     return tuple({key(universe()[number]): universe()[number] for number in numbers}.values())
 
 
 def write(at: SourceEnvironment, number: int) -> None:
-    """Change much, in one of several threads."""
+    """Commit many changes, in one of several threads."""
     for turn in range(30):
         host = (samples.HERE, samples.THERE)[turn % 2]
         groups = (samples.WEB, samples.DB)[turn % 3 % 2]

@@ -1,4 +1,4 @@
-"""A small cloud in which every kind of resource has its part, for the suite of state sources."""
+"""A small cloud with every kind of resource, for the suite of state sources."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ FROM_OFFICE = SecurityGroupRule(
 
 
 def port(number: int, host: str, network: Network = NET, *groups: SecurityGroup) -> Port:
-    """An instance's port on *host*, with an address on the network's subnet."""
+    """Return an instance's port on *host*, with an address on the network's subnet."""
     subnet = SUBNET if network.id == NET.id else OTHER_SUBNET
     return Port(
         id=PortId(_id(100 + number)),
@@ -128,8 +128,8 @@ BACKGROUND: tuple[Resource, ...] = (
     QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,
     DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
 )  # fmt: skip
-"""Everything but what concerns ``HERE``; an agent there is told of the tunnel's end alone."""
+"""All resources that do not concern ``HERE``; an agent there gets the tunnel endpoint only."""
 WITH_WEB_HERE: tuple[Resource, ...] = (
     WEB_HERE, NET, QOS, SEGMENT, SUBNET, WEB, FROM_DB, FROM_OFFICE, OFFICE, DB_THERE,
 )  # fmt: skip
-"""What the first port on ``HERE`` brings with it."""
+"""The resources that the first port on ``HERE`` depends on."""

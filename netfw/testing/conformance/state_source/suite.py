@@ -4,12 +4,12 @@ In your own tests, with plain pytest::
 
     class TestMySource(StateSourceConformance):
         @contextmanager
-        def setting(self, page: int) -> Iterator[Setting]:
+        def setting(self, page: int) -> Iterator[SourceEnvironment]:
             source = MySource(page=page)
-            yield Setting(source, MyWorld(source))
+            yield SourceEnvironment(source, MyBackend(source))
             source.close()
 
-A source that can be out of reach says how to cut it off, ``SourceEnvironment(source, world, cut)``.
+If the source can be unreachable, pass a cut-off: ``SourceEnvironment(source, backend, cut)``.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ WIDE = 1000
 
 
 class UnknownRequest(Request[None]):
-    """Of a kind that no source answers."""
+    """A request of a kind that no source answers."""
 
 
 class StateSourceConformance:
-    """Override :meth:`setting`; pytest does the rest."""
+    """The tests of state sources.  Override :meth:`setting`."""
 
     examples: ClassVar[settings] = settings(
         deadline=None,
@@ -62,16 +62,16 @@ class StateSourceConformance:
         max_examples=150,
         suppress_health_check=list(HealthCheck),
     )
-    """How hard the property tests try."""
+    """The effort of the property tests."""
     absent: ClassVar[frozenset[Kind]] = frozenset()
-    """Kinds that this source never has; its world takes and forgets them."""
+    """Kinds that this source never has; its backend accepts and drops them."""
 
     def setting(self, page: int) -> AbstractContextManager[SourceEnvironment]:
-        """A fresh, empty source whose pages hold *page* resources, and the world behind it."""
+        """Return a context with a new, empty source, *page* resources per page, and its backend."""
         raise NotImplementedError("override setting(); see the module's docstring")
 
     def refs(self, resources: Iterable[Resource]) -> set[Ref]:
-        """What these are called, as far as the source has any such."""
+        """Return the references to these, of the kinds that the source has."""
         return {key for key in refs(resources) if key.kind not in self.absent}
 
     @proves(StateSource, 1)
@@ -353,7 +353,7 @@ class StateSourceConformance:
             network=samples.NET.id, host=samples.HERE, subnets=frozenset({samples.SUBNET.id})
         )
         with self.setting(WIDE) as at, pytest.raises(RequestError):
-            at.source.request(request)  # there is no such network
+            at.source.request(request)  # the network does not exist
 
     @proves_raise(StateSource, "snapshot", BackendUnavailable)
     @proves_raise(StateSource, "changes", BackendUnavailable)

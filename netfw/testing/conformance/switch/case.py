@@ -197,14 +197,14 @@ class SwitchSuite:
         receiver: SwitchTestPort,
         received: bool,
     ) -> None:
-        """What *sender* announces is heard, or is not."""
+        """Check that *receiver* receives the announcement of *sender*, or does not."""
         self.environment.settle()
         found = self.environment.announces(sender, mac, address, receiver, expected=received)
-        told = "is received, but should not be," if found else "is not received"
-        assert found == received, f"that {mac} has {address} {told} by {receiver}"
+        result = "is received, but should not be," if found else "is not received"
+        assert found == received, f"that {mac} has {address} {result} by {receiver}"
 
     def assert_answer(self, sender: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
-        """Who asks for *address* is told that *answer* has it; ``None``: is told nothing."""
+        """Check that a request for *address* is answered with *answer*; ``None``: not at all."""
         self.environment.settle()
         assert self.environment.resolve(sender, address, expected=answer is not None) == answer
 

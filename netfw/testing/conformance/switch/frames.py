@@ -29,12 +29,12 @@ def frame(to: bytes, source: bytes, payload: bytes, vlan: int | None = None) -> 
 
 
 def saying(token: bytes, sender: int, number: int, kind: int, round_: int) -> bytes:
-    """What a station says: who it is, and the how-manieth thing this is."""
+    """Return the payload of a test port: its number, and the sequence number of the frame."""
     return token + _SAYING.pack(sender, number, kind, round_)
 
 
 def received(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
-    """What was said in *packet*, however it is wrapped; ``None``: not by one of ours."""
+    """Parse the payload in *packet*, in any encapsulation; ``None``: not from a test port."""
     at = packet.find(token)
     if at < 0 or len(packet) < at + len(token) + _SAYING.size:
         return None
@@ -43,7 +43,7 @@ def received(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
 
 
 def question(mac: Mac, own: IpAddress, wanted: IpAddress) -> bytes:
-    """Who has *wanted*?  ARP or neighbour solicitation."""
+    """Return the ARP request or neighbour solicitation for *wanted*."""
     if isinstance(wanted, IPv4Address):
         return _arp(1, raw(mac), own, b"\0" * 6, wanted)
     group = IPv6Address(int(IPv6Address("ff02::1:ff00:0")) | (int(wanted) & 0xFFFFFF))
@@ -53,7 +53,7 @@ def question(mac: Mac, own: IpAddress, wanted: IpAddress) -> bytes:
 
 
 def announcement(mac: Mac, address: IpAddress) -> bytes:
-    """*address* is at *mac*, said to everybody without being asked."""
+    """Return the unsolicited broadcast announcement that *address* is at *mac*."""
     if isinstance(address, IPv4Address):
         return _arp(2, raw(mac), address, BROADCAST, address)
     body = struct.pack("!BBHI", _ADVERTISE, 0, 0, 0x20000000) + address.packed

@@ -106,7 +106,7 @@ class SwitchGrantsConformance(SwitchSuite):
     def flow(
         self, driver: SwitchDriver, grant: Grant, port: SwitchTestPort, *actions: of.Action
     ) -> of.Flow:
-        """What becomes of packets that *port* sends."""
+        """Return the flow for packets that *port* sends."""
         number = driver.devices()[port.id].ofport
         assert number is not None
         return of.Flow(

@@ -27,7 +27,7 @@ from netfw.testing.conformance.switch.environment import (
 MANY_PORTS = 50
 
 
-class SwitchConstancyConformance(SwitchSuite):
+class SwitchIdempotenceConformance(SwitchSuite):
     """Promises 5, 6 and 7."""
 
     def couples(self) -> tuple[list[Net], list[SwitchTestPort]]:

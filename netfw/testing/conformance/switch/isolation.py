@@ -42,7 +42,7 @@ State = dict[SwitchKey, SwitchValue]
 def hearing(
     state: Mapping[SwitchKey, SwitchValue], ports: Sequence[SwitchTestPort]
 ) -> frozenset[Pair]:
-    """Who hears whom when *state* is so: live ports of the same network that is there."""
+    """Return the pairs that reach each other in *state*: live ports of one present network."""
     of: dict[object, list[SwitchTestPort]] = {}
     for port in ports:
         value = state.get(port.key)

@@ -27,14 +27,14 @@ from netfw.testing.conformance.switch.cross_host import (
     SwitchTunnelsConformance,
 )
 from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
-from netfw.testing.conformance.switch.idempotence import SwitchConstancyConformance
+from netfw.testing.conformance.switch.idempotence import SwitchIdempotenceConformance
 from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
 
 
 class SwitchDriverConformance(
     SwitchAdmissionConformance,
     SwitchNetworksConformance,
-    SwitchConstancyConformance,
+    SwitchIdempotenceConformance,
     SwitchGrantsConformance,
     SwitchTunnelsConformance,
     SwitchProviderConformance,

@@ -49,14 +49,14 @@ class TransportHints(TransportHooks):
 
     @proves(Transport, 4)
     def test_a_subscriber_is_notified_when_its_subscription_is_active(self) -> None:
-        """Whoever was told, and asks after that, misses nothing."""
+        """Check that a subscriber that reads after its notification misses nothing."""
         with self.make_environment() as environment:
             server, client, listener = (
                 environment.server(),
                 environment.client(),
                 RecordingListener(),
             )
-            client.subscribe("news", listener)  # nobody is there yet
+            client.subscribe("news", listener)  # no server yet
             server.serve(SERVER, echo)
             for _ in range(3):
                 assert listener.wait_for(self.PATIENCE), "it is never told"

@@ -33,7 +33,7 @@ from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 
 
 def refusal(key: object, value: object) -> InvalidInput | None:
-    """Why *value* cannot be had under *key*; ``None``: it can."""
+    """Return why *value* is refused under *key*; ``None``: it is accepted."""
     common = firewall_validation.validation_error(key, value)
     if common is not None or not isinstance(value, Rules):
         return common

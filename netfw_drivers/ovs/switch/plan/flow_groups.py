@@ -113,7 +113,7 @@ class FlowGroupBuilder:
         wiring = self._wanted.get(key, Wiring) if port is not None else None
         additions = wiring.contributions if wiring is not None else ()
         if additions:
-            make = partial(br_int.addition_flows, additions)
+            make = partial(br_int.contribution_flows, additions)
             groups.set(bridge, owner_of(key, ADDED), additions, make)
         else:
             groups.unset(bridge, owner_of(key, ADDED))

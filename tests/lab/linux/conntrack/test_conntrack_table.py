@@ -15,7 +15,7 @@ from attrs import evolve
 
 from netfw.errors import NotFound
 from netfw.linux import netns
-from netfw.linux.conntrack import PROTOCOLS, Conntrack, Filter, Flow, Status
+from netfw.linux.conntrack import PROTOCOLS, Conntrack, ConntrackTuple, Filter, Status
 
 TCP, UDP = PROTOCOLS["tcp"], PROTOCOLS["udp"]
 
@@ -71,7 +71,7 @@ def test_a_connection_is_listed_with_all_that_matters(tracked, connect):
     port = connect("10.9.0.1")
     (connection,) = tracked.connections()
     destination = connection.original.destination_port
-    assert connection.original == Flow(
+    assert connection.original == ConntrackTuple(
         protocol=TCP,
         source=ip_address("10.9.0.1"),
         destination=ip_address("10.9.0.1"),

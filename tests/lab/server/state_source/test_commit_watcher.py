@@ -19,7 +19,7 @@ from netfw.model.resource import ref
 from netfw.server.db import Database
 from netfw.server.db.journal.journal import Journal, JournalHead, Retention
 from netfw.server.db.journal.topics import readers
-from netfw.server.state_source import CommitWatch, DatabaseSource
+from netfw.server.state_source import CommitWatcher, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
 from tests.lab.databases import Places
 from tests.lab.server.db.samples import group, network, port, uid
@@ -29,14 +29,14 @@ DEADLINE = 10.0
 
 
 @pytest.fixture
-def watch(database: Database) -> Iterator[CommitWatch]:
-    made = CommitWatch(database)
+def watch(database: Database) -> Iterator[CommitWatcher]:
+    made = CommitWatcher(database)
     yield made
     made.close()
 
 
 @pytest.fixture
-def source(database: Database, watch: CommitWatch) -> Iterator[DatabaseSource]:
+def source(database: Database, watch: CommitWatcher) -> Iterator[DatabaseSource]:
     made = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     yield made
     made.close()
@@ -83,7 +83,7 @@ def test_a_commit_of_another_process_is_hinted_within_a_tenth_of_a_second(
 
 @pytest.mark.spec("RPC-02")
 def test_a_commit_costs_two_statements_however_many_watch(
-    database: Database, watch: CommitWatch, source: DatabaseSource
+    database: Database, watch: CommitWatcher, source: DatabaseSource
 ) -> None:
     hinted, noticed = threading.Event(), list[Cursor]()
     watch.listen(lambda cursor, _: noticed.append(cursor))
@@ -103,7 +103,7 @@ def test_a_commit_costs_two_statements_however_many_watch(
 
 def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
     database = Database(places.filled("sqlite"))
-    watch = CommitWatch(database)
+    watch = CommitWatcher(database)
     source = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
@@ -137,7 +137,7 @@ def _head(database: Database) -> JournalHead:
 
 
 @pytest.mark.spec("RPC-02")
-def test_a_restored_database_concerns_all_readers(database: Database, watch: CommitWatch) -> None:
+def test_a_restored_database_concerns_all_readers(database: Database, watch: CommitWatcher) -> None:
     told: list[frozenset[str] | None] = []
     noticed = threading.Event()
 
@@ -152,7 +152,7 @@ def test_a_restored_database_concerns_all_readers(database: Database, watch: Com
 
 
 def test_a_listener_with_a_defect_does_not_end_the_watch(
-    database: Database, watch: CommitWatch, caplog: pytest.LogCaptureFixture
+    database: Database, watch: CommitWatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     def defective(*_: object) -> None:
         raise RuntimeError("a defect")
@@ -167,7 +167,7 @@ def test_a_listener_with_a_defect_does_not_end_the_watch(
     assert other.wait(DEADLINE)
 
 
-def test_a_stopped_listener_is_not_called(database: Database, watch: CommitWatch) -> None:
+def test_a_stopped_listener_is_not_called(database: Database, watch: CommitWatcher) -> None:
     heard, other = list[Cursor](), threading.Event()
     stop = watch.listen(lambda cursor, _: heard.append(cursor))
     watch.listen(lambda *_: other.set())
@@ -192,7 +192,7 @@ def test_roots_are_announced(database: Database, source: DatabaseSource) -> None
 def test_commits_during_an_outage_are_hinted_when_it_is_over(places: Places) -> None:
     url = places.filled("postgresql")
     database, elsewhere = Database(url), Database(url)
-    watch = CommitWatch(database)
+    watch = CommitWatcher(database)
     hinted = threading.Event()
     watch.listen(lambda *_: hinted.set())
     places.postgres.kill()
@@ -240,7 +240,7 @@ def test_old_journal_entries_are_deleted_and_their_cursors_are_lost(
     database: Database, elsewhere: Database
 ) -> None:
     retention = Retention(commits=3, age=-10.0)
-    both = [CommitWatch(each, retention, tidy=0.05) for each in (database, elsewhere)]
+    both = [CommitWatcher(each, retention, tidy=0.05) for each in (database, elsewhere)]
     database.transaction(lambda tx: tx.resources.insert(network()))
     first = _head(database).cursor
     for number in range(5, 13):

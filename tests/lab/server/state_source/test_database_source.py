@@ -13,7 +13,7 @@ from attrs import evolve
 from hypothesis import settings
 
 from netfw.server.db import Database
-from netfw.server.state_source import CommitWatch, DatabaseSource
+from netfw.server.state_source import CommitWatcher, DatabaseSource
 from netfw.state.dependencies import reachable
 from netfw.state.rpc import CommitFeed, EncodedSource, RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source import samples
@@ -39,7 +39,7 @@ class OnADatabase(StateSourceConformance):
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         database = Database(self.places.filled(self.backend))
         backend = DatabaseWorld(database)
-        commits = CommitWatch(database)
+        commits = CommitWatcher(database)
         source = DatabaseSource(
             database, commits, heard=backend.heard, answer=backend.answer, page=page
         )

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.keys import GroupKey, PortKey
-from netfw.linux.conntrack.entry import Connection, Flow
+from netfw.linux.conntrack.entry import Connection, ConntrackTuple
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, parse_rule
 from tests.unit.backends.iptables.samples import (
@@ -30,11 +30,11 @@ def a_connection(
 ) -> Connection:
     ends = ip_address(source), ip_address(destination)
     ports = (None, None) if protocol in (1, 58) else (40000, port)
-    there = Flow(
+    there = ConntrackTuple(
         protocol=protocol, source=ends[0], destination=ends[1],
         source_port=ports[0], destination_port=ports[1],
     )  # fmt: skip
-    back = Flow(
+    back = ConntrackTuple(
         protocol=protocol, source=ends[1], destination=ends[0],
         source_port=ports[1], destination_port=ports[0],
     )  # fmt: skip

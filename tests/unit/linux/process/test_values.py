@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from netfw.errors import InvalidInput
-from netfw.linux.conntrack import Connection, Filter, Flow
+from netfw.linux.conntrack import Connection, ConntrackTuple, Filter
 from netfw.linux.process import Backoff, ProcessKey, Program
 from netfw.linux.process.identity import runs
 
-FLOW = Flow(
+FLOW = ConntrackTuple(
     protocol=6,
     source=ip_address("10.0.0.1"),
     destination=ip_address("203.0.113.9"),
     source_port=1000,
     destination_port=80,
 )
-REPLY = Flow(
+REPLY = ConntrackTuple(
     protocol=6,
     source=ip_address("192.168.0.9"),
     destination=ip_address("10.0.0.1"),

@@ -14,7 +14,7 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import device_name
 from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, wanted
-from netfw_drivers.dnsmasq.config.host_lease_files import read_host
+from netfw_drivers.dnsmasq.config.file_parsers import read_host
 from netfw_drivers.dnsmasq.config.render import render_port
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, NetworkFiles, Observed, Reload

@@ -7,7 +7,7 @@ from attrs import evolve
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp.factories import Tenant, a_subnet, a_subnet6, make_network
-from netfw_drivers.dnsmasq.config.host_lease_files import addresses_in, read_host
+from netfw_drivers.dnsmasq.config.file_parsers import addresses_in, read_host
 from netfw_drivers.dnsmasq.config.render import render_port
 from netfw_drivers.dnsmasq.plan.steps import DropPort, MarkReload, PutPort, SignalServer
 from tests.unit.backends.dnsmasq.plan.samples import TERMS, found_network, planned, stages

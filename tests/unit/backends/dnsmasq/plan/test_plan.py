@@ -12,7 +12,7 @@ from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Net, a_subnet, make_network, wanted
-from netfw_drivers.dnsmasq.config.host_lease_files import (
+from netfw_drivers.dnsmasq.config.file_parsers import (
     HostEntry,
     Lease,
     find_leases,
