@@ -47,8 +47,8 @@ class Capture:
     def __init__(self, place: NamespaceContext, device: str) -> None:
         self._socket = place.call(_listen, device)
 
-    def heard(self) -> list[Frame]:
-        """The frames that came in since this was last asked."""
+    def received(self) -> list[Frame]:
+        """Return the frames received since the previous call."""
         found = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -64,20 +64,20 @@ class Capture:
 @contextlib.contextmanager
 def listening(*instances: Instance) -> Iterator[list[Capture]]:
     """Capture in all of these instances."""
-    ears = [Capture(instance.place, instance.device or "eth0") for instance in instances]
+    captures = [Capture(instance.place, instance.device or "eth0") for instance in instances]
     try:
-        yield ears
+        yield captures
     finally:
-        for each in ears:
+        for each in captures:
             each.close()
 
 
 def _listen(device: str) -> socket.socket:
-    ears = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERYTHING))
-    ears.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    ears.bind((device, 0))
-    ears.setblocking(False)
-    return ears
+    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERYTHING))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    listener.bind((device, 0))
+    listener.setblocking(False)
+    return listener
 
 
 def shout(place: NamespaceContext, device: str, *, source: bytes, vlan: int | None) -> None:

@@ -34,15 +34,15 @@ def test_networks_of_all_kinds_join_three_hosts_and_do_not_hear_each_other(site:
     everybody = [port for group in ports.values() for port in group]
     instances = {port: site.plug(port) for port in everybody}
     site.settle()
-    with listening(*instances.values()) as ears:
+    with listening(*instances.values()) as captures:
         for group in ports.values():
             for one, two in permutations(group, 2):
                 assert_reached(instances[one], two.v4)
                 assert_reached(instances[one], two.v6)
-        for port, each in zip(everybody, ears, strict=True):
+        for port, each in zip(everybody, captures, strict=True):
             friends = ports[_kind(ports, port)]
             strangers = {other.mac for other in everybody if other not in friends}
-            assert not {frame.source for frame in each.heard()} & strangers
+            assert not {frame.source for frame in each.received()} & strangers
 
 
 def assert_reached(instance: Instance, address: str) -> None:
@@ -73,10 +73,10 @@ def test_two_networks_may_have_the_same_macs_and_addresses(site: Site):
     site.settle()
     assert_reached(one, "10.0.0.2")
     assert_reached(three, lonely.v4)
-    with listening(four, fifth) as ears:
+    with listening(four, fifth) as captures:
         assert two.ping("10.0.0.1").lost == 0
         assert one.ping(lonely.v4).received == 0
-        frames = [frame for each in ears for frame in each.heard()]
+        frames = [frame for each in captures for frame in each.received()]
         assert not [frame for frame in frames if frame.is_ipv4]
 
 
@@ -88,9 +88,9 @@ def test_a_local_network_stays_on_its_host(site: Site):
     first, _, third = (site.plug(port) for port in (one, two, far))
     site.settle()
     assert first.ping(two.v4).lost == 0
-    with listening(third) as (ears,):
+    with listening(third) as (capture,):
         assert first.ping(far.v4, timeout=0.5).received == 0
-        assert ears.heard() == []
+        assert capture.received() == []
 
 
 @pytest.mark.spec("L2-24", "L2-31")
@@ -101,9 +101,9 @@ def test_questions_for_addresses_are_answered_on_the_host_where_the_ports_are_kn
     one, two = couple.instances
     for version, target in ((4, couple.ports[1].v4), (6, couple.ports[1].v6)):
         one.run(["ip", f"-{version}", "neigh", "flush", "dev", "eth0"])
-        with listening(two) as (ears,):
+        with listening(two) as (capture,):
             assert one.ping(target, count=3).lost == 0
-            asked = [frame for frame in ears.heard() if frame.is_question]
+            asked = [frame for frame in capture.received() if frame.is_question]
         assert bool(asked) is not site.flavour.population, version
 
 
@@ -196,17 +196,17 @@ def test_only_what_is_translated_passes_between_the_bridges(site: Site):
     couple.await_reach()
     fabric, stranger = site.lab.provider[PHYSNET].place, b"\x02\0\0\0\0\x01"
     internal = int(site["host1"].tag(other.ports[0]))
-    with listening(*couple.instances, *other.instances) as ears:
+    with listening(*couple.instances, *other.instances) as captures:
         for vlan in (internal, 701, 4095, None, 700):
             shout(fabric, "fabric", source=stranger, vlan=vlan)
         # Frames of one sender are not reordered: when the last is there, so are the others.
-        heard = [wait_until(lambda each=each: _from(each, stranger)) for each in ears[:2]]
+        heard = [wait_until(lambda each=each: _from(each, stranger)) for each in captures[:2]]
         assert [len(frames) for frames in heard] == [1, 1]
-        assert [_from(each, stranger) for each in ears[2:]] == [[], []]
+        assert [_from(each, stranger) for each in captures[2:]] == [[], []]
 
 
-def _from(ears, source: bytes):
-    return [frame for frame in ears.heard() if frame.content[6:12] == source]
+def _from(capture, source: bytes):
+    return [frame for frame in capture.received() if frame.content[6:12] == source]
 
 
 @pytest.mark.flavours(MESH4, POPULATED6)

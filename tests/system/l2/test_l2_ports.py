@@ -25,12 +25,12 @@ def test_dead_are_strangers_ports_of_other_hosts_and_what_is_switched_off(site: 
     }
     site.topology.ports.remove(stranger)
     site.settle()
-    with listening(one, *outcasts.values()) as ears:
+    with listening(one, *outcasts.values()) as captures:
         for port, instance in outcasts.items():
             assert site["host1"].tag(port) == DEAD
             assert instance.ping(living.v4, count=1, timeout=0.3).lost
             assert one.ping(port.v4, count=1, timeout=0.3).lost
-        assert [each.heard() for each in ears] == 4 * [[]]
+        assert [each.received() for each in captures] == 4 * [[]]
     wait_until(lambda: site["host1"].said(off).get("status") == "DOWN")
     wait_until(lambda: site["host1"].said(living).get("status") == "ACTIVE")
     off.more["admin_state_up"] = True

@@ -29,7 +29,7 @@ HARMS = (
     "ip -n {netns} link add extra type bridge",
     "ip netns delete {netns}",
 )
-Told = queue.Queue[str]
+Reports = queue.Queue[str]
 
 
 def make(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> None:
@@ -38,29 +38,29 @@ def make(stations: ServiceNetnsExecutor, wanted: ServiceNetns) -> None:
     awaited(lambda: lacks_link_local(wanted.netns), [])
 
 
-def assert_silent(told: Told) -> None:
+def assert_silent(reports: Reports) -> None:
     with pytest.raises(queue.Empty):
-        told.get(timeout=0.5)
+        reports.get(timeout=0.5)
 
 
 def test_each_drift_of_a_service_namespace_is_reported_once(
     stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)
-    told: Told = queue.Queue()
-    guard = DriftMonitor(stations, told.put)
+    reports: Reports = queue.Queue()
+    guard = DriftMonitor(stations, reports.put)
     for each in (wanted, other):
         make(stations, each)
         guard.watch(each)
     for harm in HARMS:
-        assert told.empty()
+        assert reports.empty()
         command = harm.format(netns=wanted.netns, device=wanted.device)
         subprocess.run(command, shell=True, check=True)
-        assert told.get(timeout=10) == wanted.netns, command
+        assert reports.get(timeout=10) == wanted.netns, command
         make(stations, wanted)
-        assert told.empty()
+        assert reports.empty()
         guard.watch(wanted)
-    assert_silent(told)
+    assert_silent(reports)
     guard.close()
 
 
@@ -68,8 +68,8 @@ def test_consistent_or_unwatched_namespace_is_not_reported(
     stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
     wanted, other = station(interface, 1), station(interface, 2)
-    told: Told = queue.Queue()
-    guard = DriftMonitor(stations, told.put)
+    reports: Reports = queue.Queue()
+    guard = DriftMonitor(stations, reports.put)
     with pytest.raises(NotFound):
         guard.watch(wanted)
     for each in (wanted, other):
@@ -83,7 +83,7 @@ def test_consistent_or_unwatched_namespace_is_not_reported(
     )
     guard.unwatch(other.netns)
     remove(stations, other)
-    assert_silent(told)
+    assert_silent(reports)
     guard.close()
     remove(stations, wanted)
-    assert_silent(told)
+    assert_silent(reports)

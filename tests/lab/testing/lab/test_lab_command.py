@@ -186,8 +186,8 @@ def test_two_labs_are_up_side_by_side(lab_command: Command) -> None:
 
 def test_a_name_is_given_once(lab_command: Command) -> None:
     lab_command("up", "--hosts", "1")
-    told = lab_command("up", "--hosts", "1", status=1)
-    assert "lab 'lab' is up already; take it down (netfw lab down --name lab)" in told
+    output = lab_command("up", "--hosts", "1", status=1)
+    assert "lab 'lab' is up already; take it down (netfw lab down --name lab)" in output
     assert lab_command("exec", "host1", "hostname") == "host1\n"
 
 
@@ -199,9 +199,9 @@ def test_of_two_at_once_with_one_name_one_is_refused(lab_command: Command) -> No
         )
         for _ in range(2)
     ]  # fmt: skip
-    told = [process.communicate(timeout=30)[1] for process in both]
+    output = [process.communicate(timeout=30)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 1]
-    assert b"is up already" in b"".join(told)
+    assert b"is up already" in b"".join(output)
 
 
 @pytest.mark.parametrize("depth", ["launcher", "init", "supervisor"])
@@ -273,9 +273,9 @@ def test_a_topology_that_is_wrong_is_refused_before_anything_starts(
 ) -> None:
     file = tmp_path / "topology.toml"
     file.write_text("hosts = 0\ncolour = 'red'")
-    told = lab_command("up", "--topology", str(file), status=1)
-    assert "hosts: a lab has 1 to 250 hosts" in told
-    assert "colour: there is no such setting" in told
+    output = lab_command("up", "--topology", str(file), status=1)
+    assert "hosts: a lab has 1 to 250 hosts" in output
+    assert "colour: there is no such setting" in output
     missing = lab_command("up", "--topology", str(tmp_path / "nosuch"), status=2)
     assert "cannot be read" in missing
     both = lab_command("up", "--topology", str(file), "--hosts", "2", status=2)

@@ -132,9 +132,9 @@ def test_the_command_needs_no_root(ordinary_user: OrdinaryUser) -> None:
 
 
 def test_root_only_tun_device_is_reported_with_the_remedy(ordinary_user: OrdinaryUser) -> None:
-    told = ordinary_user.netfw("up", status=1, tun="0600")
-    assert "/dev/net/tun may not be opened" in told
-    assert "use sudo" in told
+    output = ordinary_user.netfw("up", status=1, tun="0600")
+    assert "/dev/net/tun may not be opened" in output
+    assert "use sudo" in output
     assert list((ordinary_user.directory / "run").iterdir()) == []
 
 

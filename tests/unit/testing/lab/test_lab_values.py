@@ -23,12 +23,12 @@ DENIED = OSError(errno.EPERM, "Operation not permitted")
 
 
 def test_ubuntus_restriction_is_named_with_its_switch_and_sudo() -> None:
-    told = prerequisites.explain(
+    output = prerequisites.explain(
         DENIED, 1000, {prerequisites.APPARMOR: "1", prerequisites.LIMIT: "100"}
     )
-    assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in told
-    assert "use sudo" in told
-    assert prerequisites.LIMIT not in told
+    assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in output
+    assert "use sudo" in output
+    assert prerequisites.LIMIT not in output
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_missing_programs_come_with_the_packages_to_install() -> None:
 
 
 def test_tun_device_without_access_is_reported_with_the_remedy() -> None:
-    (told,) = prerequisites.unusable_tun(errno.EACCES, ordinary=True)
-    assert "/dev/net/tun" in told
-    assert "sudo" in told
+    (output,) = prerequisites.unusable_tun(errno.EACCES, ordinary=True)
+    assert "/dev/net/tun" in output
+    assert "sudo" in output
     assert "modprobe tun" in prerequisites.unusable_tun(errno.ENOENT, ordinary=False)[0]
     assert "container" in prerequisites.unusable_tun(errno.EPERM, ordinary=False)[0]
     assert prerequisites.unusable_tun(0, ordinary=True) == []
