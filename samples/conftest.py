@@ -1,3 +1,3 @@
-"""Vendors' own tests run in environments of their own: see test_vendor_driver.py and others."""
+"""Configuration of pytest: the tests inside the samples run in separate environments."""
 
 collect_ignore = ["vendor_driver", "api_extension", "dhcp_driver"]

@@ -1,4 +1,4 @@
-"""The sample resource in a real server: as its README says."""
+"""The sample resource in a real server, as its README says."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateN
 
 
 def test_the_sample_passes_the_suite_of_api_extensions() -> None:
-    path = os.pathsep.join(each for each in [str(SAMPLE / "src"), *sys.path] if each)
+    path = os.pathsep.join(entry for entry in [str(SAMPLE / "src"), *sys.path] if entry)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "tests"],
         cwd=SAMPLE,
@@ -73,7 +73,7 @@ def test_a_declaration_is_a_resource_with_validation_policy_storage_and_quota(
     assert [make(MEMBER)[0] for _ in range(5)] == [201, 201, 201, 201, 409]
     _, answer = server.request("GET", "/v2.0/lamps?brightness=7&fields=name", headers=MEMBER)
     assert answer["lamps"] == [{"name": "desk"}]
-    _in_its_place(server, path)
+    _check_common_features(server, path)
     changed = server.request("GET", path, headers=MEMBER)[1]["lamp"]
     server.kill()
     server.start()
@@ -83,8 +83,8 @@ def test_a_declaration_is_a_resource_with_validation_policy_storage_and_quota(
     assert answer["extension"]["name"] == "Lamps"
 
 
-def _in_its_place(server: PrivateNetfw, path: str) -> None:
-    """Tags, quotas, and what only administrators see, are as of any resource."""
+def _check_common_features(server: PrivateNetfw, path: str) -> None:
+    """Check tags, quotas and admin-only attributes, which are as those of any resource."""
     assert server.request("PUT", f"{path}/tags/gold", headers=MEMBER)[0] == 201
     _, answer = server.request("GET", "/v2.0/lamps?tags=gold&fields=name", headers=MEMBER)
     assert answer["lamps"] == [{"name": "desk"}]

@@ -1,4 +1,4 @@
-"""The second DHCP driver, installed as its README says: its suite, its types, its mistakes."""
+"""The sample DHCP driver, installed as its README says: its suite, its types, its defects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLE = ROOT / "samples" / "dhcp_driver"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the sample is installed."""
+    """Install the sample; return the directory."""
     sandbox.require()
     home = tmp_path_factory.mktemp("tiny-dhcp")
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache")
@@ -50,18 +50,18 @@ def run(module: str, *arguments: str | Path, path: Path) -> subprocess.Completed
 
 
 def pytest_in(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the sample's own tests with the driver that is in *path*."""
+    """Run the sample's own tests with the driver in *path*."""
     return run("pytest", "-p", "no:cacheprovider", "-q", *arguments, path=path)
 
 
 @pytest.mark.spec("DRV-10", "DRV-13")
-def test_netfw_finds_it_and_says_what_it_is(site: Path) -> None:
+def test_netfw_drivers_shows_its_options_and_health(site: Path) -> None:
     done = run("netfw.cli.commands.main", "drivers", "show", "tiny-dhcp", "--json", path=site)
     assert done.returncode == 0, done.stderr
-    (shown,) = json.loads(done.stdout)
-    assert (shown["distribution"], shown["interface"]) == ("tiny-dhcp", "DhcpDriver")
-    assert shown["health"] == "ok"
-    assert [option["name"] for option in shown["options"]] == ["directory", "lease"]
+    (described,) = json.loads(done.stdout)
+    assert (described["distribution"], described["interface"]) == ("tiny-dhcp", "DhcpDriver")
+    assert described["health"] == "ok"
+    assert [option["name"] for option in described["options"]] == ["directory", "lease"]
 
 
 @pytest.mark.timeout(400)
@@ -90,7 +90,7 @@ MAC = "fa:16:3e:00:00:03"
 
 
 def topology(host: str) -> dict[str, Any]:
-    """A network with an instance, served by DHCP on the same host."""
+    """Return a network with an instance and a DHCP server on the same host."""
     here = {"network": "net", "host": host, "port_security_enabled": False}
     server = {"id": SERVER, "mac_address": "fa:16:3e:00:00:02", "fixed_ips": ["10.0.0.2"], **here}
     return {
@@ -106,21 +106,21 @@ def topology(host: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("DRV-33")
-def test_the_dhcp_agent_serves_by_it(
+def test_the_dhcp_agent_serves_with_it(
     site: Path, make_lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over a restart, too: the process that serves goes on."""
+    """Restart the agent, too: the server process continues."""
     monkeypatch.setenv("PYTHONPATH", str(site))
     (host,) = make_lab(hosts=1, bridges=["br-int"]).hosts.values()
     file, home = tmp_path / "topology.json", tmp_path / "tiny"
     file.write_text(json.dumps(topology(host.name)))
     options = {
-        "file": {"path": file, "status_path": tmp_path / "said", "poll": 0.05, "settle": 0},
+        "file": {"path": file, "status_path": tmp_path / "status", "poll": 0.05, "settle": 0},
         "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": host.ovs.remote},
     }
-    chosen = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": home}}
+    selected = {"agent": {"dhcp_driver": "tiny-dhcp"}, "tiny-dhcp": {"directory": home}}
     wiring = PrivateAgent(host, tmp_path / "l2", "netfw.cli.agents.l2", options)
-    agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.agents.dhcp", {**options, **chosen})
+    agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.agents.dhcp", {**options, **selected})
     ids = {"iface-id": PORT, "attached-mac": MAC}
     plug = Plug(bridge="br-int", device="tap3", mac=MAC, external_ids=ids)
     client = Udhcpc(host.instance("vm", plug), patience=30.0)
@@ -134,8 +134,8 @@ def test_the_dhcp_agent_serves_by_it(
         assert client.renew() == lease
         agent.start()
         assert client.renew() == lease
-        again = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
-        assert again == records != {}, "the server was started again"
+        after = {path.name: path.read_bytes() for path in (home / "processes").rglob("*.pid")}
+        assert after == records != {}, "the server was restarted"
     finally:
         client.close()
         agent.kill()
@@ -143,35 +143,35 @@ def test_the_dhcp_agent_serves_by_it(
 
 
 @frozen
-class Mistake:
-    """This instead of that; and who notices."""
+class Defect:
+    """A defect of a driver: *wrong* instead of *right*, and the test that detects it."""
 
     file: str
     right: str
     wrong: str
-    noticed_by: str
+    detected_by: str
 
 
-MISTAKES = {
-    "leaves the old MAC": Mistake(
+DEFECTS = {
+    "leaves the old MAC": Defect(
         "driver.py",
-        "_unlink(file, but=port.mac)",
+        "_unlink(file, keep=port.mac)",
         "pass",
         "test_a_port_with_another_mac_is_known_by_that_alone",
     ),
-    "answers for other servers": Mistake(
+    "answers for other servers": Defect(
         "server.py",
         "not in (None, *servers.values())",
-        "== b'nobody'",
-        "test_strangers_and_questions_to_others_get_no_answer",
+        "== b'none'",
+        "test_unknown_clients_and_requests_to_other_servers_get_no_reply",
     ),
-    "never says no": Mistake(
+    "never sends NAK": Defect(
         "server.py",
         "if kind == ACK and wanted != address:",
         "if False:",
-        "test_request_for_a_foreign_address_is_refused",
+        "test_request_for_another_address_is_refused",
     ),
-    "does not tell of deaths": Mistake(
+    "does not report deaths": Defect(
         "driver.py",
         "            self._sink(ProcessDied(",
         "            print(ProcessDied(",
@@ -181,12 +181,12 @@ MISTAKES = {
 
 
 @pytest.mark.spec("DRV-30")
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_driver_with_a_mistake_is_refused(site: Path, tmp_path: Path, mistake: Mistake) -> None:
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS.keys())
+def test_a_driver_with_a_defect_fails_the_suite(site: Path, tmp_path: Path, defect: Defect) -> None:
     shutil.copytree(site, tmp_path / "site")
-    file = tmp_path / "site" / "tiny_dhcp" / mistake.file
-    assert file.read_text().count(mistake.right) == 1
-    file.write_text(file.read_text().replace(mistake.right, mistake.wrong))
-    done = pytest_in(tmp_path / "site", "-k", mistake.noticed_by)
+    file = tmp_path / "site" / "tiny_dhcp" / defect.file
+    assert file.read_text().count(defect.right) == 1
+    file.write_text(file.read_text().replace(defect.right, defect.wrong))
+    done = pytest_in(tmp_path / "site", "-k", defect.detected_by)
     assert done.returncode == 1, done.stdout
-    assert mistake.noticed_by in done.stdout
+    assert defect.detected_by in done.stdout

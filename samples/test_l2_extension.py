@@ -1,4 +1,4 @@
-"""The sample extension in the real agent, on a real switch: as its README says."""
+"""The sample extension in the real agent, on a real switch, as its README says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORTS = {number: str(UUID(int=number)) for number in (1, 2, 3)}
 CLINIC = "10.0.0.3"
 
 
-class Ward:
+class QuarantineHost:
     """A host whose agent runs with the extension; port 3 is the clinic."""
 
     def __init__(self, host: Host, directory: Path) -> None:
@@ -49,7 +49,7 @@ path = {self.topology}
 poll = 0.05
 settle = 0
 """)
-        installed(directory / "site")
+        write_distribution_metadata(directory / "site")
         path = os.pathsep.join([str(directory / "site"), str(SAMPLE / "src")])
         self.process: subprocess.Popen[bytes] = host.spawn(
             [sys.executable, "-m", "netfw.cli.agents.l2", "--config-file", str(self.conf)],
@@ -92,8 +92,8 @@ settle = 0
         return [line for line in text.splitlines() if "priority=10," in line]
 
 
-def installed(directory: Path) -> None:
-    """What installing the sample leaves in an environment for others to find it by."""
+def write_distribution_metadata(directory: Path) -> None:
+    """Write the metadata by which an installed sample is found."""
     metadata = directory / "acme_quarantine-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(
@@ -105,49 +105,49 @@ def installed(directory: Path) -> None:
 
 
 @pytest.fixture
-def ward(make_lab: Any, tmp_path: Path) -> Iterator[Ward]:
+def host(make_lab: Any, tmp_path: Path) -> Iterator[QuarantineHost]:
     lab = make_lab(hosts=1, bridges=["br-int"])
-    ward = Ward(lab.hosts["host1"], tmp_path)
-    wait_until(ward.status.exists)
-    wait_until(lambda: json.loads(ward.status.read_text())["ready"])
-    yield ward
-    ward.process.kill()
-    ward.process.wait()
+    host = QuarantineHost(lab.hosts["host1"], tmp_path)
+    wait_until(host.status.exists)
+    wait_until(lambda: json.loads(host.status.read_text())["ready"])
+    yield host
+    host.process.kill()
+    host.process.wait()
 
 
 @pytest.mark.spec("L2-25", "DRV-33")
-def test_quarantined_port_reaches_only_the_clinic(ward: Ward) -> None:
-    sick, _, _ = (ward.instance(number) for number in PORTS)
+def test_a_port_in_quarantine_reaches_only_the_clinic(host: QuarantineHost) -> None:
+    sick, _, _ = (host.instance(number) for number in PORTS)
     wait_until(lambda: not sick.ping("10.0.0.2").lost)
-    ward.write(p1=["quarantine"])
+    host.write(p1=["quarantine"])
     wait_until(lambda: sick.ping("10.0.0.2", count=1, timeout=0.3).lost)
     assert sick.ping(CLINIC).lost == 0
-    assert len(ward.flows()) == 1
-    ward.write()
+    assert len(host.flows()) == 1
+    host.write()
     wait_until(lambda: not sick.ping("10.0.0.2").lost)
-    assert ward.flows() == []
+    assert host.flows() == []
 
 
-def test_list_is_watched_and_flows_return_after_deletion_and_restart(ward: Ward) -> None:
-    sick, _, _ = (ward.instance(number) for number in PORTS)
+def test_listed_ports_get_flows_again_after_deletion_and_restart(host: QuarantineHost) -> None:
+    sick, _, _ = (host.instance(number) for number in PORTS)
     wait_until(lambda: not sick.ping("10.0.0.2").lost)
-    ward.list.write_text(PORTS[1])
-    wait_until(ward.flows)
-    ward.host.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "br-int", "table=100"])
-    wait_until(ward.flows)
-    ward.host.restart_switch()
-    wait_until(ward.flows)
+    host.list.write_text(PORTS[1])
+    wait_until(host.flows)
+    host.host.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "br-int", "table=100"])
+    wait_until(host.flows)
+    host.host.restart_switch()
+    wait_until(host.flows)
     wait_until(lambda: not sick.ping(CLINIC).lost)
     assert sick.ping("10.0.0.2", count=1, timeout=0.3).lost
-    ward.host.ovs.vsctl("del-port", "tap1")
-    wait_until(lambda: not ward.flows())
+    host.host.ovs.vsctl("del-port", "tap1")
+    wait_until(lambda: not host.flows())
 
 
-def test_a_list_that_cannot_be_understood_changes_nothing(ward: Ward) -> None:
-    sick, _, _ = (ward.instance(number) for number in PORTS)
-    ward.list.write_text(PORTS[1])
-    wait_until(ward.flows)
-    ward.list.write_text("everybody")
-    wait_until(lambda: "not a list of port ids" in ward.log.read_text())
-    assert len(ward.flows()) == 1
+def test_an_invalid_list_changes_nothing(host: QuarantineHost) -> None:
+    sick, _, _ = (host.instance(number) for number in PORTS)
+    host.list.write_text(PORTS[1])
+    wait_until(host.flows)
+    host.list.write_text("all of them")
+    wait_until(lambda: "not a list of port ids" in host.log.read_text())
+    assert len(host.flows()) == 1
     assert sick.ping(CLINIC).lost == 0

@@ -1,4 +1,4 @@
-"""The vendor's road: an environment, the sample installed into it, its suite; and its mistakes."""
+"""The sample driver installed as a vendor would: its suite, its types, its defects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*argv: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedPro
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file or a tree, so that building it leaves nothing in this one."""
+    """Copy a file or a tree, so that a build leaves no files in this tree."""
     if source.is_dir():
         unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", ".*_cache")
         shutil.copytree(source, target, ignore=unwanted)
@@ -82,20 +82,20 @@ def vendor(tmp_path_factory: pytest.TempPathFactory) -> Vendor:
     ):
         done = run(sys.executable, "-m", *command, cwd=vendor.home)
         assert done.returncode == 0, done.stdout + done.stderr
-    # What netfw itself depends on comes from this environment; only now, or pip would see it too.
+    # The dependencies of netfw come from this environment.  Added last: pip would see them, too.
     (site,) = (vendor.home / "env" / "lib").glob("python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return vendor
 
 
 @pytest.mark.spec("DRV-10", "DRV-12", "DRV-13")
-def test_netfw_drivers_finds_it_and_says_whether_it_would_work(vendor: Vendor) -> None:
+def test_netfw_drivers_shows_its_options_and_health(vendor: Vendor) -> None:
     done = vendor.netfw("drivers", "show", "acme", "--json")
     assert done.returncode == 0, done.stderr
     (before,) = json.loads(done.stdout)
     assert before["distribution"] == "acme-netfw"
     assert before["interface"] == "InterfaceDriver"
-    assert "say in [acme] switch where it is" in before["health"]
+    assert "set its path in [acme] switch" in before["health"]
     assert [option["name"] for option in before["options"]] == ["switch"]
     Path("/run/acme").mkdir()
     done = vendor.netfw("drivers", "show", "acme")
@@ -110,13 +110,13 @@ def test_its_own_tests_pass_with_plain_pytest(vendor: Vendor) -> None:
     assert done.returncode == 0, done.stdout
     skipped = set(re.findall(r"does not declare the capability '(\S+)'", done.stdout))
     assert skipped == {"plan", "namespaces"}
-    asked = run(
+    imported = run(
         vendor.bin / "python",
         "-c",
         "import netfw; print(netfw.__file__)",
         cwd=vendor.checkout,
     )
-    assert Path(asked.stdout).is_relative_to(vendor.home)
+    assert Path(imported.stdout).is_relative_to(vendor.home)
 
 
 @pytest.mark.spec("DRV-02")
@@ -136,33 +136,33 @@ def test_its_types_are_checked_against_the_installed_netfw(vendor: Vendor) -> No
 
 
 @frozen
-class Mistake:
-    """What a vendor may get wrong: in the driver, this instead of that; and who notices."""
+class Defect:
+    """A defect of a driver: *wrong* instead of *right*, and the test that detects it."""
 
     right: str
     wrong: str
-    noticed_by: str
+    detected_by: str
     file: str = "interface.py"
 
 
-MISTAKES = {
-    "forgets to remove": Mistake(
-        "return update.drop | (held",
-        "return (held",
+DEFECTS = {
+    "forgets to remove": Defect(
+        "return update.drop | (present",
+        "return (present",
         "test_what_is_put_is_so_and_what_is_dropped_is_gone",
     ),
-    "forgets the garbage": Mistake(
-        "held - update.put.keys() - update.keep if update.complete else set()",
+    "forgets the garbage": Defect(
+        "present - update.put.keys() - update.keep if update.complete else set()",
         "set()",
         "test_a_complete_update_removes_the_rest",
     ),
-    "takes what others made": Mistake(
+    "takes what others made": Defect(
         "and name in taken", "and name in ()", "test_what_the_driver_did_not_make_is_a_conflict"
     ),
-    "admits traffic": Mistake(
+    "admits traffic": Defect(
         "former is not None and former.admitted", "True", "test_a_new_port_carries_no_traffic"
     ),
-    "trusts an old plan": Mistake(
+    "trusts an old plan": Defect(
         "ports.get(step.name) != step.before",
         "False",
         "test_a_plan_that_came_too_late_is_refused",
@@ -172,26 +172,28 @@ MISTAKES = {
 
 
 @pytest.mark.spec("DRV-30")
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_driver_with_a_mistake_is_refused(
-    vendor: Vendor, tmp_path: Path, mistake: Mistake
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS.keys())
+def test_a_driver_with_a_defect_fails_the_suite(
+    vendor: Vendor, tmp_path: Path, defect: Defect
 ) -> None:
     copy(SAMPLE / "src", tmp_path / "src")
-    driver = tmp_path / "src" / "acme_netfw" / mistake.file
-    assert driver.read_text().count(mistake.right) == 1
-    driver.write_text(driver.read_text().replace(mistake.right, mistake.wrong))
+    driver = tmp_path / "src" / "acme_netfw" / defect.file
+    assert driver.read_text().count(defect.right) == 1
+    driver.write_text(driver.read_text().replace(defect.right, defect.wrong))
     done = vendor.pytest(PYTHONPATH=str(tmp_path / "src"))
     assert done.returncode == 1, done.stdout
     failed = re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
-    assert any(name.startswith(mistake.noticed_by) for name in failed), done.stdout
-    assert not re.search(r"^E +AssertionError$", done.stdout, re.MULTILINE), "it shows no values"
+    assert any(name.startswith(defect.detected_by) for name in failed), done.stdout
+    assert not re.search(r"^E +AssertionError$", done.stdout, re.MULTILINE), (
+        "an assertion without values"
+    )
 
 
-TAKEN = re.compile(r"^<!-- (samples/\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"^<!-- (samples/\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_guide_shows_the_sample_as_it_is() -> None:
-    blocks = TAKEN.findall(GUIDE.read_text())
+def test_the_guide_quotes_the_sample_verbatim() -> None:
+    blocks = QUOTED.findall(GUIDE.read_text())
     assert {Path(name).name for name, _ in blocks} >= {"interface.py", "test_conformance.py"}
     for name, block in blocks:
         text = (ROOT / name).read_text()

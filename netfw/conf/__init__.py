@@ -1,1 +1,1 @@
-"""Options: declared here, read into a private object, never a global one."""
+"""Options: declared here, read into an object of the caller, never into a global one."""

@@ -10,8 +10,8 @@ COMMON = (
     cfg.StrOpt(
         "state_source",
         default="file",
-        help="Where the agent learns what this host should be, by the name of the source: server, "
-        "or a file.  Its own options are in the group of that name.",
+        help="Source of this host's desired state, by its name: server, or a file.  Its own "
+        "options are in the group of that name.",
     ),
     cfg.StrOpt(
         "transport",
@@ -24,15 +24,15 @@ COMMON = (
         default=30.0,
         min=1.0,
         mutable=True,
-        help="Seconds between two state reports, which also say that the agent is alive.",
+        help="Seconds between two state reports, which are also the agent's heartbeat.",
     ),
     cfg.FloatOpt(
         "refresh_interval",
         default=30.0,
         min=0.0,
         mutable=True,
-        help="Seconds after which the source is asked for changes although it gave no hint: "
-        "hints can be lost.  0: never.",
+        help="Seconds after which the source is polled for changes although it sent no "
+        "notification: notifications can be lost.  0: never.",
     ),
     cfg.FloatOpt(
         "audit_interval",
@@ -46,14 +46,14 @@ COMMON = (
         "retry_pause",
         default=1.0,
         min=0.01,
-        help="Seconds after which what failed is tried again; each pause is twice as long as the "
-        "one before.",
+        help="Seconds after which a failed operation is retried; each pause is twice as long as "
+        "the one before.",
     ),
     cfg.FloatOpt(
         "retry_pause_max",
         default=60.0,
         min=0.01,
-        help="Seconds that such a pause takes at most.  It is tried for ever.",
+        help="Seconds that such a pause takes at most.  Retries go on for ever.",
     ),
     cfg.StrOpt(
         "status_file",

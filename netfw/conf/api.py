@@ -1,4 +1,4 @@
-"""Options of the REST API: where it listens, and what it spends on clients."""
+"""Options of the REST API: its listener, and its limits for clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ API = (
     cfg.StrOpt(
         "socket",
         default="/run/netfw/api.sock",
-        help="Unix socket of the API; the kernel says who is at the other end.  Empty: none.",
+        help="Unix socket of the API; the kernel reports the peer's credentials.  Empty: none.",
     ),
     cfg.StrOpt(
         "socket_mode",
@@ -24,7 +24,7 @@ API = (
         "bind",
         default=[],
         help="Addresses and ports on which the API is served by TCP, such as 127.0.0.1:9696 or "
-        "[::1]:9696.  See [identity] for who is let in there.",
+        "[::1]:9696.  See [identity] for authentication there.",
     ),
     cfg.StrOpt(
         "tls_certificate",
@@ -36,13 +36,13 @@ API = (
         "tls_client_authorities",
         help="File with authorities; a client must have a certificate of one of them.",
     ),
-    cfg.IntOpt("threads", default=16, min=1, help="Requests that one process works on at a time."),
+    cfg.IntOpt("threads", default=16, min=1, help="Requests that one process handles at a time."),
     cfg.IntOpt(
         "queue",
         default=128,
         min=1,
-        help="Requests that wait for a thread.  Beyond them clients get 503 and are asked to come "
-        "again.",
+        help="Requests that wait for a thread.  Beyond them clients get 503 and should retry "
+        "later.",
     ),
     cfg.IntOpt(
         "connections",
@@ -51,7 +51,7 @@ API = (
         help="Connections that one process keeps open between requests.",
     ),
     cfg.FloatOpt(
-        "idle_timeout", default=60.0, min=0.1, help="Seconds that a client may say nothing."
+        "idle_timeout", default=60.0, min=0.1, help="Seconds that a client may be silent."
     ),
     cfg.FloatOpt(
         "read_timeout", default=20.0, min=0.1, help="Seconds that a request may take to arrive."
@@ -72,5 +72,5 @@ API = (
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, API)]

@@ -19,7 +19,7 @@ CORE = (
     cfg.StrOpt(
         "state_path",
         default=STATE_PATH,
-        help="Where a process keeps what must outlive it, such as pid files of its helpers.",
+        help="Directory of state that must outlive a process, such as pid files of its helpers.",
     ),
 )
 
@@ -36,7 +36,7 @@ LOGGING = (
         default="text",
         choices=["text", "json"],
         mutable=True,
-        help="Lines for people, or one JSON object per line.  Both carry the id of the request.",
+        help="Plain text, or one JSON object per line.  Both carry the id of the request.",
     ),
     cfg.StrOpt(
         "log_file",
@@ -53,5 +53,5 @@ LOGGING = (
 
 
 def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(None, [*CORE, *LOGGING])]

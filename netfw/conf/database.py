@@ -27,30 +27,30 @@ DATABASE = (
         default=10.0,
         min=0.1,
         help="Seconds that a transaction waits for what another one holds, or for a connection; "
-        "after twice that it is not tried again.",
+        "after twice that it is not retried.",
     ),
     cfg.IntOpt(
         "attempts",
         default=20,
         min=1,
-        help="How often a transaction is tried that the database refuses because of another one.",
+        help="Attempts of a transaction that the database refuses because of another one.",
     ),
     cfg.IntOpt(
         "journal_commits",
         default=100_000,
         min=1,
-        help="Changes that are remembered at least, for agents that were away.  One that missed "
+        help="Changes that are kept at least, for agents that were disconnected.  One that missed "
         "more reads everything anew.",
     ),
     cfg.FloatOpt(
         "journal_age",
         default=86_400.0,
         min=0.0,
-        help="Seconds for which changes are remembered, although there are more of them.",
+        help="Seconds for which changes are kept, even if there are more of them.",
     ),
 )
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, DATABASE)]

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from netfw.conf import agent
 
 COMMON = tuple(option for option in agent.COMMON if option.name != "retry_pause_max")
-"""Of those that every agent has; here ``resync_interval`` says how long a pause is."""
+"""Common options of agents; here ``resync_interval`` limits the pause between attempts."""
 
 DHCP = (
     cfg.StrOpt(
@@ -26,21 +26,21 @@ DHCP = (
     cfg.StrOpt(
         "metadata_driver",
         default="haproxy",
-        help="The driver that leads metadata requests of instances to the metadata agent; its own "
-        "options are in the group of that name.  Empty: none.",
+        help="The driver that forwards metadata requests of instances to the metadata agent; its "
+        "own options are in the group of that name.  Empty: none.",
     ),
     cfg.IntOpt(
         "num_sync_threads",
         default=4,
         min=1,
         max=64,
-        help="How many networks are worked on at the same time.",
+        help="How many networks are processed at the same time.",
     ),
     cfg.FloatOpt(
         "resync_interval",
         default=5.0,
         min=0.1,
-        help="Seconds between two tries of what failed, at most.",
+        help="Seconds between two attempts of what failed, at most.",
     ),
     cfg.BoolOpt(
         "force_metadata",
@@ -62,11 +62,11 @@ DHCP = (
     ),
     cfg.StrOpt(
         "availability_zone",
-        help="The zone in which this host is, as networks ask for it.  Not set: in none.",
+        help="The availability zone of this host, as networks request it.  Not set: none.",
     ),
 )
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: the agent's own, without what all agents have."""
+    """Return the agent's own options, without those of all agents, for the sample generator."""
     return [(agent.GROUP, DHCP)]

@@ -19,25 +19,25 @@ L2 = (
         "firewall_driver",
         default="",
         help="The driver that filters ports, which then carry nothing before their filters are "
-        "there; its own options are in the group of that name, and what is not set there is as in "
-        "the group of the switch driver, if it has such an option.  Empty: nothing is filtered.",
+        "installed; its own options are in the group of that name, and what is not set there is as "
+        "in the group of the switch driver, if it has such an option.  Empty: nothing is filtered.",
     ),
     cfg.ListOpt(
         "retired_firewall_drivers",
         default=[],
-        help="Drivers that filtered this host before: what they left behind is removed once all "
-        "ports are wired as firewall_driver says.  To be taken out of the file some time later.",
+        help="Drivers that filtered this host before: what they left is removed once all "
+        "ports are wired as firewall_driver says.  To be removed from the file some time later.",
     ),
     cfg.ListOpt(
         "extensions",
         default=[],
-        help="Extensions, in the order in which their flows are met; their own options are in "
+        help="Extensions, in the order in which packets meet their flows; their own options are in "
         "groups of those names.",
     ),
     cfg.BoolOpt(
         "l2_population",
         default=False,
-        help="Make tunnels and forwarding entries for exactly the ports that the source knows on "
+        help="Make tunnels and forwarding entries for exactly the ports that the source reports on "
         "other hosts, instead of meshing, flooding and learning.",
     ),
     cfg.BoolOpt(
@@ -48,13 +48,13 @@ L2 = (
     cfg.BoolOpt(
         "prevent_arp_spoofing",
         default=True,
-        help="Have the switch keep ports with port security from using addresses of others, where "
-        "the firewall driver does not.",
+        help="Let the switch prevent ports with port security from using addresses of others, "
+        "where the firewall driver does not.",
     ),
     cfg.BoolOpt(
         "minimize_polling",
         default=True,
-        help="Trust the switch's announcements of new and changed ports.  Off: look at all of "
+        help="Trust the switch's announcements of new and changed ports.  Off: scan all of "
         "them every polling_interval, too.",
     ),
     cfg.FloatOpt(
@@ -62,12 +62,12 @@ L2 = (
         default=2.0,
         min=0.1,
         mutable=True,
-        help="Seconds between two looks at all ports, where announcements are not trusted or the "
+        help="Seconds between two scans of all ports, where announcements are not trusted or the "
         "switch driver has none.",
     ),
 )
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options, without those of drivers."""
+    """Return groups and their options, without those of drivers, for the sample generator."""
     return [(agent.GROUP, (*agent.COMMON, *L2))]

@@ -1,4 +1,4 @@
-"""Reading configuration files, later ones winning, into an object of one's own."""
+"""Loader of configuration files, later ones taking precedence, into an object of the caller."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _FOREIGN = {
     "invalid literal for int() with base 10: ": "not a whole number: ",
     "could not convert string to float: ": "not a number: ",
 }
-"""How Python begins what is wrong with a value, and how we do."""
+"""Beginnings of Python's error messages about values, and their replacements."""
 Groups = Mapping[str | None, Sequence[cfg.Opt]]
 
 
 @frozen(kw_only=True)
 class Changed:
-    """An option that the files have otherwise than before."""
+    """An option whose value in the files has changed."""
 
     name: str
     old: object
     new: object
     at_once: bool
-    """It is in force now; else it needs a restart."""
+    """Whether the new value is in force; otherwise it needs a restart."""
 
     @classmethod
     def of(cls, group: str | None, option: cfg.Opt, old: object, new: object) -> Self:
-        """The values of secrets are not shown."""
+        """Make a change; the values of secrets are not included."""
         values = (_HIDDEN, _HIDDEN) if option.secret else (old, new)
         name = _full_name(group, option.dest)
         return cls(name=name, old=values[0], new=values[1], at_once=bool(option.mutable))
@@ -46,7 +46,7 @@ class Changed:
 
 
 class LoadedConfig:
-    """The options of one process, as its files and command line have them.
+    """Options of one process, from its files and command line.
 
     ``conf`` is the oslo.config object that code reads options from.
     """
@@ -56,19 +56,19 @@ class LoadedConfig:
         self.conf = _read(*self._source)
 
     def reload(self) -> tuple[Changed, ...]:
-        """Read the files again and take over the options that may change in a running process.
+        """Read the files again and apply the options that may change in a running process.
 
-        Returns every option that the files have otherwise, also those that need a restart.
+        Return every option whose value in the files differs, also those that need a restart.
 
         :raises ConfigError: a file cannot be parsed, or a value is impossible; nothing changed.
         """
         options = tuple(_all_options(self._source[2]))
         former = [_value(self.conf, group, option) for group, option in options]
-        fresh = _read(*self._source)  # oslo.config takes impossible values over without a look
+        fresh = _read(*self._source)  # oslo.config accepts impossible values without validation
         try:
             self.conf.mutate_config_files()
-            # It empties its cache before it reads, and who asked meanwhile filled it with former
-            # values; clearing what nobody has overridden empties it once more.
+            # It empties its cache before it reads, and readers meanwhile filled it with former
+            # values; clearing an override that does not exist empties it once more.
             self.conf.clear_override("host")
             # It has read the files itself, which may have changed once more since.
             latest = [
@@ -88,7 +88,7 @@ def load_config(program: str, argv: Sequence[str], groups: Groups | None = None)
     """Read the options of *groups* and the core ones from *argv* and the files it names.
 
     ``--config-file`` and ``--config-dir`` may be given several times; later ones win.  Without
-    any, the usual places (``~/.netfw``, ``/etc/netfw``) are looked at.
+    any, the default directories (``~/.netfw``, ``/etc/netfw``) are searched.
 
     :raises ConfigError: a file is missing or cannot be parsed, or a value is impossible.
     """
@@ -96,9 +96,9 @@ def load_config(program: str, argv: Sequence[str], groups: Groups | None = None)
 
 
 def refuse_misspelt(conf: cfg.ConfigOpts) -> tuple[str, ...]:
-    """Refuse options of our groups that are nearly called as one of ours; what else nobody reads.
+    """Refuse misspelt options of our groups; return the other options that nothing reads.
 
-    Without the option that was meant a host could run with less than its operator believes.
+    Without the intended option a host could run with less than its operator expects.
 
     :raises ConfigError: an option is misspelt.
     """
@@ -115,14 +115,14 @@ class Unknown:
 
     sentence: str
     misspelt: bool = False
-    """It is in a group of ours, and one of its options has nearly this name."""
+    """Whether it is in a group of ours, and one of its options has nearly this name."""
 
 
 def unknown_options(conf: cfg.ConfigOpts) -> Iterator[Unknown]:
-    """Every option in the files that nothing here reads.
+    """Yield every option in the files that nothing here reads.
 
-    Groups that nothing here registered are passed over, as several programs may share a file,
-    unless their name is nearly that of one that is.
+    Groups that are not registered here are skipped, as several programs may share a file,
+    unless their name is nearly that of a registered one.
     """
     for path, section, names in file_sections(conf):
         yield from _unknown(conf, path, section, names)
@@ -174,7 +174,7 @@ def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
 
 
 def _missing(error: cfg.RequiredOptError, groups: Groups) -> str:
-    """What to write where a value must be given and is not."""
+    """Return what to write where a required value is missing."""
     name, group = error.opt_name, getattr(error.group, "name", error.group)
     known = ((of, option) for of, option in _all_options(groups) if option.name == name)
     help = next((f"  {option.help}" for of, option in known if of == group and option.help), "")
@@ -193,7 +193,7 @@ def _value(conf: cfg.ConfigOpts, group: str | None, option: cfg.Opt) -> object:
 
 
 def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
-    """Have every value looked at now: oslo.config would do it on first use, in mid-flight."""
+    """Validate every value now: oslo.config would do it on first use, while the process runs."""
     for group, option in _all_options(groups):
         try:
             _value(conf, group, option)
@@ -206,7 +206,7 @@ def _read_everything(conf: cfg.ConfigOpts, groups: Groups) -> None:
 
 
 def _origin(error: ValueError) -> str:
-    """The file that an impossible value stands in, as far as oslo.config says."""
+    """Return the file of an impossible value, as far as oslo.config reports it."""
     found = re.search(r"detail='([^']*)'", str(error))
     return f"{found[1]}: " if found and found[1] else ""
 

@@ -22,14 +22,14 @@ SERVICE = (
         default="http",
         choices=["http", "https"],
         mutable=True,
-        help="Whether the service speaks TLS.",
+        help="Whether the service uses TLS.",
     ),
     cfg.BoolOpt(
         "nova_metadata_insecure",
         default=False,
         mutable=True,
-        help="Believe that whoever answers is the service, whatever its certificate says.  Who can "
-        "come between then reads the passwords and keys of instances.",
+        help="Do not verify the certificate of the service.  An attacker between the agent and the "
+        "service can then read the passwords and keys of instances.",
     ),
     cfg.StrOpt(
         "auth_ca_cert",
@@ -42,7 +42,7 @@ SERVICE = (
         "nova_client_cert",
         default="",
         mutable=True,
-        help="File with the agent's own certificate, for a service that asks for one.",
+        help="File with the agent's own certificate, for a service that requires one.",
     ),
     cfg.StrOpt(
         "nova_client_priv_key",
@@ -56,7 +56,7 @@ SERVICE = (
         secret=True,
         mutable=True,
         help="Signs the ids of instances (HMAC-SHA256); the service has the same secret.  With an "
-        "empty one, whoever reaches the service can pass for any instance.",
+        "empty one, any client that reaches the service can impersonate any instance.",
     ),
     cfg.FloatOpt(
         "nova_metadata_timeout",
@@ -72,14 +72,14 @@ SERVING = (
     cfg.StrOpt(
         "metadata_proxy_socket",
         default="$state_path/metadata_proxy",
-        help="The unix socket at which the host's metadata proxies find the agent; the metadata "
+        help="The unix socket at which the host's metadata proxies reach the agent; the metadata "
         "driver of the DHCP and L3 agents has an option of the same name.",
     ),
     cfg.StrOpt(
         "metadata_proxy_socket_mode",
         default="deduce",
-        help="Who may connect to it: user (0644: the agent's own user, and root), group (0664), "
-        "all (0666), an octal number, or deduce: what metadata_proxy_user and "
+        help="Permissions to connect to it: user (0644: the agent's own user, and root), group "
+        "(0664), all (0666), an octal number, or deduce: what metadata_proxy_user and "
         "metadata_proxy_group need.",
     ),
     cfg.StrOpt(
@@ -99,7 +99,7 @@ SERVING = (
         default=32,
         min=1,
         max=1000,
-        help="Requests that are passed on at the same time.  Each has a thread, of one process: a "
+        help="Requests that are forwarded at the same time.  Each has a thread, of one process: a "
         "thread mostly waits for the service, so there may be many more than cores.  One instance "
         "gets half of them at most.",
     ),
@@ -115,9 +115,9 @@ SERVING = (
         min=0.0,
         max=300.0,
         mutable=True,
-        help="Seconds for which the agent remembers which instance has an address.  An address "
+        help="Seconds for which the agent caches which instance has an address.  An address "
         "that goes to another instance may get the former one's metadata for as long.  0: the "
-        "source is asked each time.",
+        "source is queried each time.",
     ),
     cfg.FloatOpt(
         "metadata_cache_negative_seconds",
@@ -125,27 +125,27 @@ SERVING = (
         min=0.0,
         max=300.0,
         mutable=True,
-        help="Seconds for which it remembers that no instance has it, or that nobody could say.",
+        help="Seconds for which it caches that no instance has it, or that the lookup failed.",
     ),
     cfg.IntOpt(
         "metadata_cache_size",
         default=20_000,
         min=1,
         mutable=True,
-        help="Addresses that it remembers at most, each in some 2 KB.",
+        help="Addresses that it caches at most, each in some 2 KB.",
     ),
     cfg.StrOpt(
         "liveness_file",
         sample_default="STATE_PATH/status/PROGRAM.alive",
         help="File that receives the current time, from a worker that answered a request, so that "
-        "a monitor can tell an agent that hangs.",
+        "a monitor can detect an agent that hangs.",
     ),
     cfg.FloatOpt(
         "liveness_interval",
         default=10.0,
         min=0.0,
         mutable=True,
-        help="Seconds between two such writings.  0: never.",
+        help="Seconds between two such writes.  0: never.",
     ),
 )
 
@@ -154,5 +154,5 @@ OWN = (*SERVICE, *SERVING)
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: the agent's own group; every agent has others, too."""
+    """Return the agent's own group, without those of all agents, for the sample generator."""
     return [(GROUP, OWN)]

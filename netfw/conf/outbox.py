@@ -1,4 +1,4 @@
-"""Options about telling devices and outside parties of what was committed."""
+"""Options of the outbox: delivery of committed changes to devices and external systems."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ OUTBOX = (
         "outbox_workers",
         default=4,
         min=1,
-        help="How many networks a process tells one device or outside party of at once.",
+        help="How many networks a process delivers to one device or external system at once.",
     ),
     cfg.FloatOpt(
         "outbox_poll",
         default=1.0,
         min=0.01,
-        help="Seconds between two looks for what other processes have committed.",
+        help="Seconds between two polls for what other processes have committed.",
     ),
     cfg.FloatOpt(
         "outbox_lease",
         default=30.0,
         min=1.0,
-        help="Seconds after which another process goes on where one died.",
+        help="Seconds after which another process takes over the deliveries of one that died.",
     ),
     cfg.FloatOpt(
         "outbox_longest_pause",
         default=60.0,
         min=0.0,
-        help="Seconds at most before a device or party that did not answer is told again; the "
-        "pauses begin with one second.",
+        help="Seconds at most before delivery to a device or system that did not answer is "
+        "retried; the pauses begin with one second.",
     ),
 )
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, OUTBOX)]

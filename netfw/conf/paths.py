@@ -1,14 +1,14 @@
-"""Where programs keep what must outlive them."""
+"""Directories of state that must outlive a program."""
 
 from __future__ import annotations
 
 from typing import Final
 
 STATE_PATH: Final = "/var/lib/netfw"
-"""What ``state_path`` is where nobody says."""
+"""Default of ``state_path``."""
 
 
 def in_state_path(text: str) -> str:
-    """*text* in which ``$state_path`` leads to the usual place: in a program that reads no
-    configuration nobody else replaces it."""
+    """Replace ``$state_path`` in *text* with its default, for programs that read no
+    configuration."""
     return text.replace("$state_path", STATE_PATH)

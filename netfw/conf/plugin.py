@@ -1,4 +1,4 @@
-"""Options of the plugins that keep networks: which there are, which drivers, which defaults."""
+"""Options of the plugins: which are loaded, their drivers, and defaults of resources."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 from oslo_config import cfg
 
 GROUP = "ml2"
-"""Of the drivers; the plugins themselves are named without a group."""
+"""Group of the drivers; the plugins themselves are named without a group."""
 
 PLUGINS = (
     cfg.StrOpt(
         "core_plugin",
         default="ml2",
-        help="The plugin that keeps networks, subnets, ports and agents.",
+        help="The plugin that implements networks, subnets, ports and agents.",
     ),
     cfg.ListOpt(
         "service_plugins",
         default=["security_groups", "router"],
-        help="Plugins that keep what stands beside them, in the order in which they have a say.",
+        help="Plugins that implement further resources, in the order in which they are called.",
     ),
     cfg.ListOpt(
         "api_extensions",
         default=[],
-        help="Vendors' resources that the API has besides its own, by the names of what declares "
-        "them.",
+        help="Vendors' resources that the API has besides its own, by the names of the extensions "
+        "that declare them.",
     ),
     cfg.ListOpt(
         "notifiers",
         default=[],
-        help="Outside parties that are told of changes, by the names of their drivers.",
+        help="External systems that are notified of changes, by the names of their drivers.",
     ),
     cfg.StrOpt(
         "ipam_driver",
         default="internal",
-        help="The driver that hands out addresses; its own options are in the group of that name.",
+        help="The driver that allocates addresses; its own options are in the group of that name.",
     ),
     cfg.StrOpt(
         "base_mac",
@@ -53,8 +53,8 @@ PLUGINS = (
         default=1500,
         min=0,
         max=65535,
-        help="MTU of the physical networks, for all type drivers whose own group says nothing "
-        "else; 0: no limit.",
+        help="MTU of the physical networks, for all type drivers whose own group does not "
+        "set it; 0: no limit.",
     ),
     cfg.IntOpt(
         "max_dns_nameservers",
@@ -92,17 +92,17 @@ ML2 = (
     cfg.ListOpt(
         "tenant_network_types",
         default=["vxlan"],
-        help="Types that are tried, in this order, for a network whose segment nobody chose.  "
+        help="Types that are tried, in this order, for a network without a requested segment.  "
         "The type needs numbers: see vni_ranges in the group vxlan, and the like.",
     ),
     cfg.StrOpt(
         "external_network_type",
-        help="The type of external networks whose segment nobody chose; unset: as for others.",
+        help="The type of external networks without a requested segment; unset: as for others.",
     ),
     cfg.ListOpt(
         "mechanism_drivers",
         default=["openvswitch", "l2population"],
-        help="Drivers that bind ports, in the order in which they are asked.",
+        help="Drivers that bind ports, in the order in which they are tried.",
     ),
     cfg.ListOpt(
         "extension_drivers",
@@ -115,25 +115,25 @@ ML2 = (
         min=0,
         max=65535,
         help="Largest IP packet that gets from each host to each other without fragmentation, for "
-        "all types of tunnels whose own group says nothing else; 0: as global_physnet_mtu.",
+        "all types of tunnels whose own group does not set it; 0: as global_physnet_mtu.",
     ),
     cfg.IntOpt(
         "overlay_ip_version",
         default=4,
         choices=[4, 6],
-        help="IP version of tunnels, for all types of them whose own group says nothing else.",
+        help="IP version of tunnels, for all types of them whose own group does not set it.",
     ),
     cfg.DictOpt(
         "physical_network_mtus",
         default={},
         help="Physical networks whose MTU differs from global_physnet_mtu, as physnet1:9000, for "
-        "all type drivers whose own group says nothing else.",
+        "all type drivers whose own group does not set it.",
     ),
 )
 
 
 def shared_values(conf: cfg.ConfigOpts) -> Mapping[str, Any]:
-    """What holds for every driver that has an option of the same name and is told nothing else."""
+    """Return values for every driver that has an option of the same name and no value for it."""
     return {
         "global_physnet_mtu": conf.global_physnet_mtu,
         "dns_domain": conf.dns_domain,
@@ -144,5 +144,5 @@ def shared_values(conf: cfg.ConfigOpts) -> Mapping[str, Any]:
 
 
 def list_opts() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(None, PLUGINS), (GROUP, ML2)]

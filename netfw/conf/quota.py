@@ -1,4 +1,4 @@
-"""Options about how many of each a project may have."""
+"""Options of quotas: how many of each resource a project may have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "security_group_rule": 100,
     }
 )
-"""What is counted, by its name in the API, and how many of it there may be."""
+"""Resources that are counted, by their names in the API, and their default limits."""
 
 QUOTAS = (
     cfg.IntOpt(
@@ -44,10 +44,10 @@ QUOTAS = (
 
 
 def limits(values: Mapping[str, Any]) -> dict[str, int]:
-    """The limits by the names of resources, of the values of the group's options."""
+    """Return the limits by resource name, from the values of the group's options."""
     return {name: int(values[f"{PREFIX}{name}"]) for name in LIMITS}
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, QUOTAS)]

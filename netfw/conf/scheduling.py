@@ -1,4 +1,4 @@
-"""Options about agents and what they are given to serve."""
+"""Options of agents and of the scheduling of resources to them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SCHEDULING = (
         "reschedule_interval",
         default=30.0,
         min=1.0,
-        help="Seconds between two looks for what dead agents serve, and for what nobody serves.",
+        help="Seconds between two scans for what dead agents serve, and for what no agent serves.",
     ),
     cfg.FloatOpt(
         "failover_grace",
         default=40.0,
         min=0.0,
-        help="Seconds for which a server itself must have seen an agent be dead before it gives to "
-        "others what that one serves.  When the servers or the database were away, all agents "
-        "look dead until their next report: longer than their report_interval.",
+        help="Seconds for which a server itself must have seen an agent as dead before it "
+        "reschedules what that agent serves.  After an outage of the servers or the database all "
+        "agents look dead until their next report: longer than their report_interval.",
     ),
     cfg.IntOpt(
         "dhcp_agents_per_network",
@@ -40,17 +40,17 @@ SCHEDULING = (
         "max_l3_agents_per_router",
         default=3,
         min=0,
-        help="How many L3 agents have a highly available router; 0: all of them.",
+        help="How many L3 agents serve a highly available router; 0: all of them.",
     ),
     cfg.BoolOpt(
         "allow_automatic_dhcp_failover",
         default=True,
-        help="Give networks of dead DHCP agents to others.",
+        help="Reschedule networks of dead DHCP agents to others.",
     ),
     cfg.BoolOpt(
         "allow_automatic_l3agent_failover",
         default=False,
-        help="Give plain routers of dead L3 agents to others.  An agent that merely lost its "
+        help="Reschedule plain routers of dead L3 agents to others.  An agent that merely lost its "
         "server still forwards: the addresses of the router would exist twice.",
     ),
     cfg.ListOpt(
@@ -69,5 +69,5 @@ SCHEDULING = (
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, SCHEDULING)]

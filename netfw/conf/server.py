@@ -33,7 +33,7 @@ SERVER = (
         "graceful_stop",
         default=10.0,
         min=0.0,
-        help="Seconds that requests have to finish when the server is told to stop.",
+        help="Seconds that requests have to finish when the server stops.",
     ),
     cfg.BoolOpt(
         "upgrade_database",
@@ -45,5 +45,5 @@ SERVER = (
 
 
 def list_opts() -> list[tuple[str, Sequence[cfg.Opt]]]:
-    """What the sample generator asks for: groups and their options."""
+    """Return groups and their options, for the sample generator."""
     return [(GROUP, SERVER)]

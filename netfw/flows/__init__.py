@@ -1,6 +1,6 @@
 """OpenFlow as data: fields, matches, actions, flows, tables and pipelines.
 
-``from netfw import flows as of`` and write ``of.in_port(5) & of.vlan(7)``, or import the words.
+``from netfw import flows as of`` and write ``of.in_port(5) & of.vlan(7)``, or import the functions.
 """
 
 # ruff: noqa: F403  each module lists its public names in __all__

@@ -1,7 +1,7 @@
-"""What a flow does with a packet, as values.
+"""Actions of a flow, as values.
 
-The functions are the words that flows are written with; the classes are what they make.  Values
-that the switch would turn into something else are turned into that here, or refused.
+Flows are written with the functions; the classes are what they return.  Values that the switch
+would convert are converted here in the same way, or refused.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ __all__ = [
 
 NO_TABLE = 0xFF
 TABLES = range(254)
-"""The tables there are; the switch keeps the last one for itself."""
+"""Table numbers; the switch reserves the last one."""
 
 
 @frozen
 class Output:
-    """Send the packet out by a port, or to what a reserved port stands for."""
+    """Send the packet out by a port, or to the destination of a reserved port."""
 
     port: int
 
@@ -95,7 +95,7 @@ class Controller:
 
 @frozen
 class Resubmit:
-    """Look the packet up again in *table*, then go on here; as if it came in by *port*."""
+    """Look the packet up again in *table*, then continue here; as if it came in by *port*."""
 
     table: int
     port: int | None = None
@@ -108,7 +108,7 @@ class Resubmit:
 
 @frozen
 class GotoTable:
-    """Go on in a later table; the last thing a flow does."""
+    """Continue in a later table; the last action of a flow."""
 
     table: int
 
@@ -180,12 +180,12 @@ class PopVlan:
 
 @frozen
 class DecTtl:
-    """Take one from the time to live."""
+    """Decrement the time to live."""
 
 
 @frozen
 class CtClear:
-    """Forget the connection state of the packet."""
+    """Clear the connection state of the packet."""
 
 
 @frozen
@@ -209,14 +209,14 @@ def _padded(data: bytes) -> bytes:
 
 @frozen
 class Note:
-    """Bytes that do nothing but stay with the flow; the switch keeps them in lengths of 6, 14, …"""
+    """Bytes that are only stored with the flow; the switch pads them to lengths of 6, 14, …"""
 
     data: bytes = field(converter=_padded)
 
 
 @frozen
 class Meter:
-    """Let the packet through as far as the meter allows; the first thing a flow does."""
+    """Let the packet through as far as the meter allows; the first action of a flow."""
 
     id: int
 
@@ -242,7 +242,7 @@ def _check_table(number: int) -> None:
 
 
 def drop() -> tuple[()]:
-    """Nothing: the packet ends here.  Written alone."""
+    """Drop the packet: no actions.  Written alone."""
     return ()
 
 

@@ -14,13 +14,13 @@ from netfw.model.address import IpAddress, maybe_address, no_scope
 __all__ = ["Ct", "Nat", "Side", "ct", "nat"]
 
 FTP, TFTP = 21, 69
-"""Protocols whose further connections the switch can follow."""
+"""Protocols whose related connections the switch can track (application layer gateways)."""
 Marking = Load | Move | SetField
-"""What may be done to a connection when it is committed: set its mark or its label."""
+"""Actions on a connection when it is committed: set its mark or its label."""
 
 
 class Side(enum.Enum):
-    """Which end of a connection is translated."""
+    """End of a connection that is translated."""
 
     SRC = "src"
     DST = "dst"
@@ -28,7 +28,7 @@ class Side(enum.Enum):
 
 @frozen(kw_only=True)
 class Nat:
-    """Translate one side of a connection; without a side, go on as decided when committed."""
+    """Translate one side of a connection; without a side, as decided when it was committed."""
 
     side: Side | None = None
     first: IpAddress | None = field(default=None, validator=no_scope)
@@ -103,8 +103,8 @@ def ct(
 ) -> Ct:
     """Track the connection of the packet in *zone*.
 
-    ``commit`` remembers it, with what *marks* set.  ``table`` is where the packet goes on with
-    its connection state known.  A *zone* may be read from a field.
+    ``commit`` stores it, with what *marks* set.  ``table`` is where the packet continues with its
+    connection state known.  A *zone* may be read from a field.
     """
     return Ct(
         commit=commit,
@@ -125,7 +125,7 @@ def nat(
     ports: tuple[int, int] | int | None = None,
     flags: frozenset[str] | set[str] = frozenset(),
 ) -> Nat:
-    """Translate *side* to *first*, or to something from *first* to *last*; *ports* likewise."""
+    """Translate *side* to *first*, or to an address from *first* to *last*; *ports* likewise."""
     low, high = ports if isinstance(ports, tuple) else (ports, None)
     start, end = maybe_address(first), maybe_address(last)
     return Nat(

@@ -1,7 +1,7 @@
 """The fields of a packet and its metadata that flows match and change.
 
-``FIELDS`` is in the order in which Open vSwitch itself puts fields on the wire, so that what we
-send and what a dump returns are the same bytes.  A field's place in it is its ``index``.
+``FIELDS`` is in the order in which Open vSwitch itself puts fields on the wire, so that the bytes
+that netfw sends equal those of a dump.  A field's position in it is its ``index``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NXM, NX, OXM = 0x0000, 0x0001, 0x8000
 
 
 class Form(enum.Enum):
-    """How a value is written."""
+    """Text format of a value."""
 
     DECIMAL = enum.auto()
     HEX = enum.auto()
@@ -52,13 +52,13 @@ class Need:
 
 
 def _bytes(width: int) -> int:
-    """The bytes for *width* bits: 1, 2, 4, 6, 8 or 16; there is none of three."""
+    """Return the number of bytes for *width* bits: 1, 2, 4, 6, 8 or 16, never 3."""
     return 4 if width == 20 else (width + 7) // 8
 
 
 @frozen(kw_only=True, eq=False)
 class MatchField:
-    """One field: its names, its width in bits, where it is on the wire, and what it needs.
+    """One field: its names, its width in bits, its numbers on the wire, and its prerequisites.
 
     ``name`` is ours, ``text`` what a dump calls it in matches, ``set_name`` in ``set_field``, and
     ``header`` in ``load``.  ``oxm`` is its number in matches and ``set_field``; ``nxm`` the one in
@@ -78,7 +78,7 @@ class MatchField:
     settable: bool
     needs: Need | None
     tracked: bool = False
-    """Only packets that belong to a connection have it."""
+    """Whether only packets that belong to a connection have it."""
     index: int = -1
 
     @property
@@ -88,7 +88,7 @@ class MatchField:
 
     @property
     def lowest(self) -> int:
-        """The lowest value; the switch forgets that a connection's protocol is to be 0."""
+        """The lowest value; the switch drops a match for 0 as a connection's protocol."""
         return 1 if self.name == "ct_nw_proto" else 0
 
     @property
@@ -212,7 +212,7 @@ def _meta(name: str, header: str, width: int, number: int, form: Form = Form.HEX
 
 
 def _opened(name: str, width: int, number: int, form: Form, n: Need | None) -> MatchField:
-    """Of the packet that opened the connection, whichever way this one goes."""
+    """Make a field of the packet that opened the connection, in either direction."""
     header, maskable = f"NXM_NX_{name.upper()}", width > 8
     return _field(name, header, width, (NX, number), None, form, maskable=maskable, settable=False,
                   needs=n, tracked=True)  # fmt: skip

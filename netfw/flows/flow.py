@@ -1,4 +1,4 @@
-"""A flow: which packets, in which table, before which others, and what becomes of them."""
+"""A flow: table, priority, match and actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Action = (
 )  # fmt: skip
 
 Identity = tuple[int, int, Match]
-"""Table, priority and match: a switch has one flow of each."""
+"""Identity of a flow in a switch: table, priority and match."""
 
 _IP_FIELD = FIELD["ip_proto"]
 _TAG_FIELD = FIELD["vlan_pcp"]
@@ -118,7 +118,7 @@ def _check_place(flow: Flow, place: int, action: Action) -> None:
 
 
 def _fields(action: Action) -> Iterator[MatchField]:
-    """The fields that packets must have for *action*."""
+    """Yield the fields that packets must have for *action*."""
     match action:
         case Load(bits=bits):
             yield bits.field

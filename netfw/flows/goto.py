@@ -1,4 +1,4 @@
-"""From one table to another."""
+"""Jumps from one table to another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["goto", "goto_table", "resubmit"]
 
 
 def goto(table: Table | int) -> Resubmit:
-    """Go on in *table*, whatever its number; what is written behind it happens afterwards."""
+    """Continue in *table*, whatever its number; the actions after it are executed afterwards."""
     return Resubmit(_number(table))
 
 
@@ -19,7 +19,7 @@ def resubmit(table: Table | int, port: int | None = None) -> Resubmit:
 
 
 def goto_table(table: Table | int) -> GotoTable:
-    """Go on in *table*, whose number is higher, and do nothing after that."""
+    """Continue in *table*, whose number is higher; it is the last action."""
     return GotoTable(_number(table))
 
 

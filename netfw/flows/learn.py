@@ -1,4 +1,4 @@
-"""``learn``: a flow whose packets write flows of their own."""
+"""``learn``: an action that adds flows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _check_source(source: Bits | int, target: Bits) -> None:
 
 @frozen
 class LearnMatch:
-    """The learnt flow matches *target* for what *source* is now: a number, or the packet's bits."""
+    """Match of the learned flow: *target* has the value of *source*, a number or packet bits."""
 
     target: Bits
     source: Bits | int
@@ -41,7 +41,7 @@ class LearnMatch:
 
 @frozen
 class LearnLoad:
-    """The learnt flow writes into *target* what *source* is now."""
+    """Action of the learned flow: load the present value of *source* into *target*."""
 
     target: Bits
     source: Bits | int
@@ -52,7 +52,7 @@ class LearnLoad:
 
 @frozen
 class LearnOutput:
-    """The learnt flow sends out by the port that *source* is now."""
+    """Action of the learned flow: output to the port that *source* holds now."""
 
     source: Bits
 
@@ -82,7 +82,7 @@ class Learn:
 
 
 def learn_match(target: BitSource, source: BitSource | int | None = None) -> LearnMatch:
-    """Match *target* for what *source* is now; for what it is itself when there is no *source*."""
+    """Match *target* for the present value of *source*, or of *target* if there is no *source*."""
     return LearnMatch(bits_of(target), _source(target if source is None else source))
 
 
@@ -102,7 +102,7 @@ def learn(
     idle_timeout: int = 0,
     hard_timeout: int = 0,
 ) -> Learn:
-    """Write a flow into *table*.  Its cookie is how its teacher recognises it later."""
+    """Add a learned flow to *table*.  Its cookie identifies it later."""
     return Learn(
         table=table, lessons=lessons, priority=priority, cookie=cookie,
         idle_timeout=idle_timeout, hard_timeout=hard_timeout,

@@ -1,7 +1,7 @@
-"""Which packets a flow is about: ``in_port(5) & eth_src(mac) & vlan(7)``.
+"""Match of a flow: ``in_port(5) & eth_src(mac) & vlan(7)``.
 
 A match is a set of terms, each a field's index, a value and a mask, kept in the order of the
-wire.  Values are checked where they are made, so that a match is what the switch will show:
+wire.  Values are validated when they are made, so that a match equals what the switch will dump:
 bits outside of a mask and empty masks are refused.
 """
 
@@ -16,7 +16,7 @@ from netfw.flows.field import FIELD, FIELDS, MatchField
 __all__ = ["ANYTHING", "Match", "matching"]
 
 Term = tuple[int, int, int]
-"""Index of the field, value, mask."""
+"""Term of a match: index of the field, value, mask."""
 
 _FULL = tuple(item.full for item in FIELDS)
 _NEEDS = tuple(
@@ -61,7 +61,7 @@ class Match:
         return render_match(self) or "anything"
 
     def get(self, name: str) -> tuple[int, int] | None:
-        """Value and mask of the field *name*, or None where anything matches."""
+        """Return value and mask of the field *name*, or None if it is not matched."""
         index = FIELD[name].index
         for number, value, mask in self.terms:
             if number == index:
@@ -69,7 +69,7 @@ class Match:
         return None
 
     def check(self) -> None:
-        """Refuse terms whose prerequisites are missing; the switch would forget or refuse them.
+        """Refuse terms whose prerequisites are missing; the switch would drop or refuse them.
 
         :raises ValueError: names the term and what to add.
         """
@@ -88,7 +88,7 @@ class Match:
                 )
 
     def _belongs(self) -> bool:
-        """Whether packets of this match belong to a connection."""
+        """Return whether packets of this match belong to a connection."""
         for index, value, mask in self.terms:
             if index == _CT_STATE:
                 valid = value & _IS_TRACKED and mask & _INVALID and not value & _INVALID
@@ -96,7 +96,7 @@ class Match:
         return False
 
     def satisfies(self, wanted: MatchField) -> bool:
-        """Whether packets of this match have the field *wanted* at all."""
+        """Return whether packets of this match have the field *wanted* at all."""
         need = _NEEDS[wanted.index] if wanted.index >= 0 else None
         if need is None:
             return True
@@ -104,7 +104,7 @@ class Match:
 
 
 ANYTHING = Match()
-"""Every packet."""
+"""Match of every packet."""
 
 
 def _needed(index: int) -> str:

@@ -1,8 +1,8 @@
-"""The words that matches are written with.
+"""Functions that build matches.
 
 Addresses may be text, ``ipaddress`` values or networks; MAC addresses are text, and may carry a
-mask as ``01:00:00:00:00:00/01:00:00:00:00:00``.  ``tcp()`` and its like say the protocol, which
-every field of that protocol needs.
+mask as ``01:00:00:00:00:00/01:00:00:00:00:00``.  ``tcp()`` and its like match the protocol,
+which every field of that protocol needs.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ icmp, icmpv6 = _protocol(IPV4_TYPE, ICMP_PROTO), _protocol(IPV6_TYPE, ICMPV6_PRO
 
 
 def _number(name: str) -> Callable[..., Match]:
-    """A word for a field whose values are plain numbers: ``word(value, mask=None)``."""
+    """Make the function ``(value, mask=None)`` of a field whose values are plain numbers."""
     return partial(matching, FIELD[name])
 
 
@@ -197,7 +197,7 @@ def ct_state(flags: str) -> Match:
 
 
 def mac_number(mac: str) -> int:
-    """A MAC address as a number.
+    """Parse a MAC address to a number.
 
     :raises ValueError: it is not one.
     """
@@ -250,12 +250,12 @@ nd_target = _address(FIELD["nd_target"])
 
 
 def ip_src(address: Address) -> Match:
-    """Match the source, IPv4 or IPv6 by what *address* is, with the protocol it needs."""
+    """Match the source, IPv4 or IPv6 by the family of *address*, with the protocol it needs."""
     return _either(address, ipv4_src, ipv6_src)
 
 
 def ip_dst(address: Address) -> Match:
-    """Match the destination, IPv4 or IPv6 by what *address* is, with the protocol it needs."""
+    """Match the destination, IPv4 or IPv6 by the family of *address*, with its protocol."""
     return _either(address, ipv4_dst, ipv6_dst)
 
 

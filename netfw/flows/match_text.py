@@ -1,4 +1,4 @@
-"""Matches and values as the switch prints them."""
+"""Text of matches and values, as the switch prints them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = (
     "ip_ttl", "ip_frag", "icmp_type", "icmp_code", "icmpv6_type", "icmpv6_code", "nd_target",
     "nd_sll", "nd_tll", "tcp_src", "tcp_dst", "udp_src", "udp_dst", "sctp_src", "sctp_dst",
 )  # fmt: skip
-"""The order in which the switch prints; ``protocol`` and ``tag`` stand for two fields each."""
+"""Order in which the switch prints terms; ``protocol`` and ``tag`` are two fields each."""
 
 _NETWORKS = {
     0x0800: "ip",
@@ -41,7 +41,7 @@ _TRANSPORTS = {
 
 
 def render_match(match: Match, ports: Names | None = None) -> str:
-    """The terms of *match* as the switch prints them; empty for every packet."""
+    """Render the terms of *match* as the switch prints them; empty if it matches every packet."""
     left = {where.name: (value, mask) for where, value, mask in match}
     written = {"protocol": _protocol(left), "tag": _tag(left)}
     for name, (value, mask) in left.items():
@@ -50,7 +50,7 @@ def render_match(match: Match, ports: Names | None = None) -> str:
 
 
 def _protocol(left: dict[str, tuple[int, int]]) -> str:
-    """Take the shorthand for network and transport protocol out of *left*."""
+    """Render the protocol shorthand, and remove its fields from *left*."""
     network = left.get("eth_type", (0, 0))[0]
     transport = left.get("ip_proto", (0, 0))[0]
     if name := _TRANSPORTS.get((network, transport)):
@@ -63,7 +63,7 @@ def _protocol(left: dict[str, tuple[int, int]]) -> str:
 
 
 def _tag(left: dict[str, tuple[int, int]]) -> str:
-    """Take what is matched about the VLAN tag out of *left*, as one."""
+    """Render the match of the VLAN tag as one, and remove its fields from *left*."""
     vid, vid_mask = left.pop("vlan", (0, 0))
     pcp, pcp_mask = left.pop("vlan_pcp", (0, 0))
     if not vid_mask:
@@ -111,7 +111,7 @@ _SPECIAL: Mapping[str, Callable[[int, int], str]] = {
 
 
 def _mask(where: MatchField, mask: int) -> str:
-    """The mask; a prefix of an address is written as its length."""
+    """Render the mask; a prefix of an address is written as its length."""
     if where.form in (Form.IPV4, Form.IPV6):
         prefix = mask.bit_count()
         if mask == (where.full >> prefix) ^ where.full:
@@ -137,7 +137,7 @@ def _hex(value: int) -> str:
 
 
 def _ipv6(value: int) -> str:
-    """The address; one that holds an IPv4 address shows it."""
+    """Render the address; one with an embedded IPv4 address shows it."""
     if value >> 32 in (0, 0xFFFF) and value >> 16:
         return f"::{'ffff:' if value >> 32 else ''}{ipaddress.IPv4Address(value & 0xFFFFFFFF)}"
     return str(ipaddress.IPv6Address(value))
@@ -158,7 +158,7 @@ _VALUES: Mapping[Form, Callable[[int], str]] = {
 
 
 def render_value(where: MatchField, value: int, ports: Names) -> str:
-    """A value of the field *where*, as the switch prints it."""
+    """Render a value of the field *where*, as the switch prints it."""
     if where.form is Form.PORT:
         return render_port(value, ports)
     return _VALUES[where.form](value)

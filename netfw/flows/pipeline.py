@@ -1,6 +1,6 @@
-"""Pipelines: tables in the order in which packets meet them, and the rules flows keep.
+"""Pipelines: tables in the order in which packets traverse them, and rules for their flows.
 
-1. A packet goes only to tables that are declared, and forwards, unless ``back_to`` says so.
+1. A packet goes only to declared tables, and only forwards, except for tables in ``back_to``.
 2. A flow writes only register fields that its table declares; fields do not overlap.
 3. There is one flow of each table, priority and match.
 """
@@ -42,11 +42,11 @@ class Pipeline:
 
     @property
     def registers(self) -> tuple[RegisterField, ...]:
-        """Every register field in use, each once."""
+        """Register fields in use, each once."""
         return tuple(dict.fromkeys(field for table in self.tables for field in table.writes))
 
     def table(self, name: str) -> Table:
-        """The table called *name*.
+        """Return the table called *name*.
 
         :raises ValueError: there is none.
         """
@@ -74,12 +74,12 @@ class Pipeline:
                     raise ValueError(f"{rules[flow.table].name} {fault}: {flow}")
 
     def miss_flows(self, cookie: int = 0) -> Iterator[Flow]:
-        """The last flow of each table."""
+        """Return the miss flow of each table."""
         for table in self.tables:
             yield table.miss_flow(cookie)
 
     def describe(self) -> str:
-        """The pipeline as a table of Markdown, in the order of the packet."""
+        """Render the pipeline as a table of Markdown, in the order of the packet."""
         head = ("#", "table", "asks", "leads to", "writes", "on miss")
         lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
         return "\n".join([*lines, *(_row(table) for table in self.tables)]) + "\n"
@@ -97,7 +97,7 @@ class Pipeline:
 
 @frozen
 class _Rules:
-    """What the flows of one table may do."""
+    """Rules for the flows of one table."""
 
     name: str
     leads_to: frozenset[int]

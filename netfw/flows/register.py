@@ -44,11 +44,11 @@ class RegisterField:
 
 
 BitSource = RegisterField | Bits | MatchField
-"""What can be read or written by ``load``, ``move``, ``learn`` and ``ct``."""
+"""Operand of ``load``, ``move``, ``learn`` and ``ct``."""
 
 
 def bits_of(source: BitSource) -> Bits:
-    """The bits that *source* stands for; a whole field is all of its bits."""
+    """Return the bits of *source*; a whole field is all of its bits."""
     match source:
         case RegisterField():
             return source.bits

@@ -1,4 +1,4 @@
-"""Tables: one question each that is asked about a packet."""
+"""Tables of a pipeline, one decision about a packet each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Table"]
 
 @frozen(kw_only=True)
 class Table:
-    """A table of a pipeline, under the number that operators know it by.
+    """A table of a pipeline, with the number that operators see.
 
     ``leads_to`` names the tables that its flows may send packets on to, ``back_to`` those of them
-    that come earlier, ``learns_into`` where they may write flows, ``writes`` the register fields
-    they may set.  ``miss`` is what happens to a packet that no flow matches.
+    that come earlier, ``learns_into`` the tables of learned flows, ``writes`` the register fields
+    they may set.  ``miss`` are the actions on a packet that no flow matches.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Table:
         idle_timeout: int = 0,
         hard_timeout: int = 0,
     ) -> Flow:
-        """A flow of this table.  No actions, or ``drop()``, drop the packet."""
+        """Make a flow of this table.  No actions, or ``drop()``, drop the packet."""
         return Flow(
             table=self.number,
             priority=priority,
@@ -55,5 +55,5 @@ class Table:
         )
 
     def miss_flow(self, cookie: int = 0) -> Flow:
-        """What happens to a packet that no other flow of this table matches."""
+        """Make the flow for packets that no other flow of this table matches."""
         return self.flow(ANYTHING, *self.miss, priority=0, cookie=cookie)

@@ -1,6 +1,6 @@
-"""Flows as text, the way ``ovs-ofctl -O OpenFlow14 dump-flows --no-stats`` prints them.
+"""Text of flows, as ``ovs-ofctl -O OpenFlow14 dump-flows --no-stats`` prints them.
 
-With *ports*, numbers of ports are shown by name, as ``--names`` does.
+With *ports*, port numbers are printed as names, as with ``--names``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALGS = {21: "ftp", 69: "tftp"}
 
 
 def render_flow(flow: Flow, ports: Names | None = None) -> str:
-    """The line that the switch prints for *flow*."""
+    """Render the line that the switch prints for *flow*."""
     head = [f"cookie={flow.cookie:#x}"] if flow.cookie else []
     head += [f"table={flow.table}"] if flow.table else []
     head += [f"idle_timeout={flow.idle_timeout}"] if flow.idle_timeout else []
@@ -61,7 +61,7 @@ def render_actions(actions: tuple[Action, ...], ports: Names | None = None) -> s
 
 
 def render_action(action: Action, ports: Names | None = None) -> str:
-    """One action as the switch prints it."""
+    """Render one action as the switch prints it."""
     return _WRITERS[type(action)](action, ports or {})
 
 

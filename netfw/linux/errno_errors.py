@@ -1,4 +1,4 @@
-"""What the kernel's error numbers mean to a caller of netfw."""
+"""Errors of netfw for the kernel's error numbers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BUSY = {errno.ENOBUFS, errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, e
 
 
 def is_absence(number: int) -> bool:
-    """Whether *number* says that something does not exist."""
+    """Return whether *number* means that something does not exist."""
     return number in _ABSENT
 
 
 def error_from_errno(number: int, what: str, said: str = "") -> NetfwError:
-    """The error to raise when the kernel answered *number* to *what*.
+    """Return the error to raise when the kernel answered *number* to *what*.
 
-    :param said: the kernel's own words, when it gave more than a number.
+    :param said: the kernel's own message, if it sent more than a number.
     """
     why = said or os.strerror(number)
     if number in _ABSENT:

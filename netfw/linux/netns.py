@@ -55,14 +55,14 @@ _NS_GET_NSTYPE = 0xB703
 
 @frozen
 class Identity:
-    """What tells one living namespace from every other, whatever names it has."""
+    """Device and inode of a living namespace: unique, whatever names it has."""
 
     device: int
     inode: int
 
 
 def path_of(namespace: Namespace) -> Path:
-    """The file that refers to *namespace*, whether it exists or not.
+    """Return the path of the file that refers to *namespace*, whether it exists or not.
 
     :raises ValueError: the name is not one that netfw uses.
     """
@@ -75,12 +75,12 @@ def path_of(namespace: Namespace) -> Path:
 
 
 def of_process(pid: int) -> Path:
-    """The network namespace that the process *pid* is in, for as long as it lives."""
+    """Return a reference to the network namespace of the process *pid*, valid while it lives."""
     return Path(f"/proc/{pid}/ns/net")
 
 
 def names() -> frozenset[str]:
-    """The namespaces there are; files under ``/run/netns`` that refer to none do not count."""
+    """Return the names of all namespaces, without files in ``/run/netns`` that refer to none."""
     try:
         found = os.listdir(DIRECTORY)
     except FileNotFoundError:
@@ -89,12 +89,12 @@ def names() -> frozenset[str]:
 
 
 def exists(namespace: Namespace) -> bool:
-    """Whether there is such a namespace."""
+    """Return whether there is such a namespace."""
     return _is_namespace(path_of(namespace))
 
 
 def identity(namespace: Namespace = None) -> Identity:
-    """Which namespace this is.
+    """Return the identity of the namespace.
 
     :raises NotFound: there is no such namespace.
     """
@@ -104,9 +104,9 @@ def identity(namespace: Namespace = None) -> Identity:
 
 
 def open_namespace(namespace: Namespace) -> int:
-    """A descriptor of the namespace, for the caller to close.
+    """Open a descriptor of the namespace, for the caller to close.
 
-    :raises NotFound: there is no such namespace; a half-made one is none.
+    :raises NotFound: there is no such namespace, or it is incomplete.
     """
     path = path_of(namespace)
     try:
@@ -122,21 +122,21 @@ def open_namespace(namespace: Namespace) -> int:
 
 
 def create(name: str) -> None:
-    """Make a new namespace, with its loopback up.
+    """Create a namespace, with its loopback up.
 
     :raises Conflict: there is one of that name.
-    :raises BackendBroken: netfw may not; the message says what it lacks.
+    :raises BackendBroken: netfw lacks a privilege; the message names it.
     """
     if not ensure(name):
         raise Conflict(f"there is a network namespace {name} already; delete it, or use it")
 
 
 def ensure(name: str) -> bool:
-    """Make sure that the namespace *name* exists; whether it had to be made.
+    """Create the namespace *name* if it does not exist; return whether it was created.
 
-    What a crash left half made (a file that refers to no namespace) is made whole.
+    A file that refers to no namespace, left by a crash, is completed.
 
-    :raises BackendBroken: netfw may not; the message says what it lacks.
+    :raises BackendBroken: netfw lacks a privilege; the message names it.
     """
     path = path_of(name)
     if _is_namespace(path):
@@ -154,12 +154,12 @@ def ensure(name: str) -> bool:
 
 
 def delete(name: str) -> bool:
-    """Make sure that nothing is called *name*; whether something was.
+    """Delete the namespace *name* if it exists; return whether it did.
 
-    The kernel takes a namespace apart once nothing refers to it any more: processes in it keep it
-    alive, and its devices may vanish a moment after this returns.
+    The kernel destroys a namespace when its last reference is gone: processes in it keep it
+    alive, and its devices may disappear shortly after this returns.
 
-    :raises BackendBroken: netfw may not; the message says what it lacks.
+    :raises BackendBroken: netfw lacks a privilege; the message names it.
     """
     path = path_of(name)
     try:
@@ -177,10 +177,10 @@ def delete(name: str) -> bool:
 def run_in(
     namespace: Namespace, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call *function* within *namespace*, in a thread made for it, and return what it returns.
+    """Call *function* within *namespace*, in a new thread, and return its result.
 
     Sockets opened and processes started by *function* belong to the namespace, wherever they are
-    used later.  What it raises comes out here.
+    used later.  Its exceptions are raised here.
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it.
@@ -190,7 +190,7 @@ def run_in(
 
 
 def worker(namespace: Namespace) -> NetnsThread:
-    """A thread within *namespace*, for several calls; the caller closes it.
+    """Start a thread within *namespace*, for several calls; the caller closes it.
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it.
@@ -237,7 +237,7 @@ def _refers_to_namespace(descriptor: int) -> bool:
 
 
 def _unmounted(path: Path) -> bool:
-    """Take one mount away; False when there is none, as with a link or after somebody else did."""
+    """Unmount once; return False if there is no mount: a link, or already unmounted."""
     try:
         syscalls.umount(str(path), syscalls.MNT_DETACH | syscalls.UMOUNT_NOFOLLOW)
     except OSError as error:
@@ -249,7 +249,7 @@ def _unmounted(path: Path) -> bool:
 
 @contextmanager
 def _directory_locked() -> Iterator[None]:
-    """Nobody else makes or deletes namespaces here; iproute2 takes the same lock to set it up."""
+    """Hold the lock of the directory, which iproute2 acquires too when it sets it up."""
     descriptor = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -259,8 +259,8 @@ def _directory_locked() -> Iterator[None]:
 
 
 def _share(directory: str) -> None:
-    """Set the directory up as iproute2 does: a shared mount, so that namespaces made or deleted
-    here also come and go in mount namespaces that were split off."""
+    """Set the directory up as iproute2 does: a shared mount, so that namespaces created or deleted
+    here also appear and disappear in mount namespaces that were cloned from this one."""
     try:
         syscalls.mount("", directory, syscalls.MS_SHARED | syscalls.MS_REC)
     except OSError as error:

@@ -49,7 +49,7 @@ class JsonDocument:
         self.__attrs_init__(_canonical(content) if content else "{}")
 
     def content(self) -> dict[str, Any]:
-        """A copy of the content, for the caller to keep."""
+        """Return a copy of the content, which the caller may change."""
         return cast(dict[str, Any], json.loads(self.text))
 
     def __bool__(self) -> bool:

@@ -1,10 +1,10 @@
-"""DHCP of your own, in a page: serve a network on this host, and serve it no longer.
+"""DHCP on one page: start to serve a network on this host, and stop.
 
     python lease.py serve unix:/run/openvswitch/db.sock /var/lib/mine
     python lease.py stop unix:/run/openvswitch/db.sock /var/lib/mine
 
-Each is a program that ends: dnsmasq goes on without it.  An instance is a device of ``br-int`` with
-the id of its port: ``external_ids:iface-id=00000000-0000-0000-0000-000000000065``.
+Both commands return; dnsmasq continues to run.  An instance is a device of ``br-int`` with the id
+of its port: ``external_ids:iface-id=00000000-0000-0000-0000-000000000065``.
 """
 
 import sys
@@ -47,34 +47,34 @@ WANTED: dict[DhcpKey, DhcpValue] = {
 
 def serve(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
     dhcp.converge(Update(put=WANTED)).raise_failed()
-    print("It serves:", *sorted(map(str, dhcp.present())), sep="\n  ")
-    carried = Provider(network_type=NetworkType.LOCAL)
-    segment = Segment(id=SegmentId(UUID(int=3)), network_id=BLUE, provider=carried)
+    print("Served:", *sorted(map(str, dhcp.present())), sep="\n  ")
+    provider = Provider(network_type=NetworkType.LOCAL)
+    segment = Segment(id=SegmentId(UUID(int=3)), network_id=BLUE, provider=provider)
     macs = {SERVER.id: SERVER.mac, WEB: WEB_MAC}
     wirings = {
         PortKey(port): Wiring(network=BLUE, mac=mac, admission=Admission.LIVE)
         for port, mac in macs.items()
-        if port in switch.devices()  # whoever is plugged; run it again when more are
+        if port in switch.devices()  # plugged ports only; run it again when more are plugged
     }
     network = LocalNetwork(segments=(segment,), mtu=1450)
     switch.converge(Update(put={NetworkKey(BLUE): network, **wirings})).raise_failed()
-    print("It connects:", *(switch.devices()[key.port].name for key in wirings))
+    print("Connected:", *(switch.devices()[key.port].name for key in wirings))
 
 
 def stop(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
     dhcp.gc(keep=[])  # processes, namespaces, devices and files of all networks
     switch.gc(keep=[])
-    print("It serves nothing:", not dhcp.present())
+    print("Nothing served:", not dhcp.present())
 
 
-def main(word: str, remote: str, directory: str) -> None:
+def main(command: str, remote: str, directory: str) -> None:
     with LocalHostResources() as host:
         connection = {"ovsdb_connection": remote}
         host.add(create(InterfaceDriver, "openvswitch", connection, host))
         dhcp = create(DhcpDriver, "dnsmasq", {"dhcp_confs": f"{directory}/dhcp"}, host)
-        lab = {**connection, "datapath_type": "netdev"}  # elsewhere leave the datapath out
+        lab = {**connection, "datapath_type": "netdev"}  # omit datapath_type outside a lab
         switch = create(SwitchDriver, "openvswitch", lab, host)
-        {"serve": serve, "stop": stop}[word](dhcp, switch)
+        {"serve": serve, "stop": stop}[command](dhcp, switch)
         switch.close()
         dhcp.close()
 

@@ -1,6 +1,6 @@
-"""A controller of your own, in a page: plug two ports, show the plan, make it so, clean up.
+"""A controller on one page: plug two ports, show the plan, apply it, clean up.
 
-No server, no agent, no configuration file, no message bus: a driver, options as a dict, values.
+No server, no agent, no configuration file, no message bus: a driver, options as a dict, and values.
 
     python plug.py unix:/run/openvswitch/db.sock br-int
 """
@@ -28,20 +28,20 @@ def main(remote: str, bridge: str) -> int:
         driver = create(InterfaceDriver, "openvswitch", options, host)
         update = Update(put=WANTED)
 
-        print("It would do:")
+        print("Plan:")
         print(driver.plan(update, driver.observe(update)))
 
         outcome = driver.converge(update)
         for port, error in outcome.failed.items():
-            print(f"{port} failed: {error}")  # the others are done all the same
+            print(f"{port} failed: {error}")  # the other ports are done
 
-        print("Now there is:")
+        print("Present:")
         for port, device in driver.devices().items():
             print(f"{port} {device.name} {device.mac} is port {device.ofport} of the switch")
 
-        print("Once more it would do:", driver.plan(update, driver.observe(update)))
+        print("Second plan:", driver.plan(update, driver.observe(update)))
 
-        driver.gc(keep=[WEB])  # everything of this driver but the web server's port
+        driver.gc(keep=[WEB])  # all ports of this driver except the web server's
         print("Kept:", *(device.name for device in driver.devices().values()))
         driver.gc(keep=[])
         driver.close()

@@ -10,7 +10,7 @@ PROGRAM = Path(__file__).with_name("wire.py")
 
 
 @pytest.mark.spec("DRV-20", "DRV-21", "DRV-33")
-def test_the_program_wires_what_is_plugged(ovs: PrivateOvs) -> None:
+def test_the_program_wires_plugged_ports(ovs: PrivateOvs) -> None:
     ovs.add_bridge("br-int")
     for number in (1, 2):
         port = f"00000000-0000-0000-0000-{100 + number:012x}"
@@ -29,7 +29,7 @@ def test_the_program_wires_what_is_plugged(ovs: PrivateOvs) -> None:
     assert tags != {"4095"}
 
 
-def test_the_program_says_how_it_is_called() -> None:
+def test_the_program_prints_its_usage() -> None:
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: python wire.py OVSDB")

@@ -1,8 +1,8 @@
-"""A controller on one page: the L2 agent in your own program, and no server.
+"""A controller on one page: the L2 agent in your own program, without a server.
 
     python wire.py unix:/run/openvswitch/db.sock
 
-It wires two ports that somebody plugs, shows what becomes of them, and leaves the switch as it is.
+The program wires two plugged ports, prints their status, and leaves the switch as it is.
 """
 
 import sys
@@ -44,14 +44,14 @@ def main(remote: str) -> None:
         agent = L2Agent(L2AgentConfig(host=HOST), switch)
         with run_in_thread(Loop(source, agent)) as loop:
             loop.wait_for(lambda status: status.counts.get("ports") == 1, timeout=30)
-            source.put(port(2))  # the controller makes up its mind: one more
+            source.put(port(2))  # the controller adds a port
             loop.wait_for(lambda status: status.counts.get("ports") == 2, timeout=30)
             print(f"ready: {loop.status.ready}, in {loop.status.passes} passes")
         switch.close()
 
 
 def show(report: object) -> None:
-    """What the agent tells its source."""
+    """Print a status report of the agent."""
     if isinstance(report, StatusReport):
         print(f"{report.ref} is {report.status} {report.reason}".rstrip())
 

@@ -1,7 +1,7 @@
 """The netlink messages of connection tracking.  Pure: bytes and values.
 
-Written out here because a listing of thousands of connections has to be quick, and because an
-entry is removed by sending back the very bytes that named it.
+Implemented here because a dump of thousands of connections has to be fast, and because an entry
+is removed by sending back the very bytes that identify it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GENERIC = struct.Struct("=BBH")
 
 
 def dump_request(sequence: int, family: int, mark: tuple[int, int] | None) -> bytes:
-    """Ask for all entries of an address family (0: all), or those with *mark* (value, mask)."""
+    """Build a request for all entries of a family (0: all), or those with *mark* (value, mask)."""
     body = _GENERIC.pack(family, 0, 0)
     if mark is not None:
         body += render_attribute(_MARK, struct.pack(">I", mark[0]))
@@ -40,11 +40,11 @@ def dump_request(sequence: int, family: int, mark: tuple[int, int] | None) -> by
 
 
 def delete_request(sequence: int, entry: Entry) -> bytes:
-    """Ask for the removal of exactly this entry, not of a successor with the same addresses."""
+    """Build a request to remove exactly this entry, not a successor with the same addresses."""
     body = _GENERIC.pack(entry.address_family, 0, 0) + render_attribute(
         _ORIGINAL | _NESTED, entry.raw
     )
-    # A zone of the original direction alone is among the bytes; saying it twice is refused.
+    # A zone of the original direction alone is among the bytes; the kernel refuses it twice.
     if entry.connection.zone and _TUPLE_ZONE not in parse_attributes(memoryview(entry.raw)):
         body += render_attribute(_ZONE, struct.pack(">H", entry.connection.zone))
     body += render_attribute(_ID, struct.pack(">I", entry.id))
@@ -52,7 +52,7 @@ def delete_request(sequence: int, entry: Entry) -> bytes:
 
 
 def decode_entry(body: memoryview) -> Entry:
-    """The entry in the body of a message."""
+    """Decode the entry in the body of a message."""
     attributes = parse_attributes(body[_GENERIC.size :])
     raw = attributes[_ORIGINAL]
     original = parse_attributes(raw)

@@ -1,4 +1,4 @@
-"""Tracked connections as values, and which of them a filter means.  Pure."""
+"""Tracked connections as values, and filters of them.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "ipv6-icmp": 58, "sctp":
 
 
 class Status(enum.IntFlag):
-    """What the kernel knows about a connection (the more telling bits)."""
+    """Status bits of a connection (the more useful ones)."""
 
     EXPECTED = 1
     SEEN_REPLY = 2
@@ -53,7 +53,7 @@ class Connection:
 
 @frozen
 class Entry:
-    """A connection as the kernel names it; *raw* is its original direction, as it was sent."""
+    """A connection as the kernel identifies it; *raw* is its original direction, as received."""
 
     connection: Connection
     id: int
@@ -69,18 +69,18 @@ class Filter:
     zone: int | None = None
     protocol: int | None = None
     address: IpNetwork | None = None
-    """Source or destination, in either direction."""
+    """Addresses that occur as source or destination, in either direction."""
     source: IpNetwork | None = None
-    """Of whoever began."""
+    """Source of the original direction."""
     destination: IpNetwork | None = None
-    """As whoever began it meant it, before any translation."""
+    """Destination of the original direction, before any translation."""
     source_port: int | None = None
     destination_port: int | None = None
     mark: int | None = None
     mark_mask: int = 0xFFFFFFFF
 
     def takes(self, connection: Connection) -> bool:
-        """Whether *connection* is meant."""
+        """Return whether *connection* matches."""
         flow = connection.original
         return (
             _same(self.family, connection.family)

@@ -29,7 +29,7 @@ class Conntrack:
     The socket is opened in *namespace* and stays there, whichever thread uses it; one at a time.
 
     :raises NotFound: there is no such namespace.
-    :raises BackendBroken: netfw may not, or the kernel has no connection tracking.
+    :raises BackendBroken: netfw lacks a privilege, or the kernel has no connection tracking.
     """
 
     def __init__(self, namespace: Namespace = None, *, timeout: float = 10.0) -> None:
@@ -47,18 +47,18 @@ class Conntrack:
             ) from error
 
     def connections(self, wanted: Filter = _ALL) -> tuple[Connection, ...]:
-        """The connections that *wanted* means.
+        """Return the connections that match *wanted*.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
         return tuple(entry.connection for entry in self._entries(wanted))
 
     def remove(self, wanted: Filter = _ALL) -> int:
-        """Remove the connections that *wanted* means; how many were removed.
+        """Remove the connections that match *wanted*; return how many were removed.
 
-        What ended by itself meanwhile is not counted.  A new connection with the addresses of one
-        that was listed is not removed, unless it also got its place in the kernel's memory, which
-        is all that the kernel tells them apart by.
+        Connections that end by themselves meanwhile are not counted.  A new connection with the
+        addresses of a listed one is not removed, unless it also has the same place in the
+        kernel's memory, which is all that the kernel distinguishes them by.
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """

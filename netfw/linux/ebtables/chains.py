@@ -1,7 +1,7 @@
 """Chains for the frames of Linux bridges as values, and the text that ebtables has for them.  Pure.
 
-Only the ``nat`` table, whose PREROUTING sees every frame that comes in at a port of a bridge, and
-whose POSTROUTING every one that leaves.  The tool prints what we write, so that it compares.
+Only the ``nat`` table, whose PREROUTING sees every frame that enters a port of a bridge, and whose
+POSTROUTING every one that leaves.  ebtables prints the text that netfw writes, so that it compares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VERDICTS = frozenset({"ACCEPT", "DROP", "RETURN"})
 
 @frozen(kw_only=True)
 class FrameRule:
-    """One rule: what all of it applies to goes to *chain* (of the same owner), or has *verdict*.
+    """One rule: frames that match all of it go to *chain* (of the same owner) or get *verdict*.
 
     :raises InvalidInput: a value that ebtables could take for something else.
     """
@@ -39,7 +39,7 @@ class FrameRule:
     protocol: str | None = None
     source: Mac | None = None
     arp_source: IPv4Network | None = None
-    """The address that an ARP packet says is its sender's."""
+    """Sender protocol address of an ARP packet."""
     arp_mac: Mac | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -55,7 +55,7 @@ class FrameRule:
                 raise InvalidInput({"mac": f"{mac!r} is not a MAC address"})
 
     def render(self, owner: str) -> str:
-        """The rule as one line, in the order in which ebtables prints it."""
+        """Render the rule as one line, in the order in which ebtables prints it."""
         words: list[str] = []
         if self.protocol is not None:
             words += ["-p", self.protocol]
@@ -77,7 +77,7 @@ class FrameRule:
 
 @frozen
 class FrameChain:
-    """The rules of a chain, what becomes of the rest, and which built-in chain leads to it."""
+    """The rules of a chain, its policy, and the built-in chain that jumps to it."""
 
     rules: tuple[FrameRule, ...] = ()
     policy: str = "RETURN"
@@ -86,7 +86,7 @@ class FrameChain:
 
 @frozen
 class FoundChain:
-    """A chain as the tool prints it."""
+    """A chain as ebtables prints it."""
 
     policy: str
     lines: tuple[str, ...] = field(default=(), repr=False)
@@ -95,12 +95,12 @@ class FoundChain:
 
 @frozen
 class PutFrameChain:
-    """Make the chain so."""
+    """Create or replace the chain."""
 
     name: str
     wanted: FoundChain = field(repr=False)
     hook: str | None = None
-    """The built-in chain that a jump has to be made from, too."""
+    """Built-in chain that needs a new jump, if any."""
 
     def __str__(self) -> str:
         return f"put chain {self.name}: {len(self.wanted.lines)} rules, else {self.wanted.policy}"
@@ -121,9 +121,9 @@ FrameOperation = PutFrameChain | DropFrameChain
 
 
 def full_name(owner: str, name: str) -> str:
-    """What the kernel calls the chain *name* of *owner*.
+    """Return the kernel's name of the chain *name* of *owner*.
 
-    :raises InvalidInput: longer than the tool takes, or with a character it could mistake.
+    :raises InvalidInput: longer than ebtables accepts, or with a character it could misread.
     """
     full = f"{owner}-{name}"
     if not _NAME.fullmatch(name) or len(full) > NAME_LENGTH:
@@ -137,7 +137,7 @@ def plan_frames(
     have: Mapping[str, FoundChain],
     owner: str,
 ) -> tuple[FrameOperation, ...]:
-    """What makes the chains of *put* so and those of *drop* gone."""
+    """Plan the operations that make the chains of *put* as desired and remove those of *drop*."""
     operations: list[FrameOperation] = []
     for name, chain in put.items():
         lines = tuple([rule.render(owner) for rule in chain.rules])
@@ -152,7 +152,7 @@ def plan_frames(
 
 
 def render_frames(operations: Iterable[FrameOperation], owner: str) -> str:
-    """The text of one restore that carries *operations* out, all of them or none."""
+    """Render one restore that executes *operations*, all of them or none."""
     every = list(operations)
     heads, hooks, rules, gone = [], [], [], []
     for operation in every:
@@ -170,7 +170,7 @@ def render_frames(operations: Iterable[FrameOperation], owner: str) -> str:
 
 
 def parse_save(text: str, owner: str) -> dict[str, FoundChain]:
-    """The chains of *owner* in the output of ``ebtables-save``."""
+    """Parse the chains of *owner* from the output of ``ebtables-save``."""
     prefix = f"{owner}-"
     policies: dict[str, str] = {}
     lines: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def parse_save(text: str, owner: str) -> dict[str, FoundChain]:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what cannot tell one owner's chains from another's.
+    """Refuse an owner that cannot distinguish its chains from those of another.
 
     :raises InvalidInput: it has a dash (which ends the owner in a chain's name) or is too long.
     """

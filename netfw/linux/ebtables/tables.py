@@ -1,4 +1,4 @@
-"""Ebtables: what one owner has in the tables for bridges of one namespace."""
+"""Ebtables: the chains of one owner in the bridge tables of one namespace."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Ebtables:
     """The chains of *owner* in the ``nat`` table for bridges of *namespace*.
 
     Only chains called ``<owner>-...`` and jumps to them are touched.  The machine is read once and
-    when `observe` is called; what is put is done by one restore, all of it or nothing.  To be used
-    by one thread at a time.
+    when `observe` is called; changes are executed by one restore, all of it or nothing.  Not
+    thread-safe: used by one thread at a time.
     """
 
     def __init__(self, owner: str, *, namespace: Namespace = None) -> None:
@@ -33,13 +33,13 @@ class Ebtables:
 
     @property
     def chains(self) -> Mapping[str, FoundChain]:
-        """The chains, as last read and changed since."""
+        """Return the chains, as last read and changed since."""
         return MappingProxyType(self._chains) if self._chains is not None else self.observe()
 
     def observe(self) -> Mapping[str, FoundChain]:
         """Read the machine.
 
-        :raises BackendBroken: ebtables is not installed, or may not.
+        :raises BackendBroken: ebtables is not installed, or lacks a privilege.
         """
         done = run_command(["ebtables-nft-save"], namespace=self.namespace)
         if not done.ok:
@@ -48,17 +48,17 @@ class Ebtables:
         return MappingProxyType(self._chains)
 
     def apply(self, operations: Iterable[FrameOperation]) -> None:
-        """Carry out *operations* by one restore.
+        """Execute *operations* by one restore.
 
         :raises OperationRefused: nothing was done.
         """
         every = tuple(operations)
         chains = dict(self.chains)
-        self._chains = None  # in doubt until it is done
+        self._chains = None  # unknown until it is done
         text = render_frames(every, self.owner)
         argv = ["ebtables-nft-restore", "--noflush"]
         done = run_command(argv, feed=text, namespace=self.namespace)
-        # It may complain and yet say that all is well.
+        # ebtables may print an error and yet exit with 0.
         if not done.ok or done.errors.strip():
             if "ermi" in done.errors:
                 raise _broken(done)

@@ -1,7 +1,7 @@
 """Checksum offload by ioctl.
 
-A userspace switch hands packets on as it gets them: checksums that a veth leaves to hardware are
-then never filled in, and TCP and UDP fail.  Devices of instances have it switched off.
+A userspace switch forwards packets as it receives them: checksums that a veth leaves to hardware
+are then never filled in, and TCP and UDP fail.  Devices of instances have it switched off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REQUEST = struct.Struct("16sP16x")
 
 
 def checksum_offload(device: str) -> bool:
-    """Whether *device*, in the calling thread's namespace, leaves checksums to hardware.
+    """Return whether *device*, in the calling thread's namespace, leaves checksums to hardware.
 
     :raises OSError: the kernel refused.
     """
@@ -26,7 +26,7 @@ def checksum_offload(device: str) -> bool:
 
 
 def set_checksum_offload(device: str, on: bool) -> None:
-    """Switch it, in the calling thread's namespace; a device that has none has it off.
+    """Switch checksum offload, in the calling thread's namespace; a device without it has it off.
 
     :raises OSError: the kernel refused.
     """

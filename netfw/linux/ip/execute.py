@@ -1,4 +1,4 @@
-"""Carries out operations, one after the other, in the calling thread's namespace.
+"""Executes operations, one after the other, in the calling thread's namespace.
 
 IPv6 operations on a host, namespace or device without IPv6 are not errors: they are left out and
 reported, so that such a host is served IPv4 only.
@@ -32,15 +32,15 @@ from netfw.linux.ip.operations import (
 
 @frozen
 class Applied:
-    """What became of a batch that went through."""
+    """Result of a batch that succeeded."""
 
     done: tuple[NetworkOperation, ...] = ()
     skipped: Mapping[NetworkOperation, str] = field(factory=dict)
-    """IPv6 operations where there is no IPv6, and why there is none."""
+    """IPv6 operations that were skipped because there is no IPv6, and the reason."""
 
 
 class BatchFailed(Exception):
-    """The cause of the error that a batch ends with: what failed, and what was done before."""
+    """Cause of a batch's error: the operation that failed, and those done before."""
 
     def __init__(self, failed: NetworkOperation, done: Sequence[NetworkOperation]) -> None:
         self.failed, self.done = failed, tuple(done)
@@ -49,14 +49,14 @@ class BatchFailed(Exception):
 
 
 def execute(netlink: Netlink, operations: Sequence[NetworkOperation]) -> Applied:
-    """Carry out *operations* in order, up to the first that is refused.
+    """Execute *operations* in order, up to the first that is refused.
 
     The batch is not atomic: the kernel has no such thing.  The error's cause is a
     :class:`BatchFailed` that names the operation and what was done before it.
 
     :raises NotFound: an operation names a device or namespace that does not exist.
-    :raises Conflict: an operation adds what is there already.
-    :raises BackendBroken: netfw may not, or the kernel lacks something.
+    :raises Conflict: an operation adds what exists already.
+    :raises BackendBroken: netfw lacks a privilege, or the kernel lacks a feature.
     :raises OperationRefused: the kernel refused for another reason.
     """
     done: list[NetworkOperation] = []
@@ -74,7 +74,7 @@ def execute(netlink: Netlink, operations: Sequence[NetworkOperation]) -> Applied
 
 
 def _why_skipped(operation: NetworkOperation) -> str | None:
-    """A device may have IPv6 in a namespace without, and the other way round."""
+    """Return why there is no IPv6: a device may have it in a namespace without, and vice versa."""
     if not needs_ipv6(operation):
         return None
     reasons = (why_no_ipv6_here(device) for device in devices(operation) or {"all"})

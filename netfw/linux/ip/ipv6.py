@@ -1,4 +1,4 @@
-"""Whether there is IPv6: a host without it is served IPv4 only, and told so."""
+"""Detection of IPv6: a host without it is served IPv4 only, and that is reported."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ADDRESSES = Path("/proc/thread-self/net/if_inet6")
 
 
 def why_no_ipv6(in_kernel: bool, disabled: str | None) -> str | None:
-    """Why there is no IPv6, or None when there is.
+    """Return why there is no IPv6, or None if there is.
 
-    :param in_kernel: whether the kernel keeps a table of IPv6 addresses at all.
+    :param in_kernel: whether the kernel has a table of IPv6 addresses at all.
     :param disabled: the value of ``disable_ipv6``, None when there is no such device.
     """
     if not in_kernel:
@@ -26,7 +26,7 @@ def why_no_ipv6(in_kernel: bool, disabled: str | None) -> str | None:
 
 
 def why_no_ipv6_here(device: str = "all") -> str | None:
-    """As :func:`why_no_ipv6`, for a device of the calling thread's namespace, or for all of it."""
+    """Call :func:`why_no_ipv6` for a device of the calling thread's namespace, or for all of it."""
     try:
         name = device_parameter("ipv6", device, "disable_ipv6")
         disabled: str | None = sysctl.read_here(name)

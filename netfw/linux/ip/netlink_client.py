@@ -1,4 +1,4 @@
-"""The network of one namespace: read it, and carry out what was planned for it."""
+"""Netlink client of one namespace: reads its network, and executes planned operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def device_exists(name: str) -> bool:
-    """Whether the calling thread's namespace has a device of this name; costs next to nothing."""
+    """Return whether the calling thread's namespace has a device of this name, cheaply."""
     try:
         socket.if_nametoindex(name)
     except OSError:
@@ -36,7 +36,7 @@ def device_exists(name: str) -> bool:
 class NetlinkClient:
     """A thread and a netlink socket within one namespace.
 
-    1. Any thread may call; calls are carried out one after the other, in the namespace.
+    1. Any thread may call; calls are executed one after the other, in the namespace.
     2. The namespace is the one that the name referred to for the constructing thread; it stays
        alive, even when deleted, until ``close``.
     3. ``close`` leaves no thread and no socket.
@@ -55,7 +55,7 @@ class NetlinkClient:
             raise error_from_errno(error.number, f"netlink {self._where}", error.said) from error
 
     def close(self) -> None:
-        """End the conversation.  Closing twice is closing once."""
+        """Close the socket and stop the thread.  Idempotent."""
         self._worker.close()
         self._netlink.close()
 
@@ -77,15 +77,15 @@ class NetlinkClient:
         return self._worker.run(execute, self._netlink, operations)
 
     def run(self, function: Callable[[], T]) -> T:
-        """Call *function* in the namespace, between this network's other calls."""
+        """Call *function* in the namespace, serialised with the other calls of this client."""
         return self._worker.run(function)
 
     def why_no_ipv6(self, device: str = "all") -> str | None:
-        """Why there is no IPv6 on *device*, or in the whole namespace; None when there is."""
+        """Return why there is no IPv6 on *device*, or in the whole namespace; None if there is."""
         return self._worker.run(why_no_ipv6_here, device)
 
     def links(self) -> dict[str, Link]:
-        """Every device, by name."""
+        """Return all devices, by name."""
 
         def read(netlink: Netlink) -> list[Link]:
             messages = netlink.dump(netlink_encode.read_links())
@@ -95,7 +95,7 @@ class NetlinkClient:
         return {link.name: link for link in self._read("ip link show", read)}
 
     def link(self, name: str) -> Link | None:
-        """One device, if there is one; costs the same however many there are."""
+        """Return one device, if it exists; the cost does not depend on the number of devices."""
 
         def read(netlink: Netlink) -> list[Link]:
             return _kept(netlink.get(netlink_encode.read_link(name)), netlink_decode.link, netlink)
@@ -107,7 +107,7 @@ class NetlinkClient:
         return found
 
     def addresses(self, device: str | None = None) -> tuple[FoundAddress, ...]:
-        """The addresses of *device*, or of all.
+        """Return the addresses of *device*, or of all devices.
 
         :raises NotFound: there is no such device.
         """
@@ -120,7 +120,7 @@ class NetlinkClient:
         return tuple(self._read(f"ip address show {device or ''}", read))
 
     def routes(self, table: int = MAIN_TABLE) -> tuple[Route, ...]:
-        """The routes of one table, of both families."""
+        """Return the routes of one table, of both families."""
 
         def read(netlink: Netlink) -> list[Route]:
             messages = _dump_families(
@@ -132,7 +132,7 @@ class NetlinkClient:
         return tuple(self._read(f"ip route show table {table}", read))
 
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of both families, in the order the kernel tries them."""
+        """Return the rules of both families, in the order the kernel tries them."""
 
         def read(netlink: Netlink) -> list[Rule]:
             return _kept(
@@ -142,7 +142,7 @@ class NetlinkClient:
         return tuple(self._read("ip rule show", read))
 
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """Entries that somebody set: fixed ones and proxies, not what was learnt."""
+        """Return the configured entries: permanent ones and proxies, not learned ones."""
 
         def read(netlink: Netlink) -> list[Neighbour]:
             requests = [netlink_encode.read_neighbours(proxy) for proxy in (False, True)]
@@ -159,7 +159,7 @@ class NetlinkClient:
 
 
 def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[Any]:
-    """Both families; a kernel without IPv6 answers for it with nothing, or with IPv4's again."""
+    """Dump both families; without IPv6 a kernel returns nothing for it, or IPv4's entries again."""
     return [
         message
         for version, family in ((4, AF_INET), (6, AF_INET6))
@@ -169,7 +169,7 @@ def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[
 
 
 def _dump_existing(netlink: Netlink, request: Request) -> list[Any]:
-    """A routing table exists while it holds something; one that does not is empty."""
+    """Dump a routing table; one that does not exist is empty, as it exists only while used."""
     try:
         return netlink.dump(request)
     except NetlinkError as error:

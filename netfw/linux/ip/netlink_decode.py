@@ -1,4 +1,4 @@
-"""Netlink messages as values."""
+"""Decoding of netlink messages to values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RULE_WORDS = frozenset(
 )  # fmt: skip
 
 Names = Callable[[int], str | None]
-"""The name of a device by its number; None when it is gone."""
+"""Lookup of a device's name by its index; None if it is gone."""
 
 
 def link(message: Any, names: Names) -> Link:
@@ -59,7 +59,7 @@ def link(message: Any, names: Names) -> Link:
 
 
 def _mac(text: str | None) -> Mac | None:
-    """Devices that are not Ethernet have addresses of other kinds, or none."""
+    """Return the MAC address; None for devices that are not Ethernet."""
     try:
         return Mac(text) if text else None
     except ValueError:
@@ -67,7 +67,7 @@ def _mac(text: str | None) -> Mac | None:
 
 
 def address(message: Any, names: Names) -> FoundAddress | None:
-    """None when the device is gone already."""
+    """Decode an address; None if its device is gone already."""
     device = names(message["index"])
     if device is None:
         return None
@@ -94,7 +94,7 @@ def address(message: Any, names: Names) -> FoundAddress | None:
 def _is_automatic(
     message: Any, interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface
 ) -> bool:
-    """Kernels before 5.18 do not say who made an address; then the form has to tell."""
+    """Return whether the kernel made the address; before 5.18 only its form indicates that."""
     if interface.version == 4 or not interface.is_link_local:
         return False
     origin = message.get_attr("IFA_PROTO")
@@ -108,7 +108,7 @@ def _scope(number: int) -> Scope | None:
 
 
 def route(message: Any, names: Names) -> Route | None:
-    """None for what is not a route in netfw's sense (a kind it does not know)."""
+    """Decode a route; None for a kind that netfw does not model."""
     if message["type"] not in RouteKind._value2member_map_:
         return None
     kind = RouteKind(message["type"])
@@ -159,7 +159,7 @@ def _gateway(entry: Any) -> IpAddress | None:
 
 
 def rule(message: Any, _names: Names) -> Rule | None:
-    """None for what netfw has no word for."""
+    """Decode a rule; None for one that netfw does not model."""
     if message["action"] not in RuleAction._value2member_map_:
         return None
     version = 4 if message["family"] == 2 else 6
@@ -191,7 +191,7 @@ def _other_conditions(message: Any) -> frozenset[str]:
 
 
 def neighbour(message: Any, names: Names) -> Neighbour | None:
-    """None for entries that nobody set: learnt, multicast, or of a device that is gone."""
+    """Decode a configured neighbour; None if learned, multicast, or of a device that is gone."""
     device, address = names(message["ifindex"]), message.get_attr("NDA_DST")
     if device is None or address is None:
         return None

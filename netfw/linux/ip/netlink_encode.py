@@ -1,4 +1,4 @@
-"""Operations as netlink requests.  Pure: device numbers and descriptors come in by lookup."""
+"""Encoding of operations as netlink requests.  Pure: a lookup gives indexes and descriptors."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ _ANEW = netlink_socket.CREATE | netlink_socket.REPLACE
 
 @frozen
 class Lookup:
-    """How names become what the kernel takes."""
+    """Lookup from names to the kernel's numbers."""
 
     index: Callable[[str], int]
-    """Number of a device in this namespace."""
+    """Index of a device in this namespace."""
     descriptor: Callable[[str | Path], int]
     """Open descriptor of another namespace."""
 
 
 def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
-    """The request that carries out *operation*.
+    """Return the request that executes *operation*.
 
-    :raises TypeError: it is not netlink that carries it out.
+    :raises TypeError: the operation is not executed by netlink.
     """
     match operation:
         case AddAddress(address, replace):
@@ -271,7 +271,7 @@ def read_link(name: str) -> Request:
 
 
 def read_addresses(index: int) -> Request:
-    """Of one device, or (0) of all."""
+    """Build a request for the addresses of one device, or (0) of all."""
     return Request(netlink_socket.GET_ADDRESS, {"family": AF_UNSPEC, "index": index})
 
 

@@ -1,7 +1,7 @@
-"""A conversation with the kernel's routing and link tables, over one socket.
+"""Netlink socket: requests to the kernel's routing and link tables.
 
 The messages are pyroute2's; the socket is ours.  pyroute2's own ``IPRoute`` opens a socket per
-*using* thread, so that one made in a namespace and used elsewhere quietly configures another
+*using* thread, so that one made in a namespace and used elsewhere silently configures another
 network.  A plain socket stays in the namespace it was opened in; and because device names are still
 looked up by thread, a :class:`Netlink` refuses to work for any thread but the one that opened it.
 """
@@ -42,7 +42,7 @@ _DUMP_ATTEMPTS = 10
 
 
 class NetlinkError(Exception):
-    """The kernel answered with an error; for this toolbox only, callers get it translated."""
+    """An error reply of the kernel; only for this package, callers get it translated."""
 
     def __init__(self, number: int, said: str = "") -> None:
         self.number, self.said = number, said
@@ -51,7 +51,7 @@ class NetlinkError(Exception):
 
 @frozen
 class Request:
-    """One message before it is bytes: pyroute2's names for fields and attributes."""
+    """One message before encoding: pyroute2's names for fields and attributes."""
 
     kind: int
     fields: Mapping[str, int]
@@ -60,13 +60,13 @@ class Request:
 
 
 class Netlink:
-    """The calling thread's conversation with the kernel, in the namespace it is in now.
+    """Netlink socket of the calling thread, in the namespace it is in now.
 
-    :raises KernelRefusal: no such socket here.
+    :raises NetlinkError: the kernel does not give such a socket.
     """
 
     def __init__(self) -> None:
-        # Importing pyroute2 takes 200 ms; only who speaks netlink pays for it.
+        # Importing pyroute2 takes 200 ms; only users of netlink pay for it.
         from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
         self._marshal: Any = MarshalRtnl()
@@ -80,9 +80,9 @@ class Netlink:
         self._netlink.close()
 
     def send(self, request: Request) -> None:
-        """Have one thing done.
+        """Send one request and wait for its acknowledgement.
 
-        :raises KernelRefusal: the kernel would not.
+        :raises NetlinkError: the kernel refused.
         """
         self._check_owner()
         sequence = self._put(request, NLM_F_ACK)
@@ -93,9 +93,9 @@ class Netlink:
                     return
 
     def dump(self, request: Request) -> list[Any]:
-        """Read a table: pyroute2 messages.  What changes during the reading is read again.
+        """Dump a table as pyroute2 messages.  A dump that a change interrupts is repeated.
 
-        :raises KernelRefusal: the kernel would not.
+        :raises NetlinkError: the kernel refused.
         """
         self._check_owner()
         for _ in range(_DUMP_ATTEMPTS):
@@ -106,9 +106,9 @@ class Netlink:
         raise NetlinkError(errno.EAGAIN, "the table changed faster than it could be read")
 
     def get(self, request: Request) -> list[Any]:
-        """Read what *request* names, and not the whole table: pyroute2 messages.
+        """Read the object that *request* names as pyroute2 messages, without a dump of the table.
 
-        :raises KernelRefusal: there is no such thing.
+        :raises NetlinkError: there is no such object.
         """
         self._check_owner()
         sequence = self._put(request, NLM_F_ACK)
@@ -125,9 +125,9 @@ class Netlink:
                 return entries
 
     def index(self, device: str) -> int:
-        """The number of *device* within this namespace.
+        """Return the index of *device* within this namespace.
 
-        :raises KernelRefusal: there is no such device.
+        :raises NetlinkError: there is no such device.
         """
         self._check_owner()
         try:
@@ -136,7 +136,7 @@ class Netlink:
             raise NetlinkError(errno.ENODEV, f"there is no device {device} here") from error
 
     def name(self, index: int) -> str | None:
-        """The device of that number, or None when it is gone."""
+        """Return the name of the device of that index, or None if it is gone."""
         self._check_owner()
         try:
             return socket.if_indextoname(index)

@@ -1,7 +1,7 @@
-"""What can be done to the network of a namespace: frozen values that read like ``ip`` commands.
+"""Operations on the network of a namespace: frozen values that read like ``ip`` commands.
 
 Names that the kernel, a path or a file could misread are refused when an operation that adds or
-changes something is made: before anything happens.
+changes something is constructed: before anything is executed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _namespace(_instance: object, _attribute: Attribute[Any], value: str | Path 
 
 @frozen
 class AddLink:
-    """Make a device that needs nothing but a name: ``bridge``, or ``dummy`` where there is one."""
+    """Add a device that needs only a name: ``bridge``, or ``dummy`` where the kernel has it."""
 
     name: str = field(validator=_device)
     kind: str = field(validator=_kind)
@@ -66,7 +66,7 @@ class AddLink:
 
 @frozen
 class AddBridge:
-    """Make a bridge that forwards at once, and multicast to everybody: a piece of cable."""
+    """Add a bridge that forwards at once and floods multicast, as a cable does."""
 
     name: str = field(validator=_device)
 
@@ -77,7 +77,7 @@ class AddBridge:
 
 @frozen(kw_only=True)
 class AddVeth:
-    """Make a pair of devices, the peer perhaps within another namespace."""
+    """Add a veth pair, the peer optionally within another namespace."""
 
     name: str = field(validator=_device)
     peer: str = field(validator=_device)
@@ -100,7 +100,7 @@ class DelLink:
 
 @frozen(kw_only=True)
 class MoveLink:
-    """Move a device into another namespace, where it is down and, perhaps, called otherwise."""
+    """Move a device into another namespace, where it is down and optionally renamed."""
 
     name: str = field(validator=_device)
     namespace: str | Path = field(validator=_namespace)
@@ -114,7 +114,7 @@ class MoveLink:
 
 @frozen
 class RenameLink:
-    """Rename a device; kernels before 6.2 want it down for that."""
+    """Rename a device; kernels before 6.2 require that it is down."""
 
     name: str = field(validator=_device)
     new_name: str = field(validator=_device)
@@ -156,7 +156,7 @@ class SetMac:
 
 @frozen
 class SetMaster:
-    """Make a device a port of a bridge, or (None) of none."""
+    """Make a device a port of a bridge, or (None) detach it."""
 
     name: str = field(validator=_device)
     master: str | None = field(validator=_device)
@@ -169,7 +169,7 @@ class SetMaster:
 
 @frozen
 class SetChecksumOffload:
-    """Whether the device may leave checksums to hardware that, in userspace, is not there."""
+    """Switch checksum offload; a userspace switch has no hardware that fills checksums in."""
 
     name: str = field(validator=_device)
     on: bool
@@ -181,7 +181,7 @@ class SetChecksumOffload:
 
 @frozen
 class AddAddress:
-    """Put an address on a device; with *replace* one that is there becomes as said, permanent."""
+    """Add an address to a device; with *replace* a present one is changed and made permanent."""
 
     address: Address = field(validator=_devices_of)
     replace: bool = False
@@ -203,7 +203,7 @@ class DelAddress:
 
 @frozen
 class AddRoute:
-    """Add a route; with *replace* the one of the same key, if any, makes way in the same step."""
+    """Add a route; with *replace* one of the same key, if any, is replaced in the same step."""
 
     route: Route = field(validator=_addable)
     replace: bool = False
@@ -242,7 +242,7 @@ class DelRule:
 
 @frozen
 class SetNeighbour:
-    """Add a fixed neighbour, or change its MAC address."""
+    """Add a permanent neighbour, or change its MAC address."""
 
     neighbour: Neighbour = field(validator=_devices_of)
 
@@ -296,7 +296,7 @@ NetworkOperation = (
 
 
 def needs_ipv6(operation: NetworkOperation) -> bool:
-    """Whether *operation* means nothing on a host without IPv6."""
+    """Return whether *operation* has no meaning on a host without IPv6."""
     match operation:
         case AddAddress(address) | DelAddress(address):
             return address.interface.version == 6
@@ -313,7 +313,7 @@ def needs_ipv6(operation: NetworkOperation) -> bool:
 
 
 def devices(operation: NetworkOperation) -> frozenset[str]:
-    """The devices an operation of addresses, routes, rules or neighbours is about."""
+    """Return the devices of an operation on addresses, routes, rules or neighbours."""
     match operation:
         case AddAddress(value) | DelAddress(value):
             return _devices(value)

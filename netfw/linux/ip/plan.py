@@ -1,7 +1,7 @@
-"""What to change, from what is wanted and what is there.  Pure: values in, operations out.
+"""Planner: operations that turn the present network into the desired one.  Pure.
 
-Everything here leaves alone what others made: routes and rules of the kernel, of routing daemons
-and of router advertisements, addresses with a lifetime, the link-local address of a device.
+Objects of other origin are not touched: routes and rules of the kernel, of routing daemons and of
+router advertisements, addresses with a lifetime, the link-local address of a device.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Operations = tuple[NetworkOperation, ...]
 
 
 def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> Operations:
-    """Make the addresses of devices equal to *wanted*; *found* is what those devices have.
+    """Make the addresses of devices equal to *wanted*; *found* are their present addresses.
 
     Removals come first, so that an address can change its prefix length.  IPv4 addresses that
-    the kernel may take away together with the first one of their network are put back at once.
+    the kernel may remove together with the first one of their network are added again at once.
     """
     want = {(address.device, address.interface): address for address in wanted}
     have = {(entry.address.device, entry.address.interface): entry for entry in found}
@@ -60,12 +60,12 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
 def _is_stale(entry: FoundAddress, wanted: Address | None) -> bool:
     if wanted is None:
         return entry.permanent and not entry.automatic
-    # An address that lost to a duplicate stays unusable until it is added anew.
+    # An address that failed duplicate detection stays unusable until it is added anew.
     return entry.duplicate or not _can_be_changed(entry.address, wanted)
 
 
 def _can_be_changed(found: Address, wanted: Address) -> bool:
-    """IPv4 addresses keep scope and flags for life, IPv6 ones take new flags."""
+    """Return whether it can be changed in place: IPv4 keeps scope and flags, IPv6 takes flags."""
     if wanted.interface.version == 6:
         return True
     scope = found.scope if wanted.scope is None else wanted.scope
@@ -87,7 +87,7 @@ def _goes_with(entry: FoundAddress, stale: Iterable[FoundAddress]) -> bool:
 
 
 def by_hand(thing: Route | Rule) -> bool:
-    """Whether netfw or a person put it there, as opposed to the kernel or a routing daemon."""
+    """Return whether netfw or an operator added it, not the kernel or a routing daemon."""
     return thing.protocol in (PROTOCOL_BOOT, PROTOCOL_STATIC)
 
 
@@ -119,7 +119,7 @@ def _needs_others(route: Route) -> bool:
 
 
 def _agrees(wanted: Route, found: Route) -> bool:
-    """What *wanted* leaves open, the kernel has filled in."""
+    """Return whether a route is as wanted, where the kernel filled in unspecified values."""
     if wanted.scope is None or wanted.destination.version == 6:
         found = evolve(found, scope=wanted.scope)
     if len(wanted.hops) != len(found.hops):
@@ -152,7 +152,7 @@ def plan_rules(
 
 
 def plan_neighbours(wanted: Iterable[Neighbour], found: Iterable[Neighbour]) -> Operations:
-    """Make the fixed and the proxy entries of devices equal to *wanted*."""
+    """Make the permanent and the proxy entries of devices equal to *wanted*."""
     want = {(entry.device, entry.address, entry.proxy): entry for entry in wanted}
     have = {(entry.device, entry.address, entry.proxy): entry for entry in found}
     return (
@@ -162,7 +162,7 @@ def plan_neighbours(wanted: Iterable[Neighbour], found: Iterable[Neighbour]) -> 
 
 
 def plan_sysctl(wanted: Mapping[str, str], found: Mapping[str, str]) -> Operations:
-    """Set the parameters whose value differs; how the words are spaced does not matter."""
+    """Set the parameters whose value differs; white space between words does not matter."""
     return tuple(
         SetSysctl(name, value)
         for name, value in wanted.items()

@@ -1,4 +1,4 @@
-"""Kernel parameters of a namespace, without a process of their own.
+"""Kernel parameters of a namespace, read and written without a process.
 
 For names see :mod:`netfw.linux.ip.sysctl_names`.
 """
@@ -17,7 +17,7 @@ from netfw.linux.netns import Namespace
 
 
 def read(name: str, namespace: Namespace = None) -> str:
-    """The value, as the kernel prints it.
+    """Return the value, as the kernel prints it.
 
     :raises NotFound: no such parameter (or device) there.
     """
@@ -28,14 +28,14 @@ def write(name: str, value: str, namespace: Namespace = None) -> None:
     """Set the value.
 
     :raises NotFound: no such parameter (or device) there.
-    :raises OperationRefused: the kernel does not take that value.
+    :raises OperationRefused: the kernel does not accept that value.
     :raises BackendBroken: netfw may not write it.
     """
     netns.run_in(namespace, write_here, name, value)
 
 
 def converge(wanted: Mapping[str, str], namespace: Namespace = None) -> tuple[SetSysctl, ...]:
-    """Set what differs, in the order given; what had to be set.
+    """Set the parameters that differ, in the order given; return those that were set.
 
     :raises NotFound: no such parameter (or device) there.
     """
@@ -43,14 +43,14 @@ def converge(wanted: Mapping[str, str], namespace: Namespace = None) -> tuple[Se
 
 
 def read_many(names: Iterable[str], namespace: Namespace = None) -> dict[str, str]:
-    """Several values at once; parameters that do not exist are left out."""
+    """Return several values at once; parameters that do not exist are omitted."""
     if namespace is None:
         return _read_many_here(names)
     return netns.run_in(namespace, _read_many_here, tuple(names))
 
 
 def read_here(name: str) -> str:
-    """As :func:`read`, in the calling thread's namespace and in its thread."""
+    """Read a value as :func:`read` does, in the calling thread and its namespace."""
     try:
         return path_of(name).read_text().strip()
     except OSError as error:
@@ -58,7 +58,7 @@ def read_here(name: str) -> str:
 
 
 def write_here(name: str, value: str) -> None:
-    """As :func:`write`, in the calling thread's namespace and in its thread."""
+    """Write a value as :func:`write` does, in the calling thread and its namespace."""
     path = path_of(name)
     try:
         # Never create: /proc would refuse, but a wrong root should not become a file.

@@ -1,6 +1,6 @@
 """Names of kernel parameters, as sysctl(8) takes them.
 
-Dots separate, unless a slash comes first, so that devices with dots in their names can be said:
+Dots separate, unless a slash comes first, so that devices may have dots in their names:
 ``net.ipv4.ip_forward``, ``net/ipv4/conf/eth0.1/forwarding``.
 """
 
@@ -12,7 +12,7 @@ _ROOT = Path("/proc/sys")
 
 
 def path_of(name: str) -> Path:
-    """Where the parameter lives.
+    """Return the path of the parameter in ``/proc/sys``.
 
     :raises ValueError: not a name of a parameter.
     """
@@ -26,5 +26,5 @@ def path_of(name: str) -> Path:
 
 
 def device_parameter(family: str, device: str, parameter: str) -> str:
-    """The name of a parameter of one device, whatever the device is called."""
+    """Return the name of a parameter of one device, whatever characters its name has."""
     return f"net/{family}/conf/{device}/{parameter}"

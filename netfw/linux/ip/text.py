@@ -1,4 +1,4 @@
-"""Addresses, routes, rules and neighbours in the words of ``ip``."""
+"""Text of addresses, routes, rules and neighbours, in the syntax of ``ip``."""
 
 from __future__ import annotations
 

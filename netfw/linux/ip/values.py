@@ -1,7 +1,8 @@
-"""What a namespace holds: links, addresses, routes, rules, neighbours.  Pure values.
+"""Network of a namespace: links, addresses, routes, rules, neighbours.  Pure values.
 
-Devices are named, never numbered: a number means another device after the next restart.  Names are
-not judged here, because these values also say what was found; operations judge them.
+Devices are identified by name, not by index: an index may mean another device after the next
+restart.  Names are not validated here, because these values also hold observed state; operations
+validate them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ MAIN_TABLE = 254
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
 PROTOCOL_STATIC = 4
-"""Who put a route or a rule there; netfw is static, ``ip`` by hand is boot."""
+"""Origin of a route or a rule; netfw uses static, ``ip`` by hand is boot."""
 
 
 class Scope(enum.IntEnum):
-    """How far away something is valid."""
+    """Scope of an address or a route."""
 
     GLOBAL = 0
     SITE = 200
@@ -42,7 +43,7 @@ class Scope(enum.IntEnum):
 
 
 class RouteKind(enum.IntEnum):
-    """What happens to a packet that takes the route."""
+    """Type of a route: what happens to its packets."""
 
     UNICAST = 1
     LOCAL = 2
@@ -56,7 +57,7 @@ class RouteKind(enum.IntEnum):
 
 
 class RuleAction(enum.IntEnum):
-    """What happens to a packet that matches the rule."""
+    """Action on a packet that matches the rule."""
 
     LOOKUP = 1
     GOTO = 2
@@ -85,7 +86,7 @@ class Link:
     state: str
     """Operational state in lower case: ``up``, ``down``, ``lowerlayerdown``, ``unknown``, ..."""
     carrier: bool = True
-    """Whether there is something at its other end; unlike *state* it is never late."""
+    """Whether it has a carrier; unlike *state* it is never late."""
     master: str | None = None
     peer: int | None = None
     """Index of a veth's other end, when that is in the same namespace."""
@@ -93,15 +94,15 @@ class Link:
 
 @frozen(kw_only=True)
 class Address:
-    """An address of a device, as one asks for it."""
+    """A desired address of a device."""
 
     device: str
     interface: IpInterface = field(converter=as_interface)
     scope: Scope | None = None
-    """None: whatever the kernel finds usual.  IPv6 addresses have the scope that they imply."""
+    """None: the kernel's default.  IPv6 addresses have the scope that they imply."""
     noprefixroute: bool = False
     nodad: bool = field(default=False, eq=False)
-    """Use it at once, without duplicate detection; says nothing once the address is there."""
+    """Whether duplicate detection is skipped; without meaning once the address is present."""
 
 
 @frozen(kw_only=True)
@@ -110,29 +111,30 @@ class FoundAddress:
 
     address: Address
     permanent: bool = True
-    """Not learnt with a lifetime."""
+    """Whether it has no lifetime."""
     automatic: bool = False
-    """The link-local address that the kernel gives to a device by itself."""
+    """Whether it is the link-local address that the kernel assigns by itself."""
     secondary: bool = False
-    """An IPv4 address that goes with the first one of its network, unless promoted."""
+    """Whether it is an IPv4 address that is removed with the first one of its network, unless
+    promoted."""
     tentative: bool = False
     duplicate: bool = False
-    """Duplicate detection found somebody else with it."""
+    """Whether duplicate detection found another host with it."""
 
 
 @frozen(kw_only=True)
 class NextHop:
-    """Where a route leads; several of them share the traffic by weight."""
+    """A next hop of a route; several of them share the traffic by weight."""
 
     via: IpAddress | None = field(default=None, converter=maybe_address)
     device: str | None = None
     weight: int = 1
     onlink: bool = False
-    """Take it that *via* is on the device's link, whatever the addresses say."""
+    """Whether *via* is assumed to be on the device's link, whatever its addresses."""
 
 
 RouteKey = tuple[int, int, IpNetwork, int]
-"""Family, table, destination, metric."""
+"""Key of a route: family, table, destination, metric."""
 
 
 def _usual_metric(route: Route) -> int:
@@ -141,21 +143,21 @@ def _usual_metric(route: Route) -> int:
 
 @frozen(kw_only=True)
 class Route:
-    """A route; what it is known by is in :attr:`key`."""
+    """A route, identified by :attr:`key`."""
 
     destination: IpNetwork = field(converter=_network)
     hops: tuple[NextHop, ...] = ()
     metric: int = Factory(_usual_metric, takes_self=True)
     table: int = MAIN_TABLE
     scope: Scope | None = None
-    """None: link without a gateway, else global.  Means nothing in IPv6."""
+    """None: link without a gateway, else global.  Without meaning in IPv6."""
     source: IpAddress | None = field(default=None, converter=maybe_address)
     kind: RouteKind = RouteKind.UNICAST
     protocol: int = field(default=PROTOCOL_STATIC, eq=False)
 
     @property
     def key(self) -> RouteKey:
-        """What the kernel tells routes apart by."""
+        """Key by which the kernel distinguishes routes."""
         return (self.destination.version, self.table, self.destination, self.metric)
 
 
@@ -167,7 +169,7 @@ def route(
     onlink: bool = False,
     **rest: Any,
 ) -> Route:
-    """A route with one next hop; ``default`` needs *via*, whose family it takes."""
+    """Make a route with one next hop; ``default`` needs *via*, whose family it takes."""
     gateway = maybe_address(via)
     if destination == "default":
         if gateway is None:
@@ -204,7 +206,7 @@ class Rule:
     action: RuleAction = RuleAction.LOOKUP
     protocol: int = field(default=PROTOCOL_STATIC, eq=False)
     other: frozenset[str] = frozenset()
-    """Conditions of a rule found that netfw has no word for; no wanted rule has any."""
+    """Conditions of an observed rule that netfw does not model; no desired rule has any."""
 
     def __attrs_post_init__(self) -> None:
         for network in (self.source, self.destination):
@@ -214,7 +216,7 @@ class Rule:
 
 @frozen(kw_only=True)
 class Neighbour:
-    """A fixed entry of the neighbour table, or (*proxy*) an address answered for others."""
+    """A permanent entry of the neighbour table, or (*proxy*) an address answered for others."""
 
     device: str
     address: IpAddress = field(converter=as_address)
@@ -227,5 +229,5 @@ class Neighbour:
 
 
 def addresses(device: str, cidrs: Iterable[str | IpInterface]) -> tuple[Address, ...]:
-    """The addresses *cidrs* on *device*, with nothing special about them."""
+    """Make the addresses *cidrs* of *device*, with defaults for everything else."""
     return tuple(Address(device=device, interface=as_interface(cidr)) for cidr in cidrs)

@@ -1,4 +1,4 @@
-"""What can be done to a set, and the lines of ``ipset restore`` that do it."""
+"""Operations on sets, and the lines of ``ipset restore`` that execute them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfw.linux.ipset.values import SetKind, full_name
 
 @frozen
 class MakeSet:
-    """Make a set that is not there."""
+    """Create a set that does not exist."""
 
     name: str
     kind: SetKind
@@ -23,7 +23,7 @@ class MakeSet:
 
 @frozen
 class ReplaceSet:
-    """Build a set beside the one that is there, and put it in its place in one step."""
+    """Build a shadow set beside the present one, and swap them in one step."""
 
     name: str
     kind: SetKind
@@ -51,14 +51,14 @@ Operation = MakeSet | ReplaceSet | ChangeMembers | DropSet
 
 
 def render_restore(operation: Operation, owner: str) -> list[str]:
-    """The lines that carry out *operation*."""
+    """Render the lines that execute *operation*."""
     full = full_name(owner, operation.name)
     match operation:
         case MakeSet(_, kind, room, want):
             return [_create(full, kind, room, len(want)), *_adds(full, want)]
         case ReplaceSet(name, kind, room, want):
             beside = beside_name(owner, name)
-            # What was left beside by somebody who was killed may have been of another kind.
+            # A shadow set that a killed process left may be of another kind.
             head = [f"destroy {beside}", _create(beside, kind, room, len(want))]
             return [*head, *_adds(beside, want), f"swap {full} {beside}", f"destroy {beside}"]
         case ChangeMembers(_, add, remove):
@@ -70,12 +70,12 @@ def render_restore(operation: Operation, owner: str) -> list[str]:
 
 
 def beside_name(owner: str, name: str) -> str:
-    """The set that is built beside *name* to take its place; no owner's set is called so."""
+    """Return the name of the shadow set of *name*; no owner's set has such a name."""
     return f"{owner}~{blake2s(name.encode(), digest_size=6).hexdigest()}"
 
 
 def _create(full: str, kind: SetKind, room: int, count: int) -> str:
-    """A table of the right size from the start saves the kernel from enlarging it step by step."""
+    """Render a ``create`` with a hash size that saves the kernel from growing it step by step."""
     family = "inet" if kind.family == 4 else "inet6"
     hash_size = max(1024, 1 << max(0, count.bit_length() - 1))
     head = f"create {full} {kind.type.value} family {family}"

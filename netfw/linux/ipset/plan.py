@@ -1,8 +1,8 @@
-"""What to change in the sets.  Pure: values in, values out.
+"""Planner of changes to the sets.  Pure: values in, values out.
 
-Within a set, what is new is added before what is old is removed: at every moment the set holds all
-that both have and nothing that neither has.  A set that is mostly replaced, or that has to grow, is
-built beside it and swapped in, which is one step for whoever looks at it.
+Within a set, new members are added before old ones are removed: at every moment the set holds all
+members that both have, and none that neither has.  A set that is mostly replaced, or that has to
+grow, is built as a shadow set and swapped in, which is atomic for its readers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Sets = Mapping[str, KernelSet]
 
 
 def plan_sets(update: Update[str, IpSet], have: Sets, owner: str) -> tuple[Operation, ...]:
-    """What turns *have* into *update*: at most one operation for each set.
+    """Plan the operations that turn *have* into *update*: at most one for each set.
 
     :raises InvalidInput: a name or member that ipset cannot have.
     :raises Conflict: a set of that name is of another kind.
@@ -61,7 +61,7 @@ def plan_sets(update: Update[str, IpSet], have: Sets, owner: str) -> tuple[Opera
 
 
 def plan_set(name: str, wanted: IpSet, have: KernelSet | None, owner: str) -> Operation | None:
-    """What makes one set as wanted; None when it is so."""
+    """Plan the operation that makes one set as desired; None if it is already."""
     full = full_name(owner, name)
     want = frozenset(elements(wanted.kind, wanted.members))
     if have is None:
@@ -77,7 +77,7 @@ def plan_set(name: str, wanted: IpSet, have: KernelSet | None, owner: str) -> Op
 def plan_members(
     name: str, have: KernelSet, add: Iterable[str], remove: Iterable[str]
 ) -> Operation | None:
-    """Add and remove a few elements; costs what they are, whatever the set holds."""
+    """Plan to add and remove a few elements; the cost does not depend on the size of the set."""
     new = tuple(element for element in dict.fromkeys(add) if element not in have.elements)
     old = tuple(element for element in dict.fromkeys(remove) if element in have.elements)
     if not new and not old:
@@ -89,7 +89,7 @@ def plan_members(
 
 
 def record(operation: Operation, sets: dict[str, KernelSet]) -> None:
-    """Take into *sets* what was carried out."""
+    """Record an executed operation in *sets*."""
     match operation:
         case MakeSet(name, kind, room, want) | ReplaceSet(name, kind, room, want):
             sets[name] = KernelSet(kind, room, set(want))
@@ -103,7 +103,7 @@ def record(operation: Operation, sets: dict[str, KernelSet]) -> None:
 
 
 def parse_save(text: str, owner: str) -> tuple[dict[str, KernelSet], frozenset[str]]:
-    """The sets of *owner* in the output of ``ipset save``, and leftovers built beside sets."""
+    """Parse the sets of *owner*, and abandoned shadow sets, from the output of ``ipset save``."""
     sets: dict[str, KernelSet] = {}
     leftovers = set()
     prefix, beside = f"{owner}-", f"{owner}~"
@@ -122,7 +122,7 @@ def parse_save(text: str, owner: str) -> tuple[dict[str, KernelSet], frozenset[s
 
 
 def _parse_create(rest: str) -> KernelSet | None:
-    """The set, or None when it is of a kind that netfw does not make."""
+    """Parse a set; None if it is of a kind that netfw does not make."""
     kind, *words = rest.split()
     options = dict(zip(words[::2], words[1::2], strict=False))
     if kind not in [known.value for known in SetType] or "family" not in options:

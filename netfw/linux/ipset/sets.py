@@ -1,4 +1,4 @@
-"""IpSets: the sets of one owner in one namespace, made as they should be."""
+"""IpSets: converges the sets of one owner in one namespace."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class IpSets:
     2. The machine is read once and when `observe` is called; after that, a change of members costs
        what changed, whatever the set holds.
     3. A set that is replaced is swapped in one step; changes of members add before they remove.
-    4. A refused change is planned once more on a new picture; after any other error the machine is
-       read again, because the change may have been done all the same.
+    4. A refused change is planned once more on a fresh mirror; after any other error the machine
+       is read again, because the change may have been executed all the same.
 
-    To be used by one thread at a time.
+    Not thread-safe: used by one thread at a time.
     """
 
     def __init__(self, owner: str, *, namespace: Namespace = None) -> None:
@@ -42,11 +42,11 @@ class IpSets:
         self._sets: dict[str, KernelSet] | None = None
 
     def observe(self) -> Mapping[str, KernelSet]:
-        """Read the machine: the sets that the owner has, with their members as ipset writes them.
+        """Read the owner's sets from the machine, with their members as ipset writes them.
 
-        Sets that were being built beside others when somebody was killed are removed.
+        Shadow sets that a killed process left are removed.
 
-        :raises BackendBroken: ipset is not installed, or may not.
+        :raises BackendBroken: ipset is not installed, or lacks a privilege.
         :raises NotFound: there is no such namespace.
         """
         done = run_command(["ipset", "save"], namespace=self.namespace)
@@ -58,7 +58,7 @@ class IpSets:
         return MappingProxyType(self._sets)
 
     def plan(self, update: Update[str, IpSet]) -> tuple[Operation, ...]:
-        """What `converge` would do, at most one operation for each set; changes nothing.
+        """Return what `converge` would do, at most one operation for each set; changes nothing.
 
         :raises InvalidInput: a name or member that ipset cannot have.
         :raises Conflict: a set of that name is of another kind.
@@ -66,7 +66,7 @@ class IpSets:
         return plan_sets(update, self._known(), self.owner)
 
     def converge(self, update: Update[str, IpSet]) -> None:
-        """Make *update* so.
+        """Make the sets of *update* as desired.
 
         :raises InvalidInput: a name or member that ipset cannot have.
         :raises Conflict: a set of that name is of another kind, or a set to remove is in use.
@@ -84,7 +84,7 @@ class IpSets:
     def change(
         self, name: str, *, add: Iterable[Member] = (), remove: Iterable[Member] = ()
     ) -> None:
-        """Add and remove members of a set; those that are there, or gone, already do not matter.
+        """Add and remove members of a set; those already present, or absent, do not matter.
 
         A member that is everything (/0) is its two halves: removing it removes the halves.
 
@@ -114,11 +114,11 @@ class IpSets:
 
     @property
     def sets(self) -> Mapping[str, KernelSet]:
-        """The sets, as last read and changed since."""
+        """Return the sets, as last read and changed since."""
         return self._known()
 
     def apply(self, operations: Iterable[Operation]) -> None:
-        """Carry out *operations*, planned on what `sets` shows, by one restore.
+        """Execute *operations*, planned on what `sets` returns, by one restore.
 
         :raises Conflict: a set to remove is in use.
         :raises OperationRefused: ipset refused; the message names the set and the member.
@@ -127,11 +127,11 @@ class IpSets:
         self._apply(tuple(operations))
 
     def _apply(self, operations: tuple[Operation, ...]) -> None:
-        """Carry out *operations* by one restore."""
+        """Execute *operations* by one restore."""
         if not operations:
             return
         sets = self._sets if self._sets is not None else {}
-        self._sets = None  # in doubt until it is done
+        self._sets = None  # unknown until it is done
         self._restore([line for each in operations for line in render_restore(each, self.owner)])
         for operation in operations:
             record(operation, sets)

@@ -1,4 +1,4 @@
-"""Sets of addresses as values, and the words that ipset has for their members.  Pure."""
+"""Sets of addresses as values, and the syntax that ipset has for their members.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netfw.model.address import IpAddress, IpNetwork, unscoped
 
 NAME_LENGTH = 31
 SMALLEST_ROOM = 65536
-"""How many members a set has room for unless it needs more; the default of ipset."""
+"""Capacity of a set that does not need more; the default of ipset."""
 
 _OWNER = re.compile(r"[A-Za-z0-9_]{1,16}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
@@ -22,7 +22,7 @@ _PROTOCOLS = frozenset({"tcp", "udp", "sctp", "udplite"})
 
 
 class SetType(enum.Enum):
-    """What the members of a set are."""
+    """Type of the members of a set."""
 
     ADDRESS = "hash:ip"
     NETWORK = "hash:net"
@@ -47,7 +47,7 @@ class PortMember:
     port: int
 
     def __attrs_post_init__(self) -> None:
-        # Other protocols ipset prints by names of its own, so that we would not know them again.
+        # ipset prints other protocols by names of its own, which netfw would not recognise.
         if self.protocol not in _PROTOCOLS or not 0 <= self.port <= 65535:
             known = ", ".join(sorted(_PROTOCOLS))
             raise InvalidInput({"member": f"{self.protocol}:{self.port} is no port of {known}"})
@@ -61,7 +61,7 @@ Member = IpAddress | IpNetwork | PortMember
 
 @frozen(kw_only=True)
 class SetKind:
-    """What two sets have to share so that one can take the other's place."""
+    """Kind of a set; two sets can be swapped only if theirs are equal."""
 
     type: SetType = SetType.NETWORK
     family: int = 4
@@ -76,14 +76,14 @@ class SetKind:
 
 @frozen
 class IpSet:
-    """A set as it should be."""
+    """A desired set."""
 
     kind: SetKind
     members: frozenset[Member] = field(default=frozenset(), repr=False)
 
 
 def full_name(owner: str, name: str) -> str:
-    """What the kernel (and a rule) calls the set *name* of *owner*.
+    """Return the name of the set *name* of *owner* in the kernel and in rules.
 
     :raises InvalidInput: longer than the kernel takes, or with a character it could mistake.
     """
@@ -94,7 +94,7 @@ def full_name(owner: str, name: str) -> str:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what cannot tell one owner's sets from another's.
+    """Refuse an owner that cannot distinguish its sets from those of another.
 
     :raises InvalidInput: it has a dash (which ends the owner in a set's name) or is too long.
     """
@@ -103,9 +103,9 @@ def check_owner(owner: str) -> None:
 
 
 def elements(kind: SetKind, members: Iterable[Member]) -> Iterator[str]:
-    """What ipset keeps for *members*: one word each, two for a network that is everything.
+    """Return the elements that ipset stores for *members*: one each, two for a /0 network.
 
-    ``hash:net`` has no /0, so that everything is its two halves.
+    ``hash:net`` has no /0, so that it is stored as its two halves.
 
     :raises InvalidInput: a member that a set of this kind cannot have.
     """
@@ -143,7 +143,7 @@ def _elements(kind: SetKind, member: Member) -> list[str]:
 
 
 def normal_element(word: str) -> str:
-    """How we write what ipset prints: addresses as Python spells them."""
+    """Normalise an element that ipset printed: addresses as Python spells them."""
     if ":" not in word:
         return word
     where, comma, port = word.partition(",")
@@ -154,5 +154,5 @@ def normal_element(word: str) -> str:
 
 
 def room_for(count: int) -> int:
-    """The room (``maxelem``) of a set with *count* members, so that it seldom has to grow."""
+    """Return the capacity (``maxelem``) of a set with *count* members: it seldom has to grow."""
     return max(SMALLEST_ROOM, 1 << (count * 5 // 4).bit_length())

@@ -1,4 +1,4 @@
-"""The commands of iptables: which, and how they are called."""
+"""The commands of iptables and their arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RIGHTS = ("Permission denied", "Operation not permitted")
 
 
 class Backend(enum.Enum):
-    """Which iptables: the one the system chose, or one of the two by name."""
+    """Backend of iptables: the system's default, or one of the two by name."""
 
     SYSTEM = ""
     NFT = "-nft"
@@ -27,17 +27,17 @@ class Backend(enum.Enum):
 class IptablesBinaries:
     """``iptables-save`` and ``iptables-restore`` of one backend.
 
-    Their text is returned as it is; a refused restore is the caller's to explain.
+    Their output is returned as it is; the caller explains a refused restore.
     """
 
     backend: Backend = Backend.SYSTEM
     lock_wait: int = 5
-    """How many seconds to wait for whoever else holds the lock of iptables."""
+    """Timeout in seconds for the lock of iptables (xtables lock)."""
 
     def save(self, family: Family, namespace: Namespace, table: str = "") -> str:
-        """The tables as text.
+        """Return the tables as text.
 
-        :raises BackendBroken: iptables is not installed, or may not.
+        :raises BackendBroken: iptables is not installed, or lacks a privilege.
         """
         argv = [self._command(family, "save"), *(["-t", table] if table else [])]
         done = run_command(argv, namespace=namespace)
@@ -47,10 +47,10 @@ class IptablesBinaries:
         return done.output
 
     def restore(self, family: Family, text: str, namespace: Namespace) -> Finished:
-        """Carry out *text* and leave what it does not name alone.
+        """Restore *text*; chains that it does not name stay as they are.
 
-        :raises BackendUnavailable: somebody else held the lock all the time.
-        :raises BackendBroken: iptables is not installed, or may not.
+        :raises BackendUnavailable: another process held the lock until the timeout.
+        :raises BackendBroken: iptables is not installed, or lacks a privilege.
         """
         argv = [self._command(family, "restore"), "--noflush", "-w", str(self.lock_wait)]
         done = run_command(argv, feed=text, namespace=namespace, timeout=self.lock_wait + 60)
@@ -66,7 +66,7 @@ def _refuse_busy_or_broken(done: Finished) -> None:
     if done.ok:
         return
     if done.status == _RESOURCE_PROBLEM and "xtables lock" in done.errors:
-        raise BackendUnavailable(f"{done.argv[0]}: somebody else holds its lock: {done.said}")
+        raise BackendUnavailable(f"{done.argv[0]}: another process holds its lock: {done.said}")
     if any(words in done.errors for words in _RIGHTS) or "you must be root" in done.errors:
         raise BackendBroken(
             f"{done.argv[0]}: {done.said}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"

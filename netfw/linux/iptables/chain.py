@@ -1,4 +1,4 @@
-"""Chains: what an owner wants to have in the tables of one namespace."""
+"""Chains: the desired contents of the tables of one namespace, for one owner."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BUILTIN: Mapping[str, frozenset[str]] = MappingProxyType(
         "security": frozenset({"INPUT", "FORWARD", "OUTPUT"}),
     }
 )
-"""The chains that a table has by itself."""
+"""Built-in chains of each table."""
 
 _OWNER = re.compile(r"[A-Za-z0-9_]{1,16}")
 
 
 @frozen(kw_only=True)
 class ChainKey:
-    """Which chain: *name* is the owner's own, without the prefix that says whose it is."""
+    """Key of a chain; *name* is without the prefix of the owner."""
 
     family: Family = field(converter=Family)
     table: str
@@ -45,10 +45,10 @@ class ChainKey:
 
 @frozen
 class Chain:
-    """The rules of a chain, and from which built-in chains packets come to it.
+    """The rules of a chain, and the built-in chains that jump to it.
 
-    A hook is put before the rules that are there when it is made, or after them (*hooked_last*).
-    Where others' rules stand to it later is theirs to say: it is not moved.
+    A hook is inserted before the rules that are present at that time, or after them
+    (*hooked_last*).  It is not moved when other programs insert rules later.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -57,7 +57,7 @@ class Chain:
 
 
 def check_owner(owner: str) -> None:
-    """Refuse what cannot tell one owner's chains from another's.
+    """Refuse an owner that cannot distinguish its chains from those of another.
 
     :raises InvalidInput: it has a dash (which ends the owner in a chain's name) or is too long.
     """
@@ -66,7 +66,7 @@ def check_owner(owner: str) -> None:
 
 
 def full_name(owner: str, name: str) -> str:
-    """What the kernel calls the chain *name* of *owner*.
+    """Return the kernel's name of the chain *name* of *owner*.
 
     :raises InvalidInput: longer than the kernel takes.
     """

@@ -1,4 +1,4 @@
-"""The picture of what an owner has in the tables, as the tool printed it or as we put it."""
+"""Mirror of the chains of one owner, as iptables printed them or as netfw wrote them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _OWN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 class Mirror:
     """The chains of one owner as lines of text, and the jumps to them from built-in chains.
 
-    ``printed`` are the chains that were read and not yet compared with what is wanted: the tool may
-    spell their rules differently from how we wrote them.
+    ``printed`` are the chains that were read and not yet compared with the desired ones: iptables
+    may spell their rules differently from how netfw wrote them.
     """
 
     chains: dict[ChainKey, tuple[str, ...]] = field(factory=dict)
@@ -31,7 +31,7 @@ class Mirror:
     printed: set[ChainKey] = field(factory=set)
 
     def replace(self, family: Family, read: Mirror) -> None:
-        """Take what was *read* for everything of *family*."""
+        """Replace everything of *family* with what was *read*."""
         for key in [key for key in self.chains if key.family is family]:
             del self.chains[key]
         for point in [point for point in self.hooks if point.family is family]:
@@ -41,7 +41,7 @@ class Mirror:
         self.printed = {key for key in self.printed if key.family is not family} | read.printed
 
     def record(self, operations: Iterable[Operation_]) -> None:
-        """Take in what was carried out."""
+        """Record an executed change."""
         for operation in operations:
             self._record(operation)
 
@@ -63,18 +63,18 @@ class Mirror:
                 assert_never(operation)
 
     def confirm(self, key: ChainKey, lines: tuple[str, ...]) -> None:
-        """The chain is known to hold *lines*, however the tool may spell them."""
+        """Record that the chain holds *lines*, whatever spelling iptables printed."""
         self.chains[key] = lines
         self.printed.discard(key)
 
 
 def parse_save(text: str, family: Family, owner: str) -> Mirror:
-    """What *owner* has, from the output of ``iptables-save``.
+    """Parse the chains of *owner* from the output of ``iptables-save``.
 
-    Only the frame is understood (tables, names of chains, which chain a line is in, jumps to the
+    Only the structure is parsed (tables, names of chains, the chain of each line, jumps to the
     owner's chains); rules stay text.
 
-    :raises BackendBroken: a table that iptables says it cannot show.
+    :raises BackendBroken: iptables reports a table that it cannot print.
     """
     mirror = Mirror()
     lines: dict[ChainKey, list[str]] = {}
@@ -100,8 +100,8 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
 
 
 def jumped_to(line: str, owner: str) -> str | None:
-    """The name (without the owner) of the owner's chain that a rule leads to, if it does."""
-    words = _QUOTED.sub('""', line)  # a comment may say what it likes
+    """Return the name (without the owner) of the owner's chain that a rule jumps to, if any."""
+    words = _QUOTED.sub('""', line)  # a comment may contain anything
     found = re.search(rf"(?:^| )-[jg] {owner}-([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: |$)", words)
     return found[1] if found else None
 

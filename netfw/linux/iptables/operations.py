@@ -1,4 +1,4 @@
-"""What can be done to a table; the operations on one table are done together or not at all."""
+"""Operations on tables; those on one table are executed together or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HookPoint:
 
 @frozen
 class PutChain:
-    """Make the chain hold exactly these rules; *lines* are the rules as text."""
+    """Make the chain contain exactly these rules; *lines* are the rules as text."""
 
     key: ChainKey
     chain: Chain = field(repr=False, eq=False)
@@ -42,7 +42,7 @@ class DropChain:
 
 @frozen
 class AddHook:
-    """Lead packets from a built-in chain into the owner's chain *key*."""
+    """Add a jump from a built-in chain to the owner's chain *key*."""
 
     point: HookPoint
     key: ChainKey
@@ -55,7 +55,7 @@ class AddHook:
 
 @frozen
 class DropHook:
-    """Remove a jump into the owner's chain *key* from a built-in chain, as the tool printed it."""
+    """Remove a jump to the owner's chain *key* from a built-in chain, as iptables printed it."""
 
     point: HookPoint
     key: ChainKey

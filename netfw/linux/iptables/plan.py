@@ -1,4 +1,4 @@
-"""What to change in the tables.  Pure: values in, values out."""
+"""Planner of changes to the tables.  Pure: values in, values out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from netfw.linux.iptables.rule import Family, Jump, Rule, render_rule
 from netfw.plan import Update
 
 Spelling = Mapping[tuple[Family, str], Mapping[str, str]]
-"""By family and table: how the tool prints rules that it spells differently from us."""
+"""By family and table: the text that iptables prints for rules that netfw spells otherwise."""
 
 
 @frozen
 class Unsure:
-    """A rule whose printed text is not ours; the tool itself can say whether it is the same."""
+    """A rule whose printed text differs from ours; only iptables can decide whether it is equal."""
 
     key: ChainKey
     rule: Rule
@@ -37,10 +37,10 @@ class Unsure:
 def plan_chains(
     update: Update[ChainKey, Chain], mirror: Mirror, owner: str, spelling: Spelling
 ) -> tuple[TableChange, ...]:
-    """The changes that turn what the mirror shows into *update*, one for each table concerned.
+    """Plan the changes that turn the mirror's chains into *update*, one for each table concerned.
 
     :raises InvalidInput: a chain that its table or family cannot have.
-    :raises Conflict: a jump to a chain that will not be there.
+    :raises Conflict: a jump to a chain that will not exist.
     """
     drop = [key for key in _dropped(update, mirror) if key in mirror.chains]
     put = [
@@ -57,7 +57,7 @@ def plan_chains(
 def find_unsure(
     update: Update[ChainKey, Chain], mirror: Mirror, owner: str, spelling: Spelling
 ) -> Iterator[Unsure]:
-    """The rules for which text alone does not tell whether the machine has them already."""
+    """Find the rules whose text alone does not decide whether they are present already."""
     for key, chain in update.put.items():
         have = mirror.chains.get(key, ())
         if key not in mirror.printed or len(have) != len(chain.rules):
@@ -70,7 +70,7 @@ def find_unsure(
 
 
 def same_lines(put: PutChain, have: tuple[str, ...], spelling: Spelling) -> bool:
-    """Whether the machine's lines are the wanted ones, as written or as the tool spells them."""
+    """Return whether the present lines are the desired ones, in our or in iptables' spelling."""
     if put.lines == have:
         return True
     known = spelling.get((put.key.family, put.key.table), {})
@@ -103,7 +103,7 @@ def _refuse_dangling(
     dropped: frozenset[ChainKey],
 ) -> None:
     there: set[tuple[Family, str, str]] = set()
-    """Those that were asked for already: many chains lead to the same."""
+    """Targets that were checked already: many chains jump to the same one."""
     for put in puts:
         place = put.key.family, put.key.table
         targets = {rule.target.chain for rule in put.chain.rules if isinstance(rule.target, Jump)}
@@ -115,7 +115,7 @@ def _refuse_dangling(
 
 
 def _hooks(update: Update[ChainKey, Chain], mirror: Mirror, owner: str) -> Iterator[Operation]:
-    """Make the jumps to the chains of *update* exactly those wanted; others stay."""
+    """Plan the jumps to the chains of *update*: exactly the desired ones; other jumps stay."""
     for point, lines in mirror.hooks.items():
         wanted: set[str] = set()
         for line in lines:

@@ -28,17 +28,17 @@ _TEXTS = frozenset({"comment", "log-prefix", "nflog-prefix", "string"})
 
 @frozen
 class Not(Generic[T]):
-    """Everything but this."""
+    """A negated value."""
 
     value: T
 
 
 OptionValue = str | int | bool | tuple[str | int, ...] | Not[str] | Not[int] | Not[tuple[str, ...]]
-"""What `match` and `target` take: True is an option without an argument."""
+"""Option values of `match` and `target`; True is an option without an argument."""
 
 
 def render_options(options: Mapping[str, OptionValue]) -> list[str]:
-    """The options as words: ``ctstate="NEW"`` is ``--ctstate NEW``.
+    """Render the options as words: ``ctstate="NEW"`` is ``--ctstate NEW``.
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
@@ -70,7 +70,7 @@ def _quoted(text: str, bare: re.Pattern[str]) -> str:
 
 
 def check_argument(path: str, text: str) -> None:
-    """Refuse what could not be one argument, whatever the quoting.
+    """Refuse text that cannot be one argument, whatever the quoting.
 
     :raises InvalidInput: *path* names what is refused.
     """
@@ -83,12 +83,12 @@ def check_argument(path: str, text: str) -> None:
 
 
 def render_text(text: str) -> str:
-    """Free text as one word, quoted as ``iptables-save`` does it."""
+    """Render free text as one word, quoted as ``iptables-save`` does it."""
     return _quoted(text, _BARE_TEXT)
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse what is not one plain word.
+    """Refuse text that is not one plain word.
 
     :raises InvalidInput: it is empty, or has a character that could be taken for syntax.
     """
@@ -97,9 +97,9 @@ def check_name(kind: str, name: str) -> None:
 
 
 def check_chain_name(name: str) -> None:
-    """Refuse what cannot be a chain's name.
+    """Refuse text that cannot be a chain's name.
 
-    :raises InvalidInput: empty, or with a character that iptables or a person could mistake.
+    :raises InvalidInput: empty, or with a character that iptables or an operator could misread.
     """
     check_name("chain", name)
     if len(name) > CHAIN_NAME_LENGTH:

@@ -25,7 +25,7 @@ _TOOL = re.compile(r"^[a-z0-9-]+(?: v[\d.]+ \([a-z_]+\))?: ?")
 
 @frozen
 class Script:
-    """A restore as lines, and from which line (from 1) on which operation is served."""
+    """A restore as lines, with the first line (from 1) of each operation."""
 
     lines: list[str]
     starts: list[tuple[int, Operation | None]]
@@ -35,7 +35,7 @@ class Script:
         return "\n".join(self.lines) + "\n"
 
     def operation(self, line: int) -> Operation | None:
-        """The operation that a line (from 1) serves; None for the frame around them all."""
+        """Return the operation of a line (from 1); None for lines that frame the table."""
         at = bisect_right(self.starts, line, key=itemgetter(0)) - 1
         return self.starts[at][1] if at >= 0 and line <= len(self.lines) else None
 
@@ -49,10 +49,10 @@ class RestoreError:
 
 
 def render_restore(change: TableChange, owner: str) -> Script:
-    """The change as the input of one restore.
+    """Render the change as the input of one restore.
 
-    ``:chain`` makes a chain or empties it.  All chains come first, so that rules may lead to each
-    other's; chains go last, when nothing leads to them any more.
+    ``:chain`` creates a chain or flushes it.  All chains come first, so that rules may jump to any
+    of them; chains are deleted last, when no rule jumps to them any more.
     """
     lines: list[str] = []
     starts: list[tuple[int, Operation | None]] = []
@@ -66,7 +66,7 @@ Part = tuple[Operation | None, Iterable[str]]
 
 
 def _parts(change: TableChange, owner: str) -> Iterator[Part]:
-    """The parts of the script, in their order."""
+    """Yield the parts of the script, in their order."""
     yield None, [f"*{change.table}"]
     for operation in change.operations:
         if isinstance(operation, PutChain | DropChain):
@@ -91,8 +91,8 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
 def parse_restore_errors(output: str) -> tuple[RestoreError, ...]:
     """Return the errors that the tool reported.
 
-    The parts that parse a rule say why first and ``Error occurred at line: 3`` after it; those that
-    talk to the kernel say ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
+    Its rule parser prints the reason first and ``Error occurred at line: 3`` after it; errors of
+    the kernel are ``line 3: RULE_APPEND failed (Invalid argument)`` or ``line 3 failed``.
     """
     errors = []
     reasons: list[str] = []

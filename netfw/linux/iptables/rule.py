@@ -1,7 +1,7 @@
 """Rules of iptables and ip6tables as values.
 
-A rule is checked when it is made and renders to exactly one line: whatever a name, comment or
-option holds, it cannot become a second rule, a second option or a broken restore.  The text is in
+A rule is validated when it is made and renders to exactly one line: whatever a name, comment or
+option has, it cannot become a second rule, a second option or a broken restore.  The text is in
 the order and spelling in which ``iptables-save`` prints rules, so that most compare as they are.
 """
 
@@ -32,7 +32,7 @@ _DEVICE = re.compile(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\+?")
 
 
 class Family(enum.IntEnum):
-    """Which of the two tools."""
+    """Address family: iptables or ip6tables."""
 
     IPV4 = 4
     IPV6 = 6
@@ -56,7 +56,7 @@ class Match:
 
 @frozen
 class Target:
-    """A target with its options as text, or somebody else's chain; made by :func:`target`."""
+    """A target with its options as text, or a chain of another owner; made by :func:`target`."""
 
     name: str
     text: str = field(validator=_check_line)
@@ -64,14 +64,15 @@ class Target:
 
 @frozen
 class Jump:
-    """To another chain of the same owner, by the name the owner gave it; with *goto*, no return."""
+    """A jump to another chain of the same owner, by its short name; with *goto*, without return."""
 
     chain: str
     goto: bool = False
 
 
 def match(extension: str, /, **options: OptionValue) -> Match:
-    """``match("conntrack", ctstate=Not("NEW"))`` is ``-m conntrack ! --ctstate NEW``.
+    """Make a match: ``match("conntrack", ctstate=Not("NEW"))`` is
+    ``-m conntrack ! --ctstate NEW``.
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
@@ -80,7 +81,8 @@ def match(extension: str, /, **options: OptionValue) -> Match:
 
 
 def target(name: str, /, **options: OptionValue) -> Target:
-    """``target("MARK", set_xmark="0x1/0xff")`` is ``-j MARK --set-xmark 0x1/0xff``.
+    """Make a target: ``target("MARK", set_xmark="0x1/0xff")`` is
+    ``-j MARK --set-xmark 0x1/0xff``.
 
     :raises InvalidInput: a name or value that iptables could take for something else.
     """
@@ -109,7 +111,7 @@ def _to_network(
 
 @frozen(kw_only=True)
 class Rule:
-    """One rule: when all of it applies to a packet, the target decides; without one, it counts.
+    """One rule: if all its matches apply to a packet, the target decides; without one, it counts.
 
     :raises InvalidInput: a value that iptables could take for something else.
     """
@@ -123,10 +125,10 @@ class Rule:
     matches: tuple[Match, ...] = ()
     comment: str = ""
     text: str = field(init=False, repr=False, eq=False)
-    """All of it but a jump, which only the owner's name completes.  Rendered once: rules are
+    """The rule as text, without a jump, which needs the owner's name.  Rendered once: rules are
     compared far more often than made."""
     family: Family | None = field(init=False, repr=False, eq=False)
-    """That of its addresses, if it has any."""
+    """Family of its addresses, if it has any."""
 
     def __attrs_post_init__(self) -> None:
         for option, device in (("-i", self.in_device), ("-o", self.out_device)):
@@ -168,7 +170,7 @@ class Rule:
 
 
 def render_rule(rule: Rule, owner: str) -> str:
-    """The rule as one line, without the chain it is in."""
+    """Render the rule as one line, without its chain."""
     if not isinstance(rule.target, Jump):
         return rule.text
     jump = f"{'-g' if rule.target.goto else '-j'} {owner}-{rule.target.chain}"
@@ -178,7 +180,7 @@ def render_rule(rule: Rule, owner: str) -> str:
 def _network(option: str, network: IpNetwork | Not[IpNetwork] | None) -> list[str]:
     if isinstance(network, Not):
         return [f"! {option} {network.value}"]
-    # iptables does not print what every packet fulfils.
+    # iptables does not print a match that every packet fulfils.
     return [f"{option} {network}"] if network is not None and network.prefixlen else []
 
 

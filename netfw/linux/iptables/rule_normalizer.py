@@ -1,7 +1,7 @@
-"""A throw-away namespace in which iptables is asked what it makes of rules.
+"""Rule normalizer: loads rules in a scratch namespace and reads how iptables prints them.
 
-How iptables prints a rule depends on its version and backend; instead of knowing all that, we let
-it take our rules where they harm nobody, and read how it spells them.
+How iptables prints a rule depends on its version and backend.  Instead of modelling that, netfw
+loads its rules where they affect no traffic, and reads them back.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _CHAIN = "netfw-scratch"
 
 
 class RuleNormalizer:
-    """A network namespace of its own that vanishes when it is closed."""
+    """A scratch network namespace that is destroyed on close."""
 
     def __init__(self, tool: IptablesBinaries, owner: str) -> None:
         self._tool, self._owner = tool, owner
         self._worker = NetnsThread(lambda: syscalls.unshare(syscalls.CLONE_NEWNET), name="iptables")
 
     def normalize(self, family: Family, table: str, rules: Sequence[Rule]) -> Mapping[str, str]:
-        """How iptables prints each rule, by how we write it; nothing when it takes them not."""
+        """Return how iptables prints each rule, by our text; empty if it refuses them."""
         if not self.takes(family, table, rules):
             return {}
         text = self._worker.run(self._tool.save, family, None, table)
@@ -36,7 +36,7 @@ class RuleNormalizer:
         return dict(zip(written, printed, strict=True)) if len(printed) == len(written) else {}
 
     def takes(self, family: Family, table: str, rules: Sequence[Rule]) -> bool:
-        """Whether iptables and the kernel take *rules*, each for itself."""
+        """Return whether iptables and the kernel accept *rules*, each by itself."""
         chains = {rule.target.chain for rule in rules if isinstance(rule.target, Jump)}
         lines = [f":{self._owner}-{name} - [0:0]" for name in sorted(chains)]
         lines += [f"-A {_CHAIN} {render_rule(rule, self._owner)}" for rule in rules]
@@ -45,7 +45,7 @@ class RuleNormalizer:
         return self._worker.run(self._tool.restore, family, text, None).ok
 
     def refused(self, family: Family, table: str, rules: Sequence[Rule]) -> Rule | None:
-        """A rule that is refused by itself, found by halving; None when each alone is taken."""
+        """Find a rule that is refused by itself, by bisection; None if each is accepted alone."""
         if not rules or self.takes(family, table, rules):
             return None
         if len(rules) == 1:
@@ -56,7 +56,7 @@ class RuleNormalizer:
         )
 
     def _make_sets(self, rules: Sequence[Rule]) -> None:
-        """Sets that the rules name have to exist; what kind they are, rules do not care."""
+        """Create the sets that the rules name: they have to exist, of any kind."""
         names = {
             words[at + 1]
             for rule in rules

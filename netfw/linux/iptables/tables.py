@@ -1,4 +1,4 @@
-"""Iptables: what one owner has in the tables of one namespace, made as it should be."""
+"""Iptables: converges the chains of one owner in the tables of one namespace."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Iptables:
     """The chains of *owner* in *namespace*, IPv4 and IPv6.
 
     1. Only chains called ``<owner>-...`` and jumps to them from built-in chains are ever touched;
-       the rules of others are neither changed nor reordered.
-    2. The operations on one table are carried out together or not at all.
+       rules of other owners are neither changed nor reordered.
+    2. The operations on one table are executed together or not at all.
     3. The machine is read once and when `observe` is called; after that, converging costs what
-       changed.  A refused change is planned once more on a new picture, and after one that ended
-       in any other error the machine is read again: it may have been done all the same.
-    4. What differs after `observe` (rules that somebody removed, added, changed or moved) is put
-       right by the next `converge` of those chains.
+       changed.  A refused change is planned once more on a fresh mirror, and after one that ended
+       in any other error the machine is read again: it may have been executed all the same.
+    4. Drift found by `observe` (rules that another program removed, added, changed or moved) is
+       repaired by the next `converge` of those chains.
 
-    To be used by one thread at a time.
+    Not thread-safe: used by one thread at a time.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Iptables:
     def observe(self, families: Iterable[Family] = tuple(Family)) -> frozenset[ChainKey]:
         """Read the machine, and return the chains that the owner has there.
 
-        :raises BackendBroken: iptables is not installed, or may not.
+        :raises BackendBroken: iptables is not installed, or lacks a privilege.
         :raises NotFound: there is no such namespace.
         """
         wanted = frozenset(families)
@@ -58,15 +58,15 @@ class Iptables:
 
     @property
     def chains(self) -> Mapping[ChainKey, tuple[str, ...]]:
-        """The owner's chains as lines, as last read and changed since."""
+        """Return the owner's chains as lines, as last read and changed since."""
         self.observe(frozenset(Family) - self._known)
         return MappingProxyType(self._mirror.chains)
 
     def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
-        """What `converge` would do, table by table; changes nothing.
+        """Return what `converge` would do, table by table; changes nothing.
 
         :raises InvalidInput: a chain that its table or family cannot have.
-        :raises Conflict: a jump to a chain that will not be there.
+        :raises Conflict: a jump to a chain that will not exist.
         """
         self._read_unknown(update)
         self._learn(find_unsure(update, self._mirror, self.owner, self._spelling))
@@ -75,14 +75,14 @@ class Iptables:
         return changes
 
     def apply(self, change: TableChange) -> None:
-        """Carry out one change, all of it or nothing.
+        """Execute one change, all of it or nothing.
 
         :raises OperationRefused: the former rules stay in force; each refused operation is named.
-        :raises BackendUnavailable: the lock of iptables was held by somebody else.
+        :raises BackendUnavailable: another process held the lock of iptables.
         """
         script = render_restore(change, self.owner)
         known = change.family in self._known
-        self._known.discard(change.family)  # in doubt until it is done
+        self._known.discard(change.family)  # unknown until it is done
         done = self._tool.restore(change.family, script.text, self.namespace)
         if done.ok:
             if known:
@@ -92,12 +92,12 @@ class Iptables:
         raise self._refusal(change, script, parse_restore_errors(done.errors))
 
     def converge(self, update: Update[ChainKey, Chain]) -> None:
-        """Make *update* so.
+        """Make the chains of *update* as desired.
 
         :raises InvalidInput: a chain that its table or family cannot have.
-        :raises Conflict: a jump to a chain that will not be there.
+        :raises Conflict: a jump to a chain that will not exist.
         :raises OperationRefused: a table was refused; of it, nothing was changed.
-        :raises BackendUnavailable: the lock of iptables was held by somebody else.
+        :raises BackendUnavailable: another process held the lock of iptables.
         """
         fresh = self._read_unknown(update)
         try:
@@ -112,14 +112,14 @@ class Iptables:
             self.apply(change)
 
     def _read_unknown(self, update: Update[ChainKey, Chain]) -> bool:
-        """Read what was not read yet; whether all that matters here was read just now."""
+        """Read families not read yet; return whether all that *update* needs was read just now."""
         needed = frozenset(Family) if update.complete else {key.family for key in update}
         missing = needed - self._known
         self.observe(missing)
         return missing == needed
 
     def _learn(self, unsure: Iterator[Unsure]) -> None:
-        """Have iptables itself say how it spells rules that read differently from ours."""
+        """Let iptables print the rules whose present text differs from ours."""
         rules: dict[tuple[Family, str], dict[str, Rule]] = {}
         for each in unsure:
             rules.setdefault((each.key.family, each.key.table), {})[each.line] = each.rule
@@ -131,7 +131,7 @@ class Iptables:
                 self._spelling.setdefault(place, {}).update(spelled)
 
     def _confirm(self, update: Update[ChainKey, Chain], changes: tuple[TableChange, ...]) -> None:
-        """What was read and turned out to be as wanted need not be compared again."""
+        """Mark chains that were read and are as desired, so that they are not compared again."""
         differing = {op.key for change in changes for op in change.operations
                      if isinstance(op, PutChain)}  # fmt: skip
         for key in (update.put.keys() & self._mirror.printed) - differing:
@@ -152,7 +152,7 @@ class Iptables:
         return OperationRefused(reasons)
 
     def _search(self, change: TableChange, why: str) -> dict[object, str]:
-        """The table was refused as a whole: find who is to blame, or say that all may be."""
+        """Find the rules at fault when a table was refused as a whole; else blame all of them."""
         with RuleNormalizer(self._tool, self.owner) as scratch:
             for operation in change.operations:
                 if not isinstance(operation, PutChain):

@@ -1,4 +1,4 @@
-"""Processes: commands that end, and programs that are kept running."""
+"""Processes: commands that end, and supervised programs."""
 
 from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed

@@ -28,7 +28,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "setpriv": "util-linux",
     }
 )
-"""Which Debian package has a command."""
+"""Debian package of each command."""
 
 
 @frozen(kw_only=True)
@@ -46,7 +46,7 @@ class Finished:
 
     @property
     def said(self) -> str:
-        """What it said, for an error message."""
+        """Output of the command, for an error message."""
         return (self.errors or self.output).strip() or f"exit status {self.status}"
 
 
@@ -65,7 +65,7 @@ def run_command(
 
 
 def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
-    # A file in memory: the command reads it at its own pace, and nobody has to feed a pipe.
+    # A file in memory: the command reads it at its own pace, without a thread that feeds a pipe.
     source = os.memfd_create("feed", os.MFD_CLOEXEC)
     try:
         os.write(source, feed.encode())
@@ -88,9 +88,9 @@ def _run(argv: Sequence[str], feed: str, timeout: float) -> Finished:
 
 
 def why_missing(command: str, option: str = "") -> str | None:
-    """What to do about a command that cannot be run; None when it can.
+    """Return what to do about a command that cannot be run; None if it can.
 
-    :param option: names the option that it was read from.
+    :param option: name of the option that it was read from.
     """
     if shutil.which(command) is not None:
         return None
@@ -101,7 +101,7 @@ def why_missing(command: str, option: str = "") -> str | None:
 
 
 def not_runnable(command: str, error: OSError) -> BackendBroken:
-    """The error to raise when *command* cannot be executed."""
+    """Return the error to raise when *command* cannot be executed."""
     if not isinstance(error, FileNotFoundError):
         return BackendBroken(f"{command} cannot be executed: {error.strerror}")
     return BackendBroken(_missing(command))

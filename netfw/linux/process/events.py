@@ -1,4 +1,4 @@
-"""What the supervisor tells the owner of a process."""
+"""Events that the supervisor sends to the owner of a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netfw.linux.process.program import OnDeath, ProcessKey
 
 @frozen
 class ProcessDied(Event):
-    """A process ended without being asked to; *tail* are its last words."""
+    """A process ended unexpectedly; *tail* is the end of its output."""
 
     key: ProcessKey
     on_death: OnDeath
@@ -19,7 +19,7 @@ class ProcessDied(Event):
 
 @frozen
 class ProcessRespawned(Event):
-    """It runs again."""
+    """The process runs again."""
 
     key: ProcessKey
     pid: int
@@ -27,7 +27,7 @@ class ProcessRespawned(Event):
 
 @frozen
 class RespawnFailed(Event):
-    """It could not be started again; the next try is in *retry_in* seconds."""
+    """The restart of a process failed; the next attempt is in *retry_in* seconds."""
 
     key: ProcessKey
     retry_in: float

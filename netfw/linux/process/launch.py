@@ -1,4 +1,4 @@
-"""Start a program so that it outlives us, and end it again."""
+"""Start a program so that it outlives the agent, and end it again."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000
 _GLANCE = 0.01
-"""How often to look whether a program is ready, in seconds."""
+"""Interval of the readiness check of a program, in seconds."""
 _DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 @frozen(kw_only=True)
 class Launch:
-    """A program to start: for whom, with which mark, and where its words go."""
+    """A program to start: its key, its mark, and the file for its output."""
 
     key: ProcessKey
     program: Program
@@ -45,7 +45,7 @@ class Launch:
 
         :raises BackendBroken: there is no such command.
         :raises ConfigError: there is no such user.
-        :raises OperationRefused: it ended at once; the message has its last words.
+        :raises OperationRefused: it ended at once; the message has the end of its output.
         :raises NotFound: there is no such namespace.
         """
         program = self.program
@@ -63,7 +63,7 @@ class Launch:
         return self._daemon(child, said, program.pid_file)
 
     def _settled(self, child: Handle, said: int) -> Handle:
-        """The child in the foreground, if it does not end at once, or before it is ready."""
+        """Return the foreground child, if it ends neither at once nor before it is ready."""
         ready = self.program.ready
         if child.wait(self.patience.settle if ready is None else 0):
             raise self._failed(child, said)
@@ -80,7 +80,7 @@ class Launch:
         try:
             return ready(child.pid)
         except BaseException:
-            self._give_up(child)  # nobody would know of it
+            self._give_up(child)  # it would not be on record
             child.reap()
             child.close()
             raise
@@ -90,7 +90,7 @@ class Launch:
         child.wait(self.patience.kill)
 
     def _daemon(self, child: Handle, said: int, pid_file: Path) -> Handle:
-        """The process that *child* left behind, by the pid file that it wrote."""
+        """Return the daemon that *child* started, by the pid file that it wrote."""
         deadline = time.monotonic() + self.patience.launch
         if not child.wait(self.patience.launch):
             self._give_up(child)
@@ -120,7 +120,7 @@ class Launch:
 
 
 def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
-    """The process that a program's own pid file names, if it runs *argv*."""
+    """Return the process in a program's own pid file, if it runs *argv*."""
     try:
         pid = int(pid_file.read_text())
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def end(handle: Handle, stop: Sequence[str], patience: Timeouts) -> None:
         try:
             run_command(stop, namespace=netns.of_process(handle.pid), timeout=patience.stop)
         except (BackendBroken, BackendUnavailable, NotFound):
-            pass  # the signals will do
+            pass  # the signals follow
         else:
             handle.wait(patience.stop)
     if handle.alive():
@@ -154,7 +154,7 @@ def end(handle: Handle, stop: Sequence[str], patience: Timeouts) -> None:
 
 
 def tail(log: Path, start: int = 0) -> str:
-    """The last words in *log*, of those after *start*."""
+    """Return the end of *log*, at most back to the offset *start*."""
     try:
         with log.open("rb") as file:
             file.seek(max(start, _size(log) - _TAIL))
@@ -164,12 +164,12 @@ def tail(log: Path, start: int = 0) -> str:
 
 
 def _named(identity: Identity, argv: Sequence[str], mark: str) -> Identity:
-    """The same process, by what it was started with."""
+    """Return the same process, identified by the command it was started with."""
     return evolve(identity, argv=tuple(argv), mark=mark)
 
 
 def _spawn(argv: list[str], environment: dict[str, str], log: Path, flags: int) -> Handle:
-    """A child in a session of its own, in the namespace of the calling thread."""
+    """Start a child in a session of its own, in the namespace of the calling thread."""
     try:
         output = os.open(log, flags, 0o640)
     except OSError as error:
@@ -196,13 +196,13 @@ def _spawn(argv: list[str], environment: dict[str, str], log: Path, flags: int) 
     try:
         return _hold_child(pid, argv)
     except (OSError, NetfwError):
-        os.kill(pid, signal.SIGKILL)  # whom nobody can hold, nobody could end later
+        os.kill(pid, signal.SIGKILL)  # without a pidfd it could not be ended later
         os.waitpid(pid, 0)
         raise
 
 
 def _hold_child(pid: int, argv: list[str]) -> Handle:
-    """A child keeps its pid until it is reaped, so that this is it, dead or alive."""
+    """Open a handle of a child, dead or alive: it keeps its pid until it is reaped."""
     _, started = stat(pid)
     where = netns.identity(None)
     identity = Identity(pid=pid, started=started, boot=boot(), namespace=where, argv=tuple(argv))
@@ -210,15 +210,15 @@ def _hold_child(pid: int, argv: list[str]) -> Handle:
 
 
 def _inheritable() -> list[int]:
-    """What we were given by whoever started us is not for our children."""
-    found = []
+    """Return the inheritable descriptors, which children must not inherit from our parent."""
+    descriptors = []
     for name in os.listdir("/proc/self/fd"):
         try:
             if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
+                descriptors.append(int(name))
         except OSError:
             continue  # closed meanwhile
-    return found
+    return descriptors
 
 
 def _as_user(user: str | None) -> list[str]:

@@ -1,7 +1,7 @@
-"""Processes that were started and not recorded, because the agent was killed between.
+"""Orphans: processes that were started and not recorded, because the agent was killed between.
 
-Each process carries a mark in its environment: which directory of records it belongs to (two hosts
-may have theirs at the same path), which program it is, and for which key.
+Each process carries a mark in its environment: its directory of records (two hosts may have theirs
+at the same path), the digest of its program, and its key.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LOG = logging.getLogger(__name__)
 
 
 def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
-    """End every process in *namespace* that some supervisor started; others are left alone.
+    """End every process in *namespace* that a supervisor started; others are left running.
 
     :raises NotFound: there is no such namespace.
-    :raises BackendUnavailable: one does not end.
+    :raises BackendUnavailable: a process does not end.
     """
     wanted = netns.identity(namespace)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -38,7 +38,9 @@ def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
         if handle is None:
             continue
         try:
-            LOG.warning("%s is left in %s: ending it", handle.identity.argv[0], namespace)
+            LOG.warning(
+                "%s: ending orphaned process in namespace %s", handle.identity.argv[0], namespace
+            )
             end(handle, (), patience or Timeouts())
         finally:
             handle.close()
@@ -48,7 +50,7 @@ def _is_in(pid: int, wanted: netns.Identity) -> bool:
     try:
         found = os.stat(netns.of_process(pid))
     except OSError:
-        return False  # it ended, or is a thread of the kernel
+        return False  # it ended, or is a kernel thread
     return netns.Identity(found.st_dev, found.st_ino) == wanted
 
 
@@ -59,9 +61,9 @@ class _Orphan:
 
 
 class Orphans:
-    """The processes that carried a mark of *directory* before anything was started from here.
+    """Processes that carried a mark of *directory* before this supervisor started any.
 
-    They are looked for once, when they are first asked for.
+    They are searched for once, on first use.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -70,11 +72,11 @@ class Orphans:
         self._found: dict[ProcessKey, list[_Orphan]] | None = None
 
     def mark(self, key: ProcessKey, program: Program) -> str:
-        """What *program* has to carry when it is started for *key*."""
+        """Return the mark of *program* when it is started for *key*."""
         return f"{self._head()}{program.digest()}:{key}"
 
     def take(self, key: ProcessKey) -> Iterator[Handle]:
-        """Those for *key* that still run; they are not given out again, and to be closed."""
+        """Return the handles of those for *key* that still run, once; the caller closes them."""
         with self._lock:
             orphans = self._look().pop(key, [])
         for orphan in orphans:
@@ -83,7 +85,7 @@ class Orphans:
                 yield handle
 
     def running(self, key: ProcessKey) -> tuple[tuple[int, str], ...]:
-        """Those for *key* that still run: the pid, and the digest of the program."""
+        """Return pid and program digest of those for *key* that still run."""
         with self._lock:
             orphans = tuple(self._look().get(key, ()))
             head = self._head()
@@ -94,7 +96,7 @@ class Orphans:
         )
 
     def keys(self) -> frozenset[ProcessKey]:
-        """The keys that some process still runs for."""
+        """Return the keys for which a process still runs."""
         with self._lock:
             found = dict(self._look())
         return frozenset(

@@ -1,5 +1,5 @@
-"""The files that say which processes are ours: ``<directory>/<service>/<id>.pid`` for people and
-tools, and ``<id>.json`` beside it with the identity that decides.  Both are written atomically."""
+"""Records of supervised processes: ``<directory>/<service>/<id>.pid`` for operators and tools, and
+``<id>.json`` beside it with the authoritative identity.  Both are written atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 @frozen(kw_only=True)
 class Record:
-    """A process that was started, what it was started for, and its own command to end it."""
+    """A started process, the digest of its program, and its own stop command."""
 
     identity: Identity
     digest: str
@@ -45,7 +45,7 @@ class PidFiles:
         (self.directory / key.service).mkdir(parents=True, exist_ok=True)
 
     def read(self, key: ProcessKey) -> Record | None:
-        """What is recorded; None when nothing is, or what is there was not written by us."""
+        """Return the record; None if there is none, or the file was not written by netfw."""
         try:
             return _parse(json.loads(self._path(key).read_text()))
         except (OSError, InvalidInput, *_UNREADABLE):
@@ -57,27 +57,27 @@ class PidFiles:
         _replace(self.pid_path(key), f"{record.identity.pid}\n")
 
     def forget(self, key: ProcessKey) -> None:
-        """Take *key* off the records, so that it is not ours any more."""
+        """Remove *key* from the records, so that its process is not supervised any more."""
         self._path(key).unlink(missing_ok=True)
 
     def is_withdrawn(self, key: ProcessKey) -> bool:
-        """Whether *key* is not on record, where others of its kind could be."""
+        """Return whether *key* is not on record although the directory of its service exists."""
         path = self._path(key)
         return path.parent.is_dir() and not path.exists()
 
     def remove(self, key: ProcessKey) -> None:
-        """Forget *key*; what its last run said goes with it."""
+        """Remove the record of *key* and the output of its last run."""
         for path in (self.pid_path(key), self._path(key), self.log_path(key)):
             path.unlink(missing_ok=True)
 
     def recorded(self) -> frozenset[ProcessKey]:
-        """All keys that something is recorded for, whether it still runs or not."""
+        """Return all keys on record, whether their processes still run or not."""
         found = set()
         for path in self.directory.glob("*/*.json"):
             try:
                 found.add(ProcessKey(path.parent.name, path.name.removesuffix(".json")))
             except InvalidInput:
-                continue  # a file of somebody else
+                continue  # not a file of netfw
         return frozenset(found)
 
     def _path(self, key: ProcessKey) -> Path:
@@ -85,7 +85,7 @@ class PidFiles:
 
 
 def _parse(data: Any) -> Record:
-    """The record in *data*, if it says what a process can be; else any of `_UNREADABLE`."""
+    """Parse the record in *data*; raise one of `_UNREADABLE` if it is not a valid record."""
     identity = data["identity"]
     parsed = Record(
         identity=Identity(

@@ -1,4 +1,4 @@
-"""Programs that are kept running, as values.  Pure."""
+"""Supervised programs, as values.  Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
 
 @frozen
 class ProcessKey:
-    """Which process: a kind of service, and what it serves.
+    """Key of a process: a kind of service, and the id of the object it serves.
 
     :raises InvalidInput: a word that cannot be part of a file's name.
     """
@@ -37,20 +37,20 @@ class ProcessKey:
 
 
 class OnDeath(enum.Enum):
-    """What to do when a program ends without being asked to."""
+    """Reaction to the unexpected end of a program."""
 
     RESPAWN = "respawn"
     TELL = "exit"
-    """Only tell the owner, who may end the agent."""
+    """Only report to the owner, which may end the agent."""
 
 
 @frozen(kw_only=True)
 class Program:
-    """What to run, and how.
+    """A program to run, with its environment.
 
-    A program that daemonises is known by the *pid_file* it writes by itself; one without stays in
-    the foreground.  *stop* is its own command for ending it, *log* takes what it says (appended);
-    without one, the last run's words are kept beside the pid file.
+    A program that daemonises is identified by the *pid_file* that it writes by itself; one without
+    stays in the foreground.  *stop* is its own command for ending it, *log* receives its output
+    (appended); without one, the last run's output is kept beside the pid file.
 
     :raises InvalidInput: it could never be started.
     """
@@ -58,15 +58,15 @@ class Program:
     argv: tuple[str, ...]
     namespace: str | Path | None = None
     environment: Mapping[str, str] = field(factory=dict)
-    """Beyond that of the agent."""
+    """Environment variables in addition to those of the agent."""
     user: str | None = None
     log: Path | None = None
     pid_file: Path | None = None
     stop: tuple[str, ...] = ()
     on_death: OnDeath = OnDeath.RESPAWN
     ready: Callable[[int], bool] | None = field(default=None, eq=False, repr=False)
-    """Whether the process of that pid does its work; one in the foreground has started only then,
-    and not already because it has not ended at once."""
+    """Readiness check by pid.  A foreground program with one has started once it is ready;
+    without one, it has started if it does not end at once."""
 
     def __attrs_post_init__(self) -> None:
         check_command("argv", self.argv)
@@ -86,14 +86,14 @@ class Program:
         _check_namespace(self.namespace)
 
     def digest(self) -> str:
-        """The same for programs of which one need not be restarted to become the other."""
+        """Digest of everything whose change needs a restart; equal digests need none."""
         what = [self.argv, str(self.namespace), sorted(self.environment.items()), self.user,
                 str(self.log), str(self.pid_file)]  # fmt: skip
         return blake2s(json.dumps(what).encode(), digest_size=16).hexdigest()
 
 
 def check_command(path: str, argv: Sequence[str]) -> None:
-    """Refuse what no kernel can execute.
+    """Refuse a command that no kernel can execute.
 
     :raises InvalidInput: no command, or a word that is not text without NUL.
     """
@@ -128,26 +128,26 @@ def _check_namespace(namespace: str | Path | None) -> None:
 
 @frozen(kw_only=True)
 class Backoff:
-    """How long to wait before a program is started again; pure."""
+    """Back-off between restarts of a program; pure."""
 
     first: float = 0.1
     most: float = 60.0
     steady: float = 30.0
-    """A program that ran this long is believed to be well."""
+    """Run time in seconds after which the back-off is reset."""
 
     def delay(self, deaths: int) -> float:
-        """Seconds to wait after so many deaths in a row."""
+        """Return the seconds to wait after so many deaths in a row."""
         return float(min(self.most, self.first * 2 ** min(deaths - 1, 32)))
 
 
 @frozen(kw_only=True)
 class Timeouts:
-    """How long to wait for a process, in seconds."""
+    """Timeouts for a process, in seconds."""
 
     settle: float = 0.05
     """A program in the foreground that ends within this time did not start."""
     launch: float = 10.0
-    """For a daemon to have written its pid file."""
+    """Time for a daemon to write its pid file."""
     stop: float = 5.0
-    """For its own command or TERM to have ended it, before the next means."""
+    """Time for its own stop command, and for TERM, to end it before the next means."""
     kill: float = 5.0

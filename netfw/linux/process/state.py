@@ -1,4 +1,4 @@
-"""What a supervisor says and knows of the processes it keeps."""
+"""State of supervised processes, as returned and as tracked by a supervisor."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from netfw.linux.process.program import Program
 
 @frozen
 class Process:
-    """A process that runs."""
+    """A running process."""
 
     pid: int
     adopted: bool
-    """It ran already when it was asked for."""
+    """Whether it ran already when it was requested."""
 
 
 @frozen(kw_only=True)
 class Running:
-    """A process that runs, as it is on record."""
+    """A running process, as it is on record."""
 
     pid: int
     digest: str
-    """Of the program that it was started as."""
+    """Digest of the program that it was started as."""
     namespace: netns.Identity
-    """Where it is, whatever has that name by now."""
+    """Identity of its namespace, whichever namespace has the name by now."""
 
 
 @define
 class ProcessState:
-    """What the supervisor knows about one key."""
+    """State that the supervisor tracks for one key."""
 
     lock: threading.RLock = field(factory=threading.RLock)
     users: int = 0
     program: Program | None = None
     handle: Handle | None = None
     former: Identity | None = None
-    """Who died last."""
+    """Process that died last."""
     deaths: int = 0
     since: float = 0.0
     turn: int = 0
-    """Counts what the owner asked for, so that a respawn that was put off knows it is outdated."""
+    """Generation: counts requests of the owner, so that a delayed respawn detects that it is
+    outdated."""

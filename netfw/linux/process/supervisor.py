@@ -1,4 +1,4 @@
-"""Supervisor: programs by service and id, kept running over deaths of theirs and of ours."""
+"""Supervisor: keeps programs running by service and id, over their deaths and its own."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Supervisor:
 
     1. Processes live in sessions of their own and outlive the supervisor: `close` leaves them
        running, and `start` by the next one takes over what runs already as it should.
-    2. A pid is ours only if boot, start time, namespace and command line say so; whoever else has
-       it is never signalled.
-    3. Starting twice is starting once; a changed program is stopped and started.
-    4. Who ends unasked is started again after a growing delay, or reported only, as its program
-       says; *sink* is told, from any thread, and must not block.
-    5. `stop` of what does not run succeeds.
-    6. What another supervisor of the same *directory* ended or started in its place is left to
+    2. A pid is ours only if boot, start time, namespace and command line match; any other process
+       that has it is never signalled.
+    3. `start` is idempotent; a changed program is stopped and started.
+    4. A process that ends unexpectedly is started again with back-off, or reported only, as its
+       program specifies; *sink* is called, from any thread, and must not block.
+    5. `stop` succeeds if the process does not run.
+    6. A process that another supervisor of the same *directory* ended or replaced is left to
        that one.
 
     *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
@@ -61,13 +61,13 @@ class Supervisor:
         self._backoff = backoff or Backoff()
         self._patience = patience or Timeouts()
         self._lock = threading.Lock()
-        self._keepers: dict[ProcessKey, ProcessState] = {}
+        self._states: dict[ProcessKey, ProcessState] = {}
         self._orphans = Orphans(directory)
         self._watcher = Watcher()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
 
     def pid_path(self, key: ProcessKey) -> Path:
-        """Where the pid of *key* is written; a daemon may be told to write it there itself."""
+        """Return the path of the pid file of *key*, which a daemon may write by itself."""
         return self._records.pid_path(key)
 
     def start(self, key: ProcessKey, program: Program) -> Process:
@@ -75,43 +75,43 @@ class Supervisor:
 
         :raises BackendBroken: there is no such command, or the directory cannot be written to.
         :raises ConfigError: there is no such user.
-        :raises OperationRefused: it ended at once; the message has its last words.
+        :raises OperationRefused: it ended at once; the message has the end of its output.
         :raises NotFound: there is no such namespace.
-        :raises BackendUnavailable: what ran before could not be ended, or the machine is full.
+        :raises BackendUnavailable: the former process could not be ended, or the machine is full.
         """
-        with _translated(key), self._exclusive(key) as keeper:
-            keeper.turn += 1
-            running = self._running(key, keeper)
+        with _translated(key), self._exclusive(key) as state:
+            state.turn += 1
+            running = self._running(key, state)
             if running is not None and self._fits(key, running, program):
-                return self._keep(key, keeper, program, running, adopted=True)
+                return self._keep(key, state, program, running, adopted=True)
             if running is not None:
-                self._end(key, keeper, running)
-            keeper.deaths = 0
-            handle = self._found(key, program)
+                self._end(key, state, running)
+            state.deaths = 0
+            handle = self._find_orphan(key, program)
             adopted = handle is not None
             handle = handle or self._launch(key, program)
             self._record(key, program, handle)
-            return self._keep(key, keeper, program, handle, adopted=adopted)
+            return self._keep(key, state, program, handle, adopted=adopted)
 
     def stop(self, key: ProcessKey) -> None:
-        """End the process of *key*, by its own command, TERM or KILL, and forget it.
+        """End the process of *key*, by its own command, TERM or KILL, and remove its record.
 
         :raises BackendUnavailable: not even KILL ended it in time.
         :raises BackendBroken: the directory cannot be written to.
         """
-        with _translated(key), self._exclusive(key) as keeper:
-            keeper.turn += 1
-            running = self._running(key, keeper)
+        with _translated(key), self._exclusive(key) as state:
+            state.turn += 1
+            running = self._running(key, state)
             if running is not None:
-                self._end(key, keeper, running)
-            keeper.program = None
+                self._end(key, state, running)
+            state.program = None
             for orphan in self._orphans.take(key):
                 end(orphan, (), self._patience)
                 orphan.close()
             self._records.remove(key)
 
     def present(self) -> frozenset[ProcessKey]:
-        """The keys whose processes run now, whoever started them.
+        """Return the keys whose processes run now, including those of other supervisors.
 
         :raises BackendBroken: the directory cannot be read.
         """
@@ -120,7 +120,7 @@ class Supervisor:
             return frozenset(recorded) | self._orphans.keys()
 
     def pid(self, key: ProcessKey) -> int | None:
-        """The process of *key*, if it runs."""
+        """Return the pid of the process of *key*, if it runs."""
         record = self._records.read(key)
         handle = hold(record.identity) if record else None
         if handle is None:
@@ -131,13 +131,13 @@ class Supervisor:
             handle.close()
 
     def running(self, key: ProcessKey) -> Running | None:
-        """What runs as *key*, also if the record of it was lost, or was never written.
+        """Return what runs as *key*, also if its record was lost or never written.
 
         `start` of a program with the same digest, in the same namespace, takes it over.
         """
-        with _translated(key), self._exclusive(key) as keeper:
-            record, own = self._records.read(key), keeper.handle
-            if own is not None:  # if it has ended, that is told to the owner, who may be asking
+        with _translated(key), self._exclusive(key) as state:
+            record, own = self._records.read(key), state.handle
+            if own is not None:  # if it has ended, the owner is notified separately
                 found = own.identity if own.alive() else None
             else:
                 pid = self.pid(key)
@@ -154,9 +154,9 @@ class Supervisor:
         return None
 
     def signal(self, key: ProcessKey, number: Signals) -> bool:
-        """Send a signal to the process of *key*; whether there was one."""
-        with _translated(key), self._exclusive(key) as keeper:
-            record, own = self._records.read(key), keeper.handle
+        """Send a signal to the process of *key*; return whether there was one."""
+        with _translated(key), self._exclusive(key) as state:
+            record, own = self._records.read(key), state.handle
             handle = own or (hold(record.identity) if record else None)
             if handle is None:
                 return False
@@ -168,14 +168,14 @@ class Supervisor:
                     handle.close()
 
     def close(self) -> None:
-        """Stop watching; all processes go on.  Closing twice is closing once."""
+        """Stop watching; all processes go on.  Idempotent."""
         self._watcher.close()
         self._pool.shutdown(cancel_futures=True)
         with self._lock:
-            keepers, self._keepers = self._keepers, {}
-        for keeper in keepers.values():
-            if keeper.handle is not None:
-                keeper.handle.close()
+            states, self._states = self._states, {}
+        for state in states.values():
+            if state.handle is not None:
+                state.handle.close()
 
     def __enter__(self) -> Self:
         return self
@@ -185,30 +185,30 @@ class Supervisor:
 
     @contextmanager
     def _exclusive(self, key: ProcessKey) -> Iterator[ProcessState]:
-        """The keeper of *key*, for one thread at a time."""
+        """Lock the state of *key* for the calling thread."""
         with self._lock:
-            keeper = self._keepers.setdefault(key, ProcessState())
-            keeper.users += 1
+            state = self._states.setdefault(key, ProcessState())
+            state.users += 1
         try:
-            with keeper.lock:
-                yield keeper
+            with state.lock:
+                yield state
         finally:
             with self._lock:
-                keeper.users -= 1
-                if not keeper.users and keeper.program is None and keeper.handle is None:
-                    self._keepers.pop(key, None)
+                state.users -= 1
+                if not state.users and state.program is None and state.handle is None:
+                    self._states.pop(key, None)
 
-    def _running(self, key: ProcessKey, keeper: ProcessState) -> Handle | None:
-        """The living process that we watch already, or that is on record."""
-        if keeper.handle is not None:
-            if keeper.handle.alive():
-                return keeper.handle
-            self._release(keeper)
+    def _running(self, key: ProcessKey, state: ProcessState) -> Handle | None:
+        """Return the living process that is watched already, or that is on record."""
+        if state.handle is not None:
+            if state.handle.alive():
+                return state.handle
+            self._release(state)
         record = self._records.read(key)
         return hold(record.identity) if record else None
 
     def _fits(self, key: ProcessKey, running: Handle, program: Program) -> bool:
-        """Whether what runs is *program*, in the namespace that now has the name."""
+        """Return whether the process runs *program*, in the namespace that has the name now."""
         record = self._records.read(key)
         same = record is not None and record.digest == program.digest()
         return same and running.identity.namespace == netns.identity(program.namespace)
@@ -216,20 +216,20 @@ class Supervisor:
     def _keep(
         self,
         key: ProcessKey,
-        keeper: ProcessState,
+        state: ProcessState,
         program: Program,
         handle: Handle,
         *,
         adopted: bool,
     ) -> Process:
-        if keeper.handle is not handle:
+        if state.handle is not handle:
             try:
                 self._watch(key, handle)
             except OSError:
-                handle.close()  # it is on record, and found there by the next try
+                handle.close()  # it is on record, where the next attempt finds it
                 raise
-            keeper.handle, keeper.since = handle, time.monotonic()
-        keeper.program = program
+            state.handle, state.since = handle, time.monotonic()
+        state.program = program
         return Process(handle.pid, adopted)
 
     def _watch(self, key: ProcessKey, handle: Handle) -> None:
@@ -246,7 +246,7 @@ class Supervisor:
         ).start()
 
     def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
-        """Write down who *handle* is; what cannot be written down may not run."""
+        """Record the identity of *handle*; if that fails, end the process."""
         record = Record(identity=handle.identity, digest=program.digest(), stop=program.stop)
         try:
             self._records.write(key, record)
@@ -255,20 +255,20 @@ class Supervisor:
             handle.close()
             raise BackendBroken(f"{key} cannot be recorded and was ended: {error}") from error
 
-    def _end(self, key: ProcessKey, keeper: ProcessState, running: Handle) -> None:
+    def _end(self, key: ProcessKey, state: ProcessState, running: Handle) -> None:
         record = self._records.read(key)
-        if keeper.handle is running:
+        if state.handle is running:
             self._watcher.forget(running.descriptor)
-            keeper.handle = None
-        self._records.forget(key)  # first: who else watches it learns that it ends on purpose
+            state.handle = None
+        self._records.forget(key)  # first: other supervisors see that the end is intended
         try:
             end(running, record.stop if record else (), self._patience)
         finally:
             running.close()
 
-    def _release(self, keeper: ProcessState) -> str:
-        """Let go of a process that has ended; how it did."""
-        handle, keeper.handle = keeper.handle, None
+    def _release(self, state: ProcessState) -> str:
+        """Release the handle of a process that has ended; return how it ended."""
+        handle, state.handle = state.handle, None
         if handle is None:
             return "is not there"
         self._watcher.forget(handle.descriptor)
@@ -283,86 +283,86 @@ class Supervisor:
             return  # closed meanwhile
 
     def _died(self, key: ProcessKey, handle: Handle) -> None:
-        with self._exclusive(key) as keeper:
-            program = keeper.program
-            if keeper.handle is not handle or program is None:
+        with self._exclusive(key) as state:
+            program = state.program
+            if state.handle is not handle or program is None:
                 return
-            ended, keeper.former = self._release(keeper), handle.identity
-            steady = time.monotonic() - keeper.since >= self._backoff.steady
-            keeper.deaths = 1 if steady else keeper.deaths + 1
+            ended, state.former = self._release(state), handle.identity
+            steady = time.monotonic() - state.since >= self._backoff.steady
+            state.deaths = 1 if steady else state.deaths + 1
             last = tail(program.log or self._records.log_path(key))
             if program.on_death is OnDeath.RESPAWN:
-                self._respawn_later(key, keeper)
-            self._tell(ProcessDied(f"{key} {ended}", key, program.on_death, last))
+                self._respawn_later(key, state)
+            self._notify(ProcessDied(f"{key} {ended}", key, program.on_death, last))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         try:
             self._sink(event)
-        except Exception:  # an owner's defect must not end the watch over the others
-            LOG.exception("the owner of a process failed when it was told: %s", event.reason)
+        except Exception:  # a failing sink must not end the watcher thread
+            LOG.exception("process event: callback of the owner failed: %s", event.reason)
 
-    def _respawn_later(self, key: ProcessKey, keeper: ProcessState) -> float:
-        delay, turn = self._backoff.delay(keeper.deaths), keeper.turn
+    def _respawn_later(self, key: ProcessKey, state: ProcessState) -> float:
+        delay, turn = self._backoff.delay(state.deaths), state.turn
         self._watcher.call_later(delay, lambda: self._submit(self._respawn, key, turn))
         return delay
 
     def _respawn(self, key: ProcessKey, turn: int) -> None:
-        with self._exclusive(key) as keeper:
-            program = keeper.program
-            if keeper.turn != turn or program is None or keeper.handle is not None:
+        with self._exclusive(key) as state:
+            program = state.program
+            if state.turn != turn or program is None or state.handle is not None:
                 return
-            if self._is_of_another(key, keeper):
-                keeper.program = None
+            if self._is_of_another(key, state):
+                state.program = None
                 return
             try:
                 with _translated("starting it again"):
-                    process = self._start_again(key, keeper, program)
+                    process = self._start_again(key, state, program)
             except NetfwError as error:
-                keeper.deaths += 1
-                delay = self._respawn_later(key, keeper)
-                self._tell(RespawnFailed(f"{key}: {error}", key, delay))
+                state.deaths += 1
+                delay = self._respawn_later(key, state)
+                self._notify(RespawnFailed(f"{key}: {error}", key, delay))
                 return
-            self._tell(ProcessRespawned(f"{key} runs again", key, process.pid))
+            self._notify(ProcessRespawned(f"{key} runs again", key, process.pid))
 
-    def _is_of_another(self, key: ProcessKey, keeper: ProcessState) -> bool:
-        """Whether another supervisor ended who died, or has one in its place.
+    def _is_of_another(self, key: ProcessKey, state: ProcessState) -> bool:
+        """Return whether another supervisor ended or replaced the process that died.
 
-        Records that are gone as a whole say nothing.
+        If the whole directory of records is gone, that is not assumed.
         """
         record = self._records.read(key)
         if record is None:
             return self._records.is_withdrawn(key)
-        return record.identity != keeper.former
+        return record.identity != state.former
 
-    def _start_again(self, key: ProcessKey, keeper: ProcessState, program: Program) -> Process:
-        """Start *program*, unless the last try did so and could only not watch it."""
-        handle = self._running(key, keeper)
+    def _start_again(self, key: ProcessKey, state: ProcessState, program: Program) -> Process:
+        """Start *program*, unless the last attempt did so and failed only to watch it."""
+        handle = self._running(key, state)
         if handle is None:
             handle = self._launch(key, program)
             self._record(key, program, handle)
-        return self._keep(key, keeper, program, handle, adopted=False)
+        return self._keep(key, state, program, handle, adopted=False)
 
-    def _found(self, key: ProcessKey, program: Program) -> Handle | None:
-        """A process that was started for *key* but not recorded, because we were killed between.
+    def _find_orphan(self, key: ProcessKey, program: Program) -> Handle | None:
+        """Find a process that was started for *key* and not recorded, because the agent was killed.
 
-        What else was started for *key*, and is not of that one's session, is ended.
+        Other processes that were started for *key* and are not in its session are ended.
         """
         orphans = list(self._orphans.take(key))
         mark = self._orphans.mark(key, program)
-        mains = [each for each in orphans if each.identity.mark == mark and _is_main(each, program)]
-        found = mains[0] if mains else None
+        mains = [it for it in orphans if it.identity.mark == mark and _is_main(it, program)]
+        main = mains[0] if mains else None
         for orphan in orphans:
-            if orphan is found:
+            if orphan is main:
                 continue
-            if found is None or session(orphan.pid) != session(found.pid):
+            if main is None or session(orphan.pid) != session(main.pid):
                 end(orphan, (), self._patience)
             orphan.close()
-        return found
+        return main
 
 
 @contextmanager
 def _translated(what: object) -> Iterator[None]:
-    """What the machine refuses while *what* is looked after, as an error of ours."""
+    """Translate errors of the machine during *what* to errors of netfw."""
     try:
         yield
     except OSError as error:
@@ -374,7 +374,7 @@ def _translated(what: object) -> Iterator[None]:
 
 
 def _is_main(handle: Handle, program: Program) -> bool:
-    """Whether a process that carries our mark is the program itself, and not a child of it."""
+    """Return whether a process with our mark is the program itself, and not a child of it."""
     if handle.identity.namespace != netns.identity(program.namespace):
         return False
     if program.pid_file is None:

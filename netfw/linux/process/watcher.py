@@ -1,4 +1,4 @@
-"""One thread that waits for all processes, and for the time to start some again."""
+"""Watcher: one thread that waits for the ends of all processes, and for restart timers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Action = Callable[[], None]
 class Watcher:
     """Calls actions when descriptors become readable, or at a time; actions must be short.
 
-    1. A descriptor is watched until it became readable once, or is forgotten.
+    1. A descriptor is watched until it becomes readable once, or until `forget`.
     2. After `forget` returns, the action may still run once, if it was about to.
-    3. After `close` nothing is called any more, and the thread has ended.
+    3. After `close` no action is called, and the thread has ended.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Watcher:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """End the thread.  Closing twice is closing once."""
+        """End the thread.  Idempotent."""
         with self._lock:
             if self._closed:
                 return

@@ -1,4 +1,4 @@
-"""station: a namespace of a service with one plugged port, kept as it should be."""
+"""Service namespaces: a namespace of a service with one plugged port, kept as desired."""
 
 from netfw.linux.service_netns.drift_monitor import DriftMonitor
 from netfw.linux.service_netns.executor import ServiceNetnsExecutor

@@ -66,7 +66,7 @@ class ServiceNetnsExecutor:
         self._tool = IptablesBinaries()
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._pairs = VethTracker(interface.device_name, watched=watched)
-        interface.watch(self._pairs.hear)
+        interface.watch(self._pairs.handle_event)
 
     def namespaces(self, prefix: str) -> frozenset[str]:
         """Return the namespaces whose names begin with *prefix*."""

@@ -1,7 +1,7 @@
-"""What turns what a namespace holds into the station that is wanted.  Pure.
+"""Planner of service namespaces: steps that turn the observed into the desired one.  Pure.
 
-Every stage is one step, so that each is done or not; whatever a crash leaves between two of them
-looks like any other difference to the next plan.
+Every stage is one step, so that each is done or not; the state that a crash leaves between two of
+them is a difference like any other to the next plan.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ DEVICE_SETTINGS = {
     "accept_dad": "0",
     _MAKES_LINK_LOCAL: "0",
 }
-"""IPv6, of each device: a link-local address from its MAC address, no addresses or routes from
-whoever announces some, and none that has to wait until nobody is known to have it: a server listens
-at once."""
+"""IPv6 parameters of each device: a link-local address from its MAC address, no addresses or routes
+from router advertisements, and no duplicate detection to wait for: a server listens at once."""
 SETTINGS = {
     "net.ipv4.conf.all.promote_secondaries": "1",
     **{f"net.ipv6.conf.default.{name}": value for name, value in DEVICE_SETTINGS.items()},
@@ -78,7 +77,7 @@ _FILLING = Chain(
 def plan_service_netns(
     owner: Hashable, wanted: ServiceNetns, found: ObservedNetns
 ) -> tuple[Stage, ...]:
-    """What turns *found* into *wanted*, on behalf of *owner*; nothing when they agree.
+    """Plan the steps that turn *found* into *wanted*, on behalf of *owner*; none if they agree.
 
     :raises ValueError: *found* is of another namespace.
     """
@@ -90,16 +89,16 @@ def plan_service_netns(
 def plan_removal(
     owner: Hashable, found: ObservedNetns, port: PortId | None = None
 ) -> tuple[Stage, ...]:
-    """What removes the station with all that is in its namespace; nothing when it is gone.
+    """Plan the removal of a service namespace with all that is in it; no steps if it is gone.
 
-    :param port: the station's, if the caller knows it, so that it is found even when its device
-        or the whole namespace was taken away by somebody else.
+    :param port: its port, if the caller knows it, so that it is found even if another program
+        removed its device or the whole namespace.
     """
     return _stages(owner, _removal(found, port))
 
 
 def device_settings(device: str) -> dict[str, str]:
-    """The kernel's parameters of a device, as a station wants them."""
+    """Return the kernel parameters of a device in a service namespace."""
     return {
         device_parameter("ipv6", device, name): value for name, value in DEVICE_SETTINGS.items()
     }
@@ -148,7 +147,7 @@ def _in(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
 
 
 def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOperation]:
-    """Before the device comes, so that it comes so; what the kernel lacks is not set."""
+    """Plan the parameters, before the device is added; those that the kernel lacks are omitted."""
     settings = SETTINGS
     if found.exists:
         both = {**SETTINGS, **device_settings(wanted.device)}
@@ -163,13 +162,13 @@ def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOpe
 
 
 def _can_be_set(name: str, found: ObservedNetns) -> bool:
-    """Who switched IPv6 off in the whole namespace meant it."""
+    """Return whether it can be set: IPv6 that is disabled in the whole namespace stays so."""
     switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
     return name in found.sysctls and not switched_off
 
 
 def _lacks_link_local(wanted: ServiceNetns, found: ObservedNetns) -> bool:
-    """Whether somebody took it: the kernel makes one when a device comes up, and then not again."""
+    """Return whether it was removed: the kernel makes one only when a device comes up."""
     if not _is_ready(found.links.get(wanted.device)) or why_without_ipv6(wanted, found):
         return False
     settings = device_settings(wanted.device)
@@ -183,9 +182,9 @@ def _lacks_link_local(wanted: ServiceNetns, found: ObservedNetns) -> bool:
 
 
 def _is_ready(link: Link | None) -> bool:
-    """Whether the kernel has noticed that the device is up, and has done what it does then.
+    """Return whether the kernel has finished setting the device up.
 
-    A tap has its carrier from the beginning, and no state for ever; a pair gets both later.
+    A tap has its carrier from the beginning, and never a state; a veth pair gets both later.
     """
     if link is None or not (link.up and link.carrier):
         return False
@@ -199,7 +198,7 @@ def _clearing(found: ObservedNetns, keep: str | None) -> Iterator[Step]:
 
 
 def _without_lost(found: ObservedNetns) -> ObservedNetns:
-    """What is left when they are gone, and with them all that was of them."""
+    """Return the observation without the lost devices, and without their addresses and routes."""
     if not found.lost:
         return found
     return evolve(
@@ -235,7 +234,7 @@ def _addresses(
     operations = plan_addresses(want, have)
     if not plugging:
         return operations
-    # The device may be mended or made anew: what it has after that cannot be known here.
+    # The device may be repaired or made anew: its later addresses are unknown here.
     removals = (operation for operation in operations if isinstance(operation, DelAddress))
     return (*removals, *(AddAddress(address, replace=True) for address in want))
 
@@ -249,7 +248,7 @@ def _forgotten(operation: NetworkOperation, kept: Iterable[IpAddress]) -> IpAddr
 def _routes(
     wanted: ServiceNetns, found: ObservedNetns, *, anew: bool
 ) -> Iterator[NetworkOperation]:
-    """With *anew*, all are put again: routes go with the address or device that carries them."""
+    """Plan the routes; with *anew*, all: routes are removed with their address or device."""
 
     def owned(route: Route) -> bool:
         return _is_default(route) or (by_hand(route) and _is_on_link(route, wanted.device))

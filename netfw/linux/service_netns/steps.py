@@ -1,4 +1,4 @@
-"""What can be done to a station: one step is one stage of a plan.  Pure values."""
+"""Steps on a service namespace: one step is one stage of a plan.  Pure values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netfw.model.ids import PortId
 
 @frozen
 class MakeNamespace:
-    """Make the namespace, with its loopback up."""
+    """Create the namespace, with its loopback up."""
 
     backend: ClassVar[str] = "netns"
     netns: str
@@ -39,7 +39,7 @@ class DeleteNamespace:
 
 @frozen
 class Plug:
-    """Have the interface driver make the port so."""
+    """Plug the port by the interface driver."""
 
     backend: ClassVar[str] = "interface"
     port: PortId
@@ -53,7 +53,7 @@ class Plug:
 
 @frozen
 class Unplug:
-    """Have the interface driver drop the port."""
+    """Unplug the port by the interface driver."""
 
     backend: ClassVar[str] = "interface"
     port: PortId
@@ -65,7 +65,7 @@ class Unplug:
 
 @frozen(kw_only=True)
 class Clear:
-    """Take a device away: by the interface driver if it is one of its own, else from the kernel."""
+    """Remove a device: by the interface driver if it is one of its own, else from the kernel."""
 
     backend: ClassVar[str] = "interface"
     netns: str
@@ -80,7 +80,7 @@ class Clear:
 
 @frozen(kw_only=True)
 class ChangeNetwork:
-    """One operation in the namespace; with *forget*, that address is tracked no longer."""
+    """Execute one operation in the namespace; with *forget*, remove that address's connections."""
 
     netns: str
     operation: NetworkOperation

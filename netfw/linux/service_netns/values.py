@@ -1,4 +1,4 @@
-"""A station: what is wanted of it, and what is there.  Pure values."""
+"""A service namespace, desired and observed.  Pure values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import PortId
 
 IPV6_MTU = 1280
-"""What a link has to carry for IPv6; below it the kernel takes IPv6 from the device."""
+"""Minimum MTU for IPv6; below it the kernel disables IPv6 on the device."""
 
 PAIR = "veth"
-"""Kind of a device of which the switch has the other end."""
+"""Kind of a device whose other end is in the switch."""
 
 
 @frozen(kw_only=True)
 class ServiceNetns:
-    """A namespace of a service, and the port through which it is on a network.
+    """A namespace of a service, and the port that connects it to a network.
 
     :raises ValueError: a name, MTU or address that cannot be, or two gateways of one family.
     """
@@ -33,14 +33,14 @@ class ServiceNetns:
     mac: Mac = field(converter=Mac)
     mtu: int
     addresses: tuple[IpInterface, ...] = field(validator=no_scope)
-    """All that the device shall have; its automatic link-local one is the kernel's business."""
+    """All addresses of the device, except the link-local one that the kernel assigns."""
     gateways: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
-    """Where everything else goes, at most one of each family.  One of the station's own addresses
-    is no way out, and makes no route."""
+    """Default gateways, at most one of each family.  One of the namespace's own addresses makes
+    no route."""
     fill_checksums: bool = False
-    """Whether answers of DHCP (UDP to port 68) get their checksum in software."""
+    """Whether DHCP replies (UDP to port 68) get their checksum in software."""
     forget_connections: bool = False
-    """Whether connections from and to an address that is taken away are no longer tracked."""
+    """Whether the tracked connections of a removed address are removed."""
 
     def __attrs_post_init__(self) -> None:
         _ = self.attachment
@@ -51,37 +51,37 @@ class ServiceNetns:
 
     @property
     def attachment(self) -> Attachment:
-        """What the interface driver is asked for."""
+        """Attachment to request from the interface driver."""
         return Attachment(device=self.device, mac=self.mac, mtu=self.mtu, netns=self.netns)
 
 
 @frozen(kw_only=True)
 class ObservedNetns:
-    """The observed contents of a service namespace."""
+    """Observed state of a service namespace; made by :meth:`ServiceNetnsExecutor.observe`."""
 
     netns: str
     exists: bool = False
     links: Mapping[str, Link] = field(factory=dict)
     addresses: tuple[FoundAddress, ...] = ()
     routes: tuple[Route, ...] = ()
-    """Of the main table."""
+    """Routes of the main table."""
     sysctls: Mapping[str, str] = field(factory=dict)
-    """Those that matter and exist."""
+    """Kernel parameters that matter here and exist."""
     rules: Mirror | None = None
-    """The station's chains of the IPv4 mangle table; None: they cannot be read."""
+    """Chains of the IPv4 mangle table; None: they cannot be read."""
     no_ipv6: str | None = None
-    """Why the namespace is without IPv6, if it is."""
+    """Reason why the namespace has no IPv6, if so."""
     present: frozenset[PortId] | None = None
-    """The ports that the interface driver has on this host; None: it was not asked, because
-    nothing seems to be wrong, or does not answer."""
+    """Ports that the interface driver has on this host; None: it was not queried, because
+    nothing seems to be wrong, or it does not answer."""
     lost: frozenset[str] = frozenset()
-    """Devices that look as before, and whose ports somebody took from the switch."""
+    """Devices that look as before, and whose ports were removed from the switch."""
 
 
 def why_without_ipv6(wanted: ServiceNetns, found: ObservedNetns) -> str | None:
-    """Why the station gets neither its IPv6 addresses nor its IPv6 gateway; None when it does.
+    """Return why the namespace gets no IPv6 addresses and gateway; None if it gets them.
 
-    It is served IPv4 all the same; the owner tells the operator.
+    IPv4 is served all the same; the owner reports the reason to the operator.
     """
     if wanted.mtu < IPV6_MTU:
         return f"IPv6 needs an MTU of {IPV6_MTU}, and {wanted.device} has {wanted.mtu}"

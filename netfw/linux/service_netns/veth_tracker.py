@@ -1,7 +1,7 @@
-"""Pairs: which devices lost the switch, though they look as before.
+"""Veth tracker: finds veth pairs that lost their switch port, though they look as before.
 
-A device that a switch makes goes with its port, or loses its carrier.  Of a pair the switch only
-has the other end: when its port is removed both ends stay, and nothing passes any more.
+A device that a switch makes disappears with its port, or loses its carrier.  Of a veth pair the
+switch has only the other end: when its port is removed both ends stay, without connectivity.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from netfw.model.ids import PortId
 
 
 class VethTracker:
-    """Those that have a port by what the interface driver said, until it says that they changed.
+    """Cache of the veth pairs that have a port, invalidated by events of the interface driver.
 
-    One that never had a port of the interface driver's is somebody else's, and is not lost.
-    *watched* is whether the interface driver speaks up at all.  Safe for several threads.
+    A pair that never had a port of the interface driver is foreign, and never lost.
+    *watched* is whether the interface driver sends events at all.  Thread-safe.
     """
 
     def __init__(self, device_name: Callable[[PortId], str], *, watched: bool) -> None:
@@ -28,12 +28,12 @@ class VethTracker:
         self._lock = threading.Lock()
         self._had: set[str] = set()
         self._sure: set[str] = set()
-        self._heard = 0
+        self._events = 0
 
-    def hear(self, event: Event) -> None:
-        """What the interface driver tells."""
+    def handle_event(self, event: Event) -> None:
+        """Invalidate the pairs of an event of the interface driver."""
         with self._lock:
-            self._heard += 1
+            self._events += 1
             if isinstance(event, FeedLost):
                 self._sure.clear()
             elif isinstance(event, KeysChanged):
@@ -41,26 +41,26 @@ class VethTracker:
                 self._sure.difference_update(map(self._device_name, ports))
 
     def forget(self, device: str) -> None:
-        """It is taken away on purpose."""
+        """Remove *device*, which is deleted on purpose."""
         with self._lock:
             self._had.discard(device)
             self._sure.discard(device)
 
     def lost(
-        self, links: Iterable[Link], held: Callable[[], Collection[PortId] | None]
+        self, links: Iterable[Link], present: Callable[[], Collection[PortId] | None]
     ) -> frozenset[str]:
-        """Those of *links* that had a port and have none; *held* is called if it has to be."""
+        """Return those of *links* that had a port and have none; *present* is called if needed."""
         pairs = {link.name for link in links if link.kind == PAIR}
         with self._lock:
             if pairs <= self._sure:
                 return frozenset()
-            before = self._heard
-        ports = held()
+            before = self._events
+        ports = present()
         if ports is None:
             return frozenset()
         plugged = pairs & set(map(self._device_name, ports))
         with self._lock:
             self._had |= plugged
-            if self._watched and self._heard == before:
+            if self._watched and self._events == before:
                 self._sure |= plugged
             return frozenset(pairs & self._had) - plugged

@@ -1,4 +1,4 @@
-"""Tell the neighbours of a device which addresses it has now, so that none waits for a timeout."""
+"""Announce the addresses of a device to its neighbours, so that none waits for a timeout."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def announce_addresses(
 ) -> None:
     """Send gratuitous ARPs and unsolicited neighbour advertisements for *addresses*.
 
-    Some are lost: everything is sent *rounds* times, waiting *interval* seconds in between by
-    *wait*, in a thread of the namespace.  Takes ``(rounds - 1) * interval`` seconds.
+    Some are lost: all are sent *rounds* times, with *interval* seconds in between by *wait*, in
+    a thread of the namespace.  Takes ``(rounds - 1) * interval`` seconds.
 
     :raises NotFound: there is no such namespace or device.
-    :raises OperationRefused: the device does not take frames; is it up?
+    :raises OperationRefused: the device does not accept frames; is it up?
     """
     check_device_name(device)
     known = tuple(addresses)

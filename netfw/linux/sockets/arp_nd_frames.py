@@ -1,4 +1,4 @@
-"""Frames that tell a network where an address lives now.  Pure: values in, bytes out."""
+"""Frames that announce an address to a network.  Pure: values in, bytes out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TARGET_LINK_ADDRESS = 2
 
 
 def announcement(mac: Mac, address: IpAddress, router: bool = False) -> tuple[bytes, ...]:
-    """The frames by which everybody on the link learns that *mac* has *address*.
+    """Build the frames that announce to the link that *mac* has *address*.
 
-    IPv4: a gratuitous ARP as a request and as a reply, because some listen to one only.
+    IPv4: a gratuitous ARP as a request and as a reply, because some hosts accept one only.
     IPv6: an unsolicited neighbour advertisement.
 
     :param router: whether IPv6 neighbours may take the sender for a router.
@@ -62,7 +62,7 @@ def _advertisement(mac: Mac, address: IPv6Address, router: bool) -> bytes:
 
 
 def _checksum(data: bytes) -> int:
-    """The Internet checksum of an even number of bytes."""
+    """Return the Internet checksum of an even number of bytes."""
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

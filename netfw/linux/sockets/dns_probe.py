@@ -1,4 +1,4 @@
-"""Whether DNS servers in other namespaces answer at all."""
+"""Probe of DNS servers in other namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 
 _PORT = 53
 _QUERY = struct.pack("!6H", 0x6E66, 0, 1, 0, 0, 0) + b"\x07version\x04bind\x00\x00\x10\x00\x03"
-"""The server's version: no other server has to be asked for it."""
+"""Query of the server's version, which it answers without another server."""
 
 
 @frozen
@@ -31,16 +31,16 @@ class Server:
 
 
 def silent_servers(servers: Mapping[K, Server], seconds: float) -> frozenset[K]:
-    """Those who take a question and do not answer within so many seconds; all are asked at once.
+    """Return the servers that do not answer within so many seconds; all are queried at once.
 
-    Whoever does not even listen there is not among them: he may have been told not to.
+    A server that does not listen there is not among them: it may be configured not to.
     """
     with selectors.DefaultSelector() as open_:
         for key, server in servers.items():
             try:
                 asked = netns.run_in(server.netns, _ask, server.address)
             except (OSError, NetfwError):
-                continue  # nobody is there, and that is noticed elsewhere
+                continue  # no server listens, which is detected elsewhere
             open_.register(asked, selectors.EVENT_READ, key)
         deadline = time.monotonic() + seconds
         while open_.get_map() and (left := deadline - time.monotonic()) > 0:

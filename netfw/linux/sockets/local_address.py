@@ -1,4 +1,4 @@
-"""Whether an address is one of this host's, asked without a netlink socket."""
+"""Check whether an address is one of this host's, without a netlink socket."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from netfw.model.address import IpAddress
 
 _SIX = Path("/proc/thread-self/net/if_inet6")
-"""One address a line; an address that is not confirmed yet cannot be bound to, but is here."""
+"""One address a line, including tentative ones, which cannot be bound to."""
 
 
 def is_local(address: IpAddress) -> bool:
-    """Whether an interface of the calling thread's network namespace has *address*.
+    """Return whether an interface of the calling thread's network namespace has *address*.
 
     Where ``net.ipv4.ip_nonlocal_bind`` is set every IPv4 address counts as local.
     """

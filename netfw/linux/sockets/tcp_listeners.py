@@ -1,4 +1,4 @@
-"""Who listens for TCP connections, in a namespace or as a process."""
+"""Listening TCP sockets of a namespace or of a process."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 def listeners(namespace: Namespace = None) -> frozenset[Listener]:
-    """The sockets that listen in *namespace*.
+    """Return the sockets that listen in *namespace*.
 
     :raises NotFound: there is no such namespace.
-    :raises BackendUnavailable: the machine is too full to tell.
+    :raises BackendUnavailable: the machine is out of resources.
     """
     return run_in(namespace, _read, "thread-self")
 
 
 def listeners_of(pid: int) -> frozenset[Listener]:
-    """The sockets of the process *pid* that listen; none when there is no such process.
+    """Return the sockets of the process *pid* that listen; none if there is no such process.
 
-    :raises BackendUnavailable: the machine is too full to tell.
-    :raises BackendBroken: netfw may not look at that process.
+    :raises BackendUnavailable: the machine is out of resources.
+    :raises BackendBroken: netfw may not inspect that process.
     """
     own = sockets_of(pid)
     return frozenset(each for each in _read(str(pid)) if each.inode in own)
 
 
 def sockets_of(pid: int) -> frozenset[int]:
-    """The inodes of all sockets of the process *pid*; none when there is no such process.
+    """Return the inodes of all sockets of the process *pid*; none if there is no such process.
 
-    :raises BackendUnavailable: the machine is too full to tell.
-    :raises BackendBroken: netfw may not look at that process.
+    :raises BackendUnavailable: the machine is out of resources.
+    :raises BackendBroken: netfw may not inspect that process.
     """
     directory = f"/proc/{pid}/fd"
     found = set()

@@ -20,13 +20,13 @@ class Listener:
     address: IpAddress
     port: int
     inode: int
-    """What tells the socket from every other one of the machine."""
+    """Inode of the socket, unique on the machine."""
 
     def is_in_the_way_of(self, address: IpAddress, port: int) -> bool:
-        """Whether nobody else can listen at *address* beside it.
+        """Return whether it prevents another socket from listening at *address*.
 
-        A socket for all IPv6 addresses may or may not take the IPv4 ones too; that is not seen
-        here, and left to the kernel to refuse.
+        A socket for all IPv6 addresses may or may not accept IPv4 too; that is not visible here,
+        and left to the kernel to refuse.
         """
         if self.port != port or self.address.version != address.version:
             return False
@@ -34,7 +34,7 @@ class Listener:
 
 
 def parse_listeners(table: str) -> Iterator[Listener]:
-    """The sockets that listen in a table of the kernel (``/proc/net/tcp`` or ``tcp6``)."""
+    """Parse the listening sockets of a kernel table (``/proc/net/tcp`` or ``tcp6``)."""
     for line in table.splitlines()[1:]:
         words = line.split()
         if words[3] == _LISTENING:
@@ -43,7 +43,7 @@ def parse_listeners(table: str) -> Iterator[Listener]:
 
 
 def _address(text: str) -> IpAddress:
-    """The kernel prints each four bytes of an address as a number of the machine."""
+    """Parse an address: the kernel prints each four bytes as a number in host byte order."""
     words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
     packed = b"".join(word.to_bytes(4, byteorder) for word in words)
     return IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed)

@@ -60,7 +60,7 @@ class Connection:
         self._socket: socket.socket | None = None
         self._sending = threading.Lock()
         self._echoes: deque[bytes] = deque()
-        self._telling = threading.RLock()
+        self._state_lock = threading.RLock()
         self._numbering = threading.Lock()
         self._last_xid = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -70,7 +70,7 @@ class Connection:
         self._up = threading.Event()
         self._closing = threading.Event()
         self._since = inf
-        self._trouble = "not connected yet"
+        self._last_error = "not connected yet"
         self._thread = threading.Thread(target=self._run, name=f"openflow {target}", daemon=True)
         self._thread.start()
 
@@ -81,7 +81,7 @@ class Connection:
         return self._up.is_set()
 
     def wait_connected(self, timeout: float | None = None) -> None:
-        """Wait until the switch has answered the greeting.
+        """Wait until the handshake is complete.
 
         :raises BackendUnavailable: it did not in time; the message says why.
         """
@@ -97,7 +97,7 @@ class Connection:
 
     def on_state(self, listener: StateListener) -> None:
         """Call *listener* with True when the connection is up, also now, and False when lost."""
-        with self._telling:
+        with self._state_lock:
             self._on_state.append(listener)
             if self.connected:
                 listener(True)
@@ -154,7 +154,7 @@ class Connection:
         return self.result(xid, self.ask(xid, data))
 
     def result(self, xid: int, future: Future[list[Message]]) -> list[Message]:
-        """The answer to what :meth:`ask` sent; see :meth:`request` for what it raises."""
+        """Return the answer to a request of :meth:`ask`; see :meth:`request` for what it raises."""
         try:
             return future.result(self.timeout)
         except FutureTimeout as exc:
@@ -162,7 +162,7 @@ class Connection:
             raise self._silent() from exc
 
     def stream(self, xid: int, data: bytes) -> Iterator[Message]:
-        """Send *data*; the parts of the answer one by one, while the switch makes the others.
+        """Send *data*; yield the parts of the answer as they arrive.
 
         Raises what :meth:`request` raises.
         """
@@ -184,11 +184,11 @@ class Connection:
         self._waiting.pop(xid, None)
 
     def follow(self, xid: int, listener: Listener) -> None:
-        """Give *listener* every message with *xid*, until the connection is lost."""
+        """Call *listener* with every message with *xid*, until the connection is lost."""
         self._followed[xid] = listener
 
     def unfollow(self, xid: int) -> None:
-        """Expect nothing more with *xid*."""
+        """Stop calling the listener of *xid*."""
         self._followed.pop(xid, None)
 
     # The thread
@@ -201,17 +201,17 @@ class Connection:
             self._closing.wait(pause)
 
     def _live(self) -> float:
-        """Connect and converse to the end; for how long that was a conversation."""
+        """Connect and serve the connection until it ends; return how long it was up."""
         self._since = inf
         try:
             sock = self._connect()
         except (OSError, ValueError) as exc:
-            self._trouble = getattr(exc, "strerror", None) or str(exc)
+            self._last_error = getattr(exc, "strerror", None) or str(exc)
             return 0
         try:
-            self._converse(sock)
+            self._serve(sock)
         except (OSError, ValueError, BackendUnavailable) as exc:
-            self._trouble = str(exc)
+            self._last_error = str(exc)
         self._lost(sock)
         return time.monotonic() - self._since
 
@@ -238,10 +238,10 @@ class Connection:
             self._hang_up()
         return sock
 
-    def _converse(self, sock: socket.socket) -> None:
-        """Greet, then handle what arrives until the switch hangs up or falls silent.
+    def _serve(self, sock: socket.socket) -> None:
+        """Send a hello, then handle messages until the switch closes or does not answer.
 
-        :raises OSError: the connection broke, or nobody answers.
+        :raises OSError: the connection broke, or the switch does not answer.
         :raises ValueError: what arrives is not OpenFlow, or not our version of it.
         """
         self._send(sock, messages.hello())
@@ -252,7 +252,7 @@ class Connection:
         while True:
             if not poller.poll(self._probe * 1000):
                 if asked or not self.connected:
-                    raise OSError(f"nothing heard for {self._probe:g} s")
+                    raise OSError(f"nothing received for {self._probe:g} s")
                 asked = True
                 self._send(sock, messages.message(Type.ECHO_REQUEST, self.next_xid()))
                 continue
@@ -275,10 +275,10 @@ class Connection:
         if waiting is not None:
             self._answer(waiting, received)
         elif received.xid in self._followed:
-            self._tell(self._followed[received.xid], received)
+            self._call(self._followed[received.xid], received)
         else:
             for listener in self._listeners.get(received.type, ()):
-                self._tell(listener, received)
+                self._call(listener, received)
 
     def _greeted(self, received: Message) -> None:
         if received.type == Type.ERROR:
@@ -290,11 +290,11 @@ class Connection:
                 "the bridge does not speak OpenFlow 1.4: "
                 "ovs-vsctl set Bridge NAME protocols=OpenFlow10,OpenFlow13,OpenFlow14"
             )
-        with self._telling:
+        with self._state_lock:
             self._since = time.monotonic()
             self._up.set()
             for listener in self._on_state:
-                self._tell(listener, True)
+                self._call(listener, True)
 
     def _answer(self, waiting: _Waiting, received: Message) -> None:
         if received.type == Type.ERROR:
@@ -311,19 +311,19 @@ class Connection:
         try:
             if waiting.answered is not None:
                 waiting.answered()
-        except Exception as exc:  # noqa: BLE001 - it belongs to whoever waits for the answer
+        except Exception as exc:  # noqa: BLE001 - it is raised in the thread that waits for the answer
             waiting.future.set_exception(exc)
         else:
             waiting.future.set_result(waiting.parts)
 
-    def _tell(self, listener: Callable[..., None], what: object) -> None:
+    def _call(self, listener: Callable[..., None], what: object) -> None:
         try:
             listener(what)
         except Exception:
             LOG.exception("%s: a listener failed", self.target)
 
     def _lost(self, sock: socket.socket) -> None:
-        with self._telling:
+        with self._state_lock:
             was_up = self.connected
             self._up.clear()
             self._socket = None
@@ -333,10 +333,10 @@ class Connection:
             self._fail_waiting()
             if was_up and not self._closing.is_set():
                 for listener in self._on_state:
-                    self._tell(listener, False)
+                    self._call(listener, False)
 
     def _fail_waiting(self) -> None:
-        for xid in list(self._waiting):  # others forget at the same time
+        for xid in list(self._waiting):  # other threads call forget at the same time
             waiting = self._waiting.pop(xid, None)
             if waiting is not None:
                 waiting.future.set_exception(self._unavailable())
@@ -353,7 +353,7 @@ class Connection:
             LOG.debug("%s: was already closed", self.target)
 
     def _send_echoes(self, sock: socket.socket) -> None:
-        """Answer probes, but never wait for a sender: that one may wait for our reading."""
+        """Answer probes without waiting for a sender, which may wait for this thread to read."""
         if self._echoes and self._sending.acquire(blocking=False):
             try:
                 while self._echoes:
@@ -372,7 +372,7 @@ class Connection:
             raise BackendUnavailable(f"{self.target}: {exc}") from exc
 
     def _unavailable(self) -> BackendUnavailable:
-        return BackendUnavailable(f"{self.target}: {self._trouble}")
+        return BackendUnavailable(f"{self.target}: {self._last_error}")
 
     def _silent(self) -> BackendUnavailable:
         return BackendUnavailable(f"{self.target} did not answer within {self.timeout:g} s")

@@ -1,6 +1,6 @@
-"""From operations to what the database's protocol (RFC 7047) says, and back from its errors.  Pure.
+"""Encoding of operations in the database's protocol (RFC 7047), and of its errors.  Pure.
 
-Each row that an operation relies on is guarded by a ``wait``: when the mirror was late the database
+Each row that an operation relies on is guarded by a ``wait``: if the mirror was stale the database
 refuses, and the transaction is rendered once more on the newer mirror.
 """
 
@@ -35,7 +35,7 @@ _DUPLICATE = re.compile(r'identical values \((?P<value>".*"|[^"]*)\) for index o
 
 @frozen
 class Rendered:
-    """One transaction; ``sources[i]`` is what asked for ``statements[i]`` (several share one)."""
+    """One transaction; ``sources[i]`` are the operations behind ``statements[i]``."""
 
     statements: tuple[Json, ...]
     sources: tuple[tuple[OvsdbOperation, ...], ...]
@@ -44,13 +44,13 @@ class Rendered:
 BARRIER = Rendered(
     ({"op": "select", "table": Table.SWITCH, "where": [], "columns": ["next_cfg"]},), ((),)
 )
-"""A question without consequences: what happened before it is announced before its answer."""
+"""A read-only transaction: changes before it are announced before its reply."""
 
 
 def render(operations: Sequence[OvsdbOperation], snapshot: Snapshot) -> Rendered:
-    """One transaction that does all of *operations*.
+    """Render one transaction that executes all of *operations*.
 
-    :raises OperationRefused: by what the mirror says some cannot be done; each with its reason.
+    :raises OperationRefused: some cannot be executed on the mirror's state; each with its reason.
     """
     writer = _Writer(snapshot)
     refused: dict[object, str] = {}
@@ -65,26 +65,26 @@ def render(operations: Sequence[OvsdbOperation], snapshot: Snapshot) -> Rendered
 
 
 def explain(results: Sequence[Any], rendered: Rendered) -> dict[object, str]:
-    """Whom the database's reply blames, with its reason; everybody when it does not say."""
-    everybody = [source for sources in rendered.sources for source in sources]
+    """Return the operations that the reply blames, with its reason; all if it names none."""
+    everything = [source for sources in rendered.sources for source in sources]
     for index, result in enumerate(results):
         if not isinstance(result, dict) or "error" not in result:
             continue
         reason = f"{result['error']}: {result.get('details', 'no details')}"
         if index < len(rendered.sources):
             return dict.fromkeys(rendered.sources[index], reason)
-        blamed = [source for source in everybody if _name_of(source) == _duplicate(reason)]
-        return dict.fromkeys(blamed or everybody, reason)
-    return dict.fromkeys(everybody, "the database refused the transaction and did not say why")
+        blamed = [source for source in everything if _name_of(source) == _duplicate(reason)]
+        return dict.fromkeys(blamed or everything, reason)
+    return dict.fromkeys(everything, "the database refused the transaction and did not say why")
 
 
 class _Refused(Exception):
-    """An operation cannot be done on this snapshot."""
+    """An operation cannot be executed on this snapshot."""
 
 
 @define
 class _Change:
-    """What happens to one set of references (a bridge's ports, the switch's bridges)."""
+    """Changes to one set of references (a bridge's ports, the switch's bridges)."""
 
     insert: list[Any] = field(factory=list)
     delete: list[Any] = field(factory=list)
@@ -217,7 +217,7 @@ class _Writer:
             self._say({**statement, "mutations": mutations}, wanted)
 
     def _find(self, wanted: SetColumns) -> UUID:
-        """The row to change, guarded against having gone or changed hands."""
+        """Find the row to change, guarded against its removal or another owner."""
         if wanted.table is Table.SWITCH:
             return self._snapshot.switch.uuid
         if wanted.table is Table.BRIDGE:
@@ -270,7 +270,7 @@ class _Writer:
         value: str | None,
         source: OvsdbOperation,
     ) -> None:
-        """The row has this value, or no such key, and the database makes sure of it."""
+        """Check that the row has this value, or no such key, and let the database check it too."""
         found = row.external_ids.get(key)
         if found != value:
             raise _Refused(f"{row.name} changed hands: its {key} is {found}, not {value}")
@@ -319,7 +319,7 @@ class _Writer:
 
 
 def _check_text(value: object) -> None:
-    """The server breaks the connection off, or the sender dies, of what is no text of UTF-8."""
+    """Refuse text that is not UTF-8: the server closes the connection, or the sender fails."""
     if isinstance(value, str):
         if _NO_TEXT.search(value):
             raise _Refused(f"a database cannot hold NUL or half a character: {value!r}")
@@ -346,7 +346,7 @@ def _encode(value: Value | Mapping[str, str] | list[Any]) -> Any:
 
 
 def _duplicate(reason: str) -> str | None:
-    """The name that two rows would have, out of the database's complaint."""
+    """Parse the name that two rows would share from the database's error."""
     found = _DUPLICATE.search(reason)
     if found is None:
         return None

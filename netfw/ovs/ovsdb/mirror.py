@@ -1,6 +1,6 @@
-"""The mirror: what the database holds as values, and what of it changed since it was last asked.
+"""Mirror: the database as values, and what changed since the last step.
 
-It is fed with rows of the replica by the one thread that runs the replica, under the lock of
+It is updated with rows of the replica by the one thread that runs the replica, under the lock of
 `netfw.ovs.ovsdb.client.Ovsdb`.  A step costs what changed, not what there is.
 """
 
@@ -29,12 +29,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "Port": (*sorted(_PORT), "interfaces"),
     "Interface": tuple(sorted(_INTERFACE)),
 }
-"""What is monitored: no counters, which would announce every interface every few seconds."""
+"""Monitored columns: no counters, which would update every interface every few seconds."""
 
 
 @define
 class Dirty:
-    """Rows that were announced since the last step, by table; or everything."""
+    """Rows that were updated since the last step, by table; or everything."""
 
     everything: bool = True
     rows: dict[str, set[UUID]] = field(factory=lambda: defaultdict(set))
@@ -55,16 +55,16 @@ class Mirror:
         self._interface_port: dict[UUID, UUID] = {}
 
     def snapshot(self) -> Snapshot:
-        """Everything now; the mappings are the mirror's own, to be read under the lock."""
+        """Return the present state; its mappings are the mirror's own, to read under the lock."""
         assert self.switch is not None
         return Snapshot(switch=self.switch, bridges=self.bridges, ports=self.ports)
 
     def claiming(self, key: str, value: str) -> tuple[Port, ...]:
-        """The ports that have this value of an indexed key, on either of their rows."""
+        """Return the ports that have this value of an indexed key, on either of their rows."""
         return tuple(self.ports[name] for name in sorted(self._claims.get((key, value), ())))
 
     def step(self, tables: Tables, dirty: Dirty) -> Changed:
-        """Take over what is *dirty* and say what became different."""
+        """Update the mirror with *dirty* rows and return what changed."""
         if dirty.everything:
             self._mark_all(tables, dirty)
         switches = tables["Open_vSwitch"].values()
@@ -86,11 +86,11 @@ class Mirror:
     def _step_bridges(
         self, rows: Rows, dirty: Iterable[UUID]
     ) -> tuple[dict[str, Bridge], frozenset[str], set[UUID]]:
-        """Bridges that are different, those that went, and ports that came, went or moved."""
+        """Return changed bridges, removed ones, and ports that were added, removed or moved."""
         put: dict[str, Bridge] = {}
         gone: set[str] = set()
         moved: set[UUID] = set()
-        for uuid in sorted(dirty, key=rows.__contains__):  # what went before what came
+        for uuid in sorted(dirty, key=rows.__contains__):  # removed before added
             row = rows.get(uuid)
             before = self._bridge_ports.get(uuid, frozenset())
             after = _atoms(row, "ports") if row else frozenset()
@@ -175,7 +175,7 @@ def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _value(datum: Any) -> Any:
-    """A column's content; reading the row's attribute would convert it twice."""
+    """Return a column's content; reading the row's attribute would convert it twice."""
     values, kind = datum.values, datum.type
     if kind.is_map():
         return {key.value: value.value for key, value in values.items()}
@@ -187,10 +187,10 @@ def _value(datum: Any) -> Any:
 
 
 def _atoms(row: Any, name: str) -> frozenset[Any]:
-    """The same as the replica holds it, which knows their hashes: a UUID works its out anew."""
+    """Return the atoms as the replica stores them, with cached hashes: a UUID computes its own."""
     return frozenset(row._data[name].values)
 
 
 def _members(row: Any, name: str) -> list[UUID]:
-    """The rows that a column refers to."""
+    """Return the rows that a column refers to."""
     return [atom.value for atom in row._data[name].values]

@@ -1,4 +1,4 @@
-"""The connection to a database: ovsdbapp's, with our JSON reader and a notice of what happens.
+"""Connection to a database: ovsdbapp's, with our JSON reader and callbacks to an observer.
 
 Importing this module loads ``ovs`` and ``ovsdbapp``; `netfw.ovs.ovsdb.client` does it on first use.
 Nothing of theirs is patched: an `Idl` of this module carries its own session and reader.
@@ -86,11 +86,11 @@ class JsonConnection(ovs.jsonrpc.Connection):  # type: ignore[misc]
 class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
     """A session that reconnects, whose connections are `JsonConnection`; keeps the last refusal.
 
-    What is about locks it takes out of the stream: a replica of ``ovs`` has room for one lock only.
+    It handles messages about locks itself: a replica of ``ovs`` supports one lock only.
     """
 
     last_refusal: list[Any] | None = None
-    """What the database answered to the last transaction that it refused."""
+    """Reply of the database to the last transaction that it refused."""
 
     def __init__(self, reconnect: Any, remotes: Any, on_lock: Callable[[str, bool], None]) -> None:
         super().__init__(reconnect, None, remotes)
@@ -103,11 +103,11 @@ class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
 
     @rpc.setter
     def rpc(self, plain: Any) -> None:
-        # The session makes its connections itself and keeps them here: the one place to step in.
+        # The session makes its connections itself and stores them here: the one place to wrap them.
         self._rpc = None if plain is None else JsonConnection(plain.stream)
 
-    def ask(self, method: str, lock: str) -> None:
-        """Say ``lock`` or ``unlock``; of the latter the answer is no news."""
+    def request_lock(self, method: str, lock: str) -> None:
+        """Request ``lock`` or ``unlock``; the reply to the latter is ignored."""
         request = ovs.jsonrpc.Message.create_request(method, [lock])
         self._lock_requests[request.id] = lock if method == "lock" else None
         self.send(request)
@@ -136,66 +136,66 @@ class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
 
 
 class Observer(Protocol):
-    """Who is told by the replica's thread, with the connection's lock held."""
+    """Callbacks of the replica's thread, called with the connection's lock held."""
 
     def stepped(self, tables: Mapping[str, Any], dirty: Dirty) -> None:
-        """Some rows are different now; the replica is whole."""
+        """Handle changed rows; the replica is complete."""
 
     def lost(self) -> None:
-        """The database went away."""
+        """Handle the loss of the connection."""
 
     def locks_wanted(self) -> frozenset[str]:
-        """The locks to ask the database for."""
+        """Return the locks to request from the database."""
 
     def locked(self, lock: str, held: bool | None) -> None:
-        """It is held now, or somebody else has it, or nothing is known of it."""
+        """Handle the state of a lock: held, held by another client, or (None) unknown."""
 
 
 class Idl(connection.OvsdbIdl):  # type: ignore[misc]
-    """The replica.  After each step that leaves it whole it tells its observer which rows changed.
+    """The replica.  After each step that leaves it complete it passes changed rows to its observer.
 
-    When the server comes back it sends every row as if it were new and says nothing of those that
-    are gone, so that everything counts as changed then, and the observer compares.
+    After a reconnect the server sends every row as if it were new, and does not report those that
+    are gone.  Everything counts as changed then, and the observer compares.
     """
 
     def __init__(self, remote: str, helper: Any, observer: Observer, pause: float) -> None:
         super().__init__(remote, helper)
         made: Any = self._session  # type: ignore[has-type]
         self._session = JsonSession(made.reconnect, made.remotes, observer.locked)
-        # The setter takes no less than a second; a local socket can be asked more often.
+        # The setter accepts no less than a second; a local socket can be tried more often.
         made.reconnect.min_backoff = _FIRST_PAUSE
         made.reconnect.max_backoff = max(_FIRST_PAUSE, int(pause * 1000))
         self._observer = observer
         self._dirty = Dirty()
         self._alive = False
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
 
     def take_refusal(self) -> list[Any] | None:
-        """What the database said to the last transaction that it refused; asked for once."""
+        """Return and clear the reply to the last transaction that the database refused."""
         refusal, self._session.last_refusal = self._session.last_refusal, None
         return refusal
 
     def cooperative_yield(self) -> None:
-        """Nothing: threads need no help, and it would be called for each row."""
+        """Do nothing: threads need no yield, and it would be called for each row."""
 
     def restart_fsm(self) -> None:
-        self._went_away()
+        self._handle_loss()
         self._dirty = Dirty()
-        for lock in self._asked:
+        for lock in self._requested:
             self._observer.locked(lock, None)
-        self._asked.clear()
+        self._requested.clear()
         super().restart_fsm()
-        self.ask_for_locks()
+        self.request_locks()
 
-    def ask_for_locks(self) -> None:
-        """Say which locks are wanted, and which no more; only on the replica's thread."""
+    def request_locks(self) -> None:
+        """Request the wanted locks and release the others; only on the replica's thread."""
         wanted = self._observer.locks_wanted()
-        for lock in wanted - self._asked:
-            self._session.ask("lock", lock)
-        for lock in self._asked - wanted:
+        for lock in wanted - self._requested:
+            self._session.request_lock("lock", lock)
+        for lock in self._requested - wanted:
             self._observer.locked(lock, None)
-            self._session.ask("unlock", lock)
-        self._asked = set(wanted)
+            self._session.request_lock("unlock", lock)
+        self._requested = set(wanted)
 
     def notify(self, event: Any, row: Any, updates: Any = None) -> None:
         self._dirty.rows[row._table.name].add(row.uuid)
@@ -203,7 +203,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     def run(self) -> bool:
         changed = super().run()
         if not self._session.is_connected():
-            self._went_away()
+            self._handle_loss()
         elif self.state == self.IDL_S_MONITORING and (self._dirty.everything or self._dirty.rows):
             dirty, self._dirty = self._dirty, Dirty(everything=False)
             self._alive = True
@@ -211,7 +211,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
         return bool(changed)
 
     def interrupt(self) -> None:
-        """Break the connection from any thread, so that whoever waits for an answer wakes up."""
+        """Break the connection from any thread, which wakes threads that wait for a reply."""
         rpc = self._session.rpc
         stream = rpc.stream if rpc is not None else None
         if stream is not None and stream.socket is not None:
@@ -220,7 +220,7 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
             except OSError:
                 return  # it is broken already
 
-    def _went_away(self) -> None:
+    def _handle_loss(self) -> None:
         if self._alive:
             self._alive = False
             self._observer.lost()
@@ -233,7 +233,7 @@ class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
 
     def pre_commit(self, txn: Any) -> None:
         if self.given_up:
-            raise BackendUnavailable("nobody waits for this transaction any more")
+            raise BackendUnavailable("the caller of this transaction has given up")
 
     def time_remaining(self) -> float:
         # ovsdbapp waits for ever when no time remains.
@@ -241,9 +241,9 @@ class Transaction(ovsdbapp_transaction.Transaction):  # type: ignore[misc]
 
 
 class Execute(BaseCommand):  # type: ignore[misc]
-    """Carries out what *render* says on the replica as it is at each attempt, if *locks* are held.
+    """Executes what *render* returns for the replica at each attempt, if *locks* are held.
 
-    The database answers in turn: what is asked about locks before is answered before.
+    The database replies in order: lock requests sent before are answered before.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Execute(BaseCommand):  # type: ignore[misc]
         self.rendered: Rendered | None = None
 
     def run_idl(self, txn: Any) -> None:
-        self.api.idl.ask_for_locks()
+        self.api.idl.request_locks()
         self.rendered = self._render()
         for lock in self._locks:
             txn.add_op({"op": "assert", "lock": lock})
@@ -271,18 +271,18 @@ class Execute(BaseCommand):  # type: ignore[misc]
             self.result = txn.get_increment_new_value()
 
     def explain(self, refusal: Sequence[Any]) -> NetfwError:
-        """Why the database refused."""
+        """Return why the database refused."""
         assert self.rendered is not None
         ours = refusal[2 if self._count else 0 :]  # the replica puts its own before
         for lock, answer in zip(self._locks, ours, strict=False):
             if isinstance(answer, dict) and "error" in answer:
-                return BackendLocked(f"somebody else has the lock {lock} of the switch's database")
+                return BackendLocked(f"another client has the lock {lock} of the switch's database")
         return OperationRefused(explain(ours[len(self._locks) :], self.rendered))
 
 
 class Api(Backend):  # type: ignore[misc]
-    """ovsdbapp's entry point.  It keeps its connection on the class, so each one has its own class:
-    see `connect`."""
+    """ovsdbapp's entry point.  It stores its connection on the class, so each one has its own
+    class: see `connect`."""
 
     schema = DATABASE
 
@@ -293,9 +293,9 @@ class Api(Backend):  # type: ignore[misc]
         timeout: float,
         locks: Sequence[str] = (),
     ) -> int | None:
-        """One transaction; the number that the switch confirms once it has taken it in, if *count*.
+        """Execute one transaction; return its ``next_cfg``, which the switch confirms, if *count*.
 
-        :raises OperationRefused: nothing of it was done, and why.
+        :raises OperationRefused: nothing of it was done; the error has the reasons.
         :raises BackendLocked: nothing of it was done, since not all of *locks* are held.
         :raises BackendUnavailable: no answer; it was done as a whole or not at all.
         """
@@ -318,7 +318,7 @@ class Api(Backend):  # type: ignore[misc]
         return self.ovsdb_connection.thread is threading.current_thread()
 
     def end(self, timeout: float) -> None:
-        """End the replica's thread, also when it waits for an answer that does not come."""
+        """Stop the replica's thread, even if it waits for a reply that does not come."""
         link = self.ovsdb_connection
         link.is_running = False
         self.idl.interrupt()
@@ -335,7 +335,7 @@ class Api(Backend):  # type: ignore[misc]
 def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Api:
     """Connect, fill the replica and start its thread; *pause*: see `Ovsdb`.
 
-    :raises BackendUnavailable: nobody answers at *remote* in time.
+    :raises BackendUnavailable: no server answers at *remote* in time.
     """
     deadline = time.monotonic() + timeout
     helper = ovs.db.idl.SchemaHelper(None, _schema(remote, deadline))
@@ -356,7 +356,7 @@ def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Ap
 
 
 def _schema(remote: str, deadline: float) -> Any:
-    """The database's own description of itself."""
+    """Read the schema of the database."""
     problem = "no address"
     for address in remote.split(","):
         failure, stream = ovs.stream.Stream.open_block(
@@ -367,7 +367,7 @@ def _schema(remote: str, deadline: float) -> Any:
             continue
         rpc = JsonConnection(stream)
         try:
-            reply = _ask_schema(rpc, deadline)
+            reply = _request_schema(rpc, deadline)
         finally:
             rpc.close()
         if reply is not None and reply.error is None:
@@ -378,7 +378,7 @@ def _schema(remote: str, deadline: float) -> Any:
     )
 
 
-def _ask_schema(rpc: JsonConnection, deadline: float) -> Any:
+def _request_schema(rpc: JsonConnection, deadline: float) -> Any:
     failure = rpc.send(ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
     while not failure and time.monotonic() < deadline:
         failure, reply = rpc.recv()

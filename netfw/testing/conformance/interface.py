@@ -115,7 +115,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def test_an_unusual_name_is_applied_or_refused(
         self, driver: InterfaceDriver, name: str
     ) -> None:
-        """A name that the model accepts is taken literally or refused for its port alone."""
+        """Check that a name of the model is taken literally or refused for its port alone."""
         (key, value), (other, plain) = self.examples(2).items()
         try:
             strange = evolve(value, device=name)

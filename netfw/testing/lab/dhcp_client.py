@@ -3,7 +3,7 @@
 ::
 
     client = Udhcpc(instance)
-    lease = client.lease()          # None: nobody gave one
+    lease = client.lease()          # None: no server answered
     assert client.renew() == lease
     client.release()
 
@@ -52,10 +52,10 @@ _LINK_SCOPE, _TENTATIVE = "20", 0x40
 _PACKAGES = {"udhcpc": "udhcpc", "dhclient": "isc-dhcp-client", "rdisc6": "ndisc6"}
 
 L = TypeVar("L", bound=Lease | Lease6)
-Said = Mapping[str, str]
+ScriptEvent = Mapping[str, str]
 
 _SCRIPT = """#!/bin/sh
-# Called by the client; tells the test what it was told.
+# Called by the client; reports to the test what the client received.
 set -- "${reason:-$1}"
 case $1 in
 deconfig|RELEASE|EXPIRE|FAIL|STOP) ip -4 address flush dev "$interface" ;;
@@ -136,7 +136,7 @@ class DhcpClient(ABC, Generic[L]):
     def _command(self) -> list[str]: ...
 
     @abstractmethod
-    def _lease_of(self, said: Said) -> L | None:
+    def _lease_of(self, event: ScriptEvent) -> L | None:
         """Return the lease of an event; ``None``: it is not a lease."""
 
     def _forget(self) -> None:
@@ -153,16 +153,16 @@ class DhcpClient(ABC, Generic[L]):
     def _await_lease(self, patience: float | None, *refusals: str) -> L | None:
         """Return the next reported lease; if none arrives in time, end the client."""
         until = time.monotonic() + (self.patience if patience is None else patience)
-        while (said := self._next_event(until)) is not None:
-            if said["event"] in refusals:
+        while (event := self._next_event(until)) is not None:
+            if event["event"] in refusals:
                 break
-            lease = self._lease_of(said)
+            lease = self._lease_of(event)
             if lease is not None:
                 return lease
         self.end()
         return None
 
-    def _next_event(self, until: float) -> Said | None:
+    def _next_event(self, until: float) -> ScriptEvent | None:
         while b"\0\0" not in self._read:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._events], [], [], left)[0]:
@@ -200,17 +200,19 @@ class Udhcpc(DhcpClient[Lease]):
         said: Mapping[int, bytes] | None = None,
     ) -> None:
         super().__init__(instance, asked, patience)
-        self._said = dict(said or {})
+        self._sent_options = dict(said or {})
 
     def _command(self) -> list[str]:
         asked = (word for number in sorted(self._asked | ASKED) for word in ("-O", str(number)))
-        said = (w for n, value in self._said.items() for w in ("-x", f"{n:#04x}:{value.hex()}"))
+        sent = (
+            w for n, value in self._sent_options.items() for w in ("-x", f"{n:#04x}:{value.hex()}")
+        )
         every_second = ["-t", "100", "-T", "1", "-A", "1"]
         return [self.PROGRAM, "-f", "-i", _device(self.instance), "-s", str(self._script),
-                *every_second, *asked, *said]  # fmt: skip
+                *every_second, *asked, *sent]  # fmt: skip
 
-    def _lease_of(self, said: Said) -> Lease | None:
-        return lease_of_udhcpc(said) if said["event"] in ("bound", "renew") else None
+    def _lease_of(self, event: ScriptEvent) -> Lease | None:
+        return lease_of_udhcpc(event) if event["event"] in ("bound", "renew") else None
 
     def renew(self, patience: float | None = None) -> Lease | None:
         assert self._process is not None, "it has a lease"
@@ -223,8 +225,8 @@ class Udhcpc(DhcpClient[Lease]):
         self._drain()
         self._process.send_signal(signal.SIGUSR2)
         until = time.monotonic() + self.patience
-        said = self._next_event(until)
-        assert said is not None, f"udhcpc released nothing in {self.patience} seconds"
+        event = self._next_event(until)
+        assert event is not None, f"udhcpc released nothing in {self.patience} seconds"
         self.end()
 
 
@@ -277,8 +279,8 @@ class Dhclient4(Dhclient[Lease]):
         numbers = sorted((self._asked | ASKED) - self.NUMBERS)
         return _asking("", numbers, self.NAMED) + "initial-delay 0; initial-interval 1;\n"
 
-    def _lease_of(self, said: Said) -> Lease | None:
-        return lease_of_dhclient(said) if said["event"] in self.REASONS else None
+    def _lease_of(self, event: ScriptEvent) -> Lease | None:
+        return lease_of_dhclient(event) if event["event"] in self.REASONS else None
 
 
 class Dhclient6(Dhclient[Lease6]):
@@ -305,8 +307,8 @@ class Dhclient6(Dhclient[Lease6]):
         named = "dhcp6.name-servers, dhcp6.domain-search"
         return _asking("dhcp6.", sorted(self._asked | ASKED6), named)
 
-    def _lease_of(self, said: Said) -> Lease6 | None:
-        return lease6_of_dhclient(said) if said["event"] in self.REASONS else None
+    def _lease_of(self, event: ScriptEvent) -> Lease6 | None:
+        return lease6_of_dhclient(event) if event["event"] in self.REASONS else None
 
     def _begin(self, patience: float | None) -> Lease6 | None:
         """Start dhclient when the device has a source address: it exits at once without one."""
@@ -338,10 +340,10 @@ def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | No
     _require("rdisc6")
     tries = max(1, round(patience))
     wait = str(round(1000 * patience / tries))
-    said = instance.attempt(
+    completed = instance.attempt(
         ["rdisc6", "-1", "-r", str(tries), "-w", wait, _device(instance)], timeout=patience + 5
     )
-    return announcement_of_rdisc6(said.output) if said.status == 0 else None
+    return announcement_of_rdisc6(completed.output) if completed.status == 0 else None
 
 
 def _asking(space: str, numbers: Iterable[int], named: str) -> str:

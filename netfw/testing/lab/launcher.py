@@ -34,8 +34,8 @@ NO_SANDBOX = 125
 _PASSED_ON = (
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
-# The launcher tells init to pass a signal on by another one that nobody sends to a whole group.
-# Real-time signals are taken after all others: init then knows what came to the group.
+# The launcher asks init to pass a signal on by another one that no process sends to a whole group.
+# Real-time signals are delivered after all others: init has then received what the group received.
 _ORDERS: dict[int, signal.Signals] = {
     signal.SIGRTMIN + index: number for index, number in enumerate(_PASSED_ON)
 }

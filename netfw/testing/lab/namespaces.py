@@ -50,7 +50,7 @@ class CommandFailed(BackendError):
 
     def __init__(self, completed: Completed) -> None:
         self.completed = completed
-        said = (completed.error or completed.output).strip() or "it said nothing"
+        said = (completed.error or completed.output).strip() or "no output"
         super().__init__(f"{' '.join(completed.argv)}: status {completed.status}: {said}")
 
 

@@ -46,7 +46,7 @@ class PrivateRabbitmq:
         self._broker: subprocess.Popen[bytes] | None = None
 
     def url(self, password: str = PASSWORD, port: int = PORT) -> str:
-        """The URL for clients."""
+        """Return the URL for clients."""
         return f"rabbit://{USER}:{quote(password)}@127.0.0.1:{port}/"
 
     def start(self) -> Self:

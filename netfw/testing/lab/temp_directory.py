@@ -32,7 +32,7 @@ def temporary_directory(prefix: str) -> Iterator[Path]:
 def _make(prefix: str) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix))
-        with suppress(FileNotFoundError):  # somebody found it before it was locked
+        with suppress(FileNotFoundError):  # another process removed it before it was locked
             lock = _open(path)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if path.exists():

@@ -1,4 +1,4 @@
-"""Lamps pass the suite that every API extension passes: python -m pytest."""
+"""The conformance suite of API extensions, for lamps: python -m pytest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netfw.testing.conformance.server.api_extension import ApiExtensionConforman
 
 
 class TestLamps(ApiExtensionConformance):
-    """What is asked of lamps."""
+    """The suite, with requests for lamps."""
 
     def make_extension(self) -> ApiExtension:
         return LampExtension()

@@ -1,4 +1,4 @@
-"""The tiny driver keeps netfw's contract, with real clients on a real switch."""
+"""The conformance suite of netfw for tiny-dhcp, with real clients on a real switch."""
 
 import time
 from collections.abc import Iterator
@@ -27,15 +27,15 @@ class TestTinyDhcpDriver(DhcpDriverConformance):
         with TinyEnvironment() as environment:
             yield environment
 
-    def test_a_network_whose_device_was_taken_away_is_called_for(self, driver: DhcpDriver) -> None:
-        told: list[Event] = []
-        driver.watch(told.append)
+    def test_a_network_whose_device_vanished_is_reported(self, driver: DhcpDriver) -> None:
+        events: list[Event] = []
+        driver.watch(events.append)
         net = make_network()
         self.bring(driver, net)
-        told.clear()
+        events.clear()
         self.environment.vanish(net.id, net.value)
         deadline = time.monotonic() + self.environment.patience
-        while KeysChanged("their devices changed", [net.key]) not in told:
-            assert time.monotonic() < deadline, f"nobody asked for it: {told}"
+        while KeysChanged("their devices changed", [net.key]) not in events:
+            assert time.monotonic() < deadline, f"no converge was requested: {events}"
             time.sleep(0.01)
         self.bring(driver, net)

@@ -1,4 +1,4 @@
-"""What is special about Acme, beyond the contract."""
+"""Tests of the Acme driver beyond the contract."""
 
 import os
 import subprocess
@@ -24,16 +24,16 @@ def make_driver(path: Path) -> AcmeInterfaceDriver:
 
 
 def test_a_namespace_is_refused_for_that_port_alone(tmp_path: Path) -> None:
-    inside = Attachment(device="tap2", mac="fa:16:3e:00:00:02", netns="qdhcp-1")
+    in_namespace = Attachment(device="tap2", mac="fa:16:3e:00:00:02", netns="qdhcp-1")
     two = PortId(UUID(int=2))
     driver = make_driver(tmp_path / "switch.json")
-    outcome = driver.converge(Update(put={PORT: WANTED, two: inside}))
+    outcome = driver.converge(Update(put={PORT: WANTED, two: in_namespace}))
     assert outcome.done == {PORT}
     assert isinstance(outcome.failed[two], NotSupported)
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"tap1": 7}', '{"tap1": {"colour": "red"}}'])
-def test_a_switch_that_talks_nonsense_is_broken_and_left_alone(tmp_path: Path, text: str) -> None:
+def test_an_unreadable_state_is_a_broken_backend_and_stays(tmp_path: Path, text: str) -> None:
     path = tmp_path / "switch.json"
     path.write_text(text)
     with pytest.raises(BackendBroken, match="not the state of an Acme switch"):
@@ -41,10 +41,10 @@ def test_a_switch_that_talks_nonsense_is_broken_and_left_alone(tmp_path: Path, t
     assert path.read_text() == text
 
 
-def test_a_missing_switch_is_a_fault_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_switch_is_a_problem_with_its_remedy(tmp_path: Path) -> None:
     assert make_driver(tmp_path / "switch.json").problems() == ()
-    (fault,) = make_driver(tmp_path / "nowhere" / "switch.json").problems()
-    assert "say in [acme] switch where it is" in fault
+    (problem,) = make_driver(tmp_path / "nowhere" / "switch.json").problems()
+    assert "set its path in [acme] switch" in problem
 
 
 BUSY = """
@@ -57,15 +57,15 @@ driver = make_driver(Path(sys.argv[1]))
 while True:
     driver.converge(Update(put={PORT: WANTED}))
     driver.converge(Update(drop=frozenset({PORT})))
-    print("turn", flush=True)
+    print("round", flush=True)
 """
 
 
-def test_killed_while_it_works_it_leaves_nothing_that_the_next_one_minds(tmp_path: Path) -> None:
+def test_a_driver_recovers_from_a_predecessor_killed_at_work(tmp_path: Path) -> None:
     path = tmp_path / "switch.json"
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     argv = [sys.executable, "-c", BUSY, str(path)]
-    with subprocess.Popen(argv, env=here, stdout=subprocess.PIPE) as victim:
+    with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE) as victim:
         assert victim.stdout is not None
         for _ in range(20):
             assert victim.stdout.readline()

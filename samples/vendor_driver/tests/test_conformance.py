@@ -1,4 +1,4 @@
-"""The Acme driver keeps netfw's contract.  The suite asks; the hooks say how to look."""
+"""The conformance suite of netfw, with hooks that read an Acme switch."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ class TestAcmeInterfaceDriver(InterfaceDriverConformance):
         return lambda: self.DRIVER.from_conf({"switch": str(self.switch)}, LocalHostResources())
 
     def stored(self) -> dict[str, Any]:
-        """The switch, read without the driver: a driver is not its own witness."""
+        """Read the state of the switch without the driver: a driver is not its own witness."""
         ports: dict[str, Any] = json.loads(self.switch.read_text())
         return ports
 
@@ -37,8 +37,8 @@ class TestAcmeInterfaceDriver(InterfaceDriverConformance):
         self.switch.write_text(json.dumps(ports))
 
     def name_of(self, key: PortId) -> str | None:
-        ours = (name for name, port in self.stored().items() if str(key) in port["label"])
-        return next(ours, None)
+        names = (name for name, port in self.stored().items() if str(key) in port["label"])
+        return next(names, None)
 
     def actual(self, key: PortId, value: Attachment) -> Attachment | None:
         name = self.name_of(key)

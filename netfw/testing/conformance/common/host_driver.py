@@ -268,7 +268,7 @@ class HostDriverConformance(Generic[K, V]):
         self, make_driver: Callable[[], HostDriver[K, V]]
     ) -> None:
         things = self.examples(2)
-        make_driver().converge(Update(put=things))  # and nobody closes it
+        make_driver().converge(Update(put=things))  # and it is never closed
         successor = make_driver()
         self.assert_held(successor, things.keys())
         self.assert_done(successor.converge(Update(put=things, complete=True)))

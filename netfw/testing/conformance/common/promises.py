@@ -48,7 +48,7 @@ def proves(contract: type, *numbers: int) -> Callable[[F], F]:
 
 
 def proves_raise(contract: type, method: str, *errors: type[Exception]) -> Callable[[F], F]:
-    """Mark a test as proof that *method* raises *errors* when it says so."""
+    """Mark a test as proof that *method* raises *errors* as documented."""
     return _mark(documented_errors(contract, method, *errors))
 
 

@@ -53,7 +53,7 @@ class Tenant:
         return next(each for each in self.addresses if isinstance(each, IPv6Address))
 
     def but(self, **changes: Any) -> Tenant:
-        """The same port, changed."""
+        """Return the same port, changed."""
         return evolve(self, value=evolve(self.value, **changes))
 
 
@@ -73,21 +73,21 @@ class Net:
         return self.value.subnets
 
     def but(self, **changes: Any) -> Net:
-        """The same network, changed."""
+        """Return the same network, changed."""
         return evolve(self, value=evolve(self.value, **changes))
 
     def with_subnet(self, at: int, **changes: Any) -> Net:
-        """The same network with one of its subnets changed."""
+        """Return the same network with one of its subnets changed."""
         subnets = list(self.subnets)
         subnets[at] = evolve(subnets[at], **changes)
         return self.but(subnets=tuple(subnets))
 
     def served_from(self, place: int) -> Net:
-        """The same network as another host serves it: a port of its own, at another place."""
+        """Return the same network as another host serves it: with its own port and address."""
         return self.but(server=server_port(self.subnets, place))
 
     def tenant(self, place: int = FIRST, *, on: Iterable[int] = (0,), **more: Any) -> Tenant:
-        """A new port that has the address at *place* of each of the subnets *on*."""
+        """Return a new port with the address at *place* of each of the subnets *on*."""
         mac = new_mac()
         fixed = tuple(_fixed(self.subnets[at], place, mac) for at in on)
         value = DhcpPort(network=self.id, mac=mac, fixed_ips=fixed)
@@ -104,7 +104,7 @@ def new_mac() -> Mac:
 
 
 def make_network(*subnets: Subnet, **more: Any) -> Net:
-    """A new network of *subnets*, which become its own; of one IPv4 subnet where none is given."""
+    """Return a new network of *subnets*, which become its own; by default of one IPv4 subnet."""
     id = NetworkId(uuid4())
     own = tuple(evolve(subnet, network_id=id) for subnet in subnets or (a_subnet(),))
     value = DhcpNetwork(server=server_port(own), subnets=own, mtu=MTU, dns_domain="example.org")
@@ -112,7 +112,7 @@ def make_network(*subnets: Subnet, **more: Any) -> Net:
 
 
 def a_subnet(**more: Any) -> Subnet:
-    """A block of IPv4 addresses that no other test has, with a gateway and a name server."""
+    """Return a block of IPv4 addresses unique to the test, with a gateway and a name server."""
     block = IPv4Network((IPv4Address("10.0.0.0") + (next(_numbers) << 8), 24))
     plain = Subnet(
         id=SubnetId(uuid4()),
@@ -125,7 +125,7 @@ def a_subnet(**more: Any) -> Subnet:
 
 
 def a_subnet6(mode: Ipv6Mode, **more: Any) -> Subnet:
-    """A block of IPv6 addresses that are had by *mode*, and announced by us."""
+    """Return a block of IPv6 addresses of this *mode*, advertised by the server."""
     block = IPv6Network((IPv6Address("fd00::") + (next(_numbers) << 64), 64))
     plain = Subnet(
         id=SubnetId(uuid4()),
@@ -140,14 +140,14 @@ def a_subnet6(mode: Ipv6Mode, **more: Any) -> Subnet:
 
 
 def server_port(subnets: Iterable[Subnet], place: int = SERVER) -> ServerPort:
-    """A port with an address on every one of *subnets* that is served."""
+    """Return a port with an address on every one of *subnets* that is served."""
     mac = new_mac()
     addresses = tuple(_own(subnet, place, mac) for subnet in subnets if subnet.enable_dhcp)
     return ServerPort(id=PortId(uuid4()), mac=mac, addresses=addresses)
 
 
 def address_on(subnet: Subnet, value: DhcpNetwork) -> IpAddress:
-    """The server's own on *subnet*."""
+    """Return the server's own address on *subnet*."""
     return next(each.ip for each in value.server.addresses if each.ip in subnet.cidr)
 
 
@@ -156,7 +156,7 @@ def _own(subnet: Subnet, place: int, mac: Mac) -> IpInterface:
 
 
 def _fixed(subnet: Subnet, place: int, mac: Mac) -> FixedIp:
-    """The address at *place*, or the one that an instance makes of its MAC."""
+    """Return the address at *place*, or the one that an instance derives from its MAC."""
     block = subnet.cidr
     automatic = subnet.ipv6_address_mode in (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
     if isinstance(block, IPv6Network) and automatic:

@@ -39,7 +39,7 @@ _SYNTAX = {
 
 
 def forged(name: str = "bootfile-name", value: str = "x", ip_version: int = 4) -> DhcpOption:
-    """An option that no model would have let pass, as a source that checks nothing could send."""
+    """Return an option that the model refuses, as a source without checks could send it."""
     option = DhcpOption(name="bootfile-name", value="x")
     for field, text in {"name": name, "value": value, "ip_version": ip_version}.items():
         object.__setattr__(option, field, text)
@@ -47,7 +47,7 @@ def forged(name: str = "bootfile-name", value: str = "x", ip_version: int = 4) -
 
 
 def invalid_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every place in a port that takes free text."""
+    """Yield each free-text field of a port, with *text* injected."""
     yield "hostname", {"hostname": text}
     yield "domain", {"domain": text}
     yield "option value", {"options": (forged(value=text),)}

@@ -114,6 +114,6 @@ class LabClientVm(DhcpClientVm):
 
 
 def _listen_to_routers() -> None:
-    """The kernel makes addresses of announcements, at once and without doubts."""
+    """Make the kernel derive addresses from advertisements, without duplicate detection."""
     for name, value in {"accept_ra": "2", "accept_dad": "0", "router_solicitations": "0"}.items():
         Path(f"/proc/sys/net/ipv6/conf/eth0/{name}").write_text(value)

@@ -105,7 +105,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         self._foreign: list[str] = []
 
     def make_dhcp(self, host: HostResources, directory: Path) -> DhcpDriver:
-        """The driver, for a *host* that has an ``InterfaceDriver``; it writes to *directory*."""
+        """Return the driver for a *host* with an ``InterfaceDriver``; it writes to *directory*."""
         raise NotImplementedError("override `make_dhcp` with what makes your driver")
 
     def make_interface(self, host: HostResources, ovs: PrivateOvs) -> InterfaceDriver:
@@ -231,7 +231,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """The switch goes too, which would else ask for the database's return in its own time."""
+        """Stop the database, and the switch, which would else reconnect at its own pace."""
         ovs = self._sites[0].ovs
         ovs.stop_switch()
         ovs.stop_database()

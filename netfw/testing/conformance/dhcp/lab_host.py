@@ -52,7 +52,7 @@ class DhcpLabHost:
         return self.place.run(["ip", *arguments])
 
     def rows(self) -> dict[str, str]:
-        """The ports of the bridge that say whose they are: their names by the ids of ports."""
+        """Return the names of the bridge's ports by port id, for those with an owner."""
         columns = "--columns=name,external_ids"
         found = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
         named = ((name, dict(ids[1])) for name, ids in found["data"])
@@ -74,7 +74,7 @@ class DhcpLabHost:
         return sorted({entry["name"] for entry in listed} - self.others)
 
     def find(self, port: PortId) -> tuple[str | None, dict[str, Any]] | None:
-        """The device of *port*: its namespace, and what ``ip`` shows of it."""
+        """Return the device of *port*: its namespace, and what ``ip`` shows of it."""
         for netns in (*self.namespaces(), None):
             there = ("-n", netns) if netns else ()
             for link in json.loads(self.ip(*there, "-j", "address")):
@@ -159,7 +159,7 @@ class DhcpLabHost:
 
 
 def processes() -> Iterator[str]:
-    """The command lines of all processes but this one and those of switches."""
+    """Yield the command lines of all processes except this one and those of switches."""
     for pid in _pids():
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
@@ -206,7 +206,7 @@ def _is_in(pid: int, space: os.stat_result) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """A zombie serves nobody."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

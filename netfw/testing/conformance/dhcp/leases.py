@@ -123,7 +123,7 @@ class DhcpLeasesConformance(DhcpSuite):
 
     @proves(DhcpDriver, 1)
     def test_routes_of_a_subnet_are_sent_with_the_default_route(self, driver: DhcpDriver) -> None:
-        """A client that is told routes is deaf to the gateway (RFC 3442)."""
+        """Check the default route: a client that receives routes ignores the gateway (RFC 3442)."""
         subnet = a_subnet()
         far = _route(a_subnet(), str(subnet.cidr[7]))
         net = make_network(evolve(subnet, host_routes=(far,)))
@@ -332,7 +332,7 @@ class DhcpLeasesConformance(DhcpSuite):
 
     @proves(DhcpDriver, 1)
     def test_two_servers_of_one_network_agree(self, make_driver: MakeDriver) -> None:
-        """Two hosts serve it; whoever answers, the client is told the same."""
+        """Check that a client receives the same answer from either of two hosts."""
         first, second = make_driver(), make_driver(second=True)
         one = make_network()
         two = one.served_from(3)
@@ -353,7 +353,7 @@ class DhcpLeasesConformance(DhcpSuite):
     def test_a_lease_of_one_server_is_not_refused_by_the_next(
         self, make_driver: MakeDriver
     ) -> None:
-        """The network moves to another host while its instances run."""
+        """Move the network to another host while its instances run."""
         first, second = make_driver(), make_driver(second=True)
         one = make_network()
         two = one.served_from(3)

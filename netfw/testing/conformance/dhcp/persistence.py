@@ -173,7 +173,7 @@ class DhcpPersistenceConformance(DhcpSuite):
             assert self.environment.is_at(place, net.value.server)
 
     def assert_device(self, net: Net, gateway: object) -> None:
-        """The server's device is as *net* asks, with *gateway* in its default route."""
+        """Assert that the server's device matches *net*, with *gateway* in its default route."""
         found = self.server(net)
         assert found.addresses == set(net.value.server.addresses)
         assert found.gateways == ({gateway} if gateway is not None else set())

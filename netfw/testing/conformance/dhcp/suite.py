@@ -163,7 +163,7 @@ class DhcpDriverConformance(
             self.environment.killed(driver)
 
     def one_of_each(self) -> dict[DhcpKey, DhcpValue]:
-        """A network with a port."""
+        """Return a network with a port."""
         net = make_network()
         self.know(net)
         return wanted(net, net.tenant())
@@ -193,7 +193,7 @@ class DhcpDriverConformance(
 
 
 def _as_found(value: DhcpNetwork, found: FoundServer) -> DhcpNetwork:
-    """*value* with what the host shows of it in place of what was asked for."""
+    """Return *value* with the host's actual state in place of the requested one."""
     addresses = value.server.addresses
     if found.addresses != set(addresses):
         addresses = tuple(sorted(found.addresses, key=str))

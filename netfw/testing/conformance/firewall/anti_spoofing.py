@@ -83,7 +83,7 @@ class FirewallSourcesConformance(FirewallSuite):
     def test_a_spoofed_sender_takes_nothing_away_from_the_real_one(
         self, driver: FirewallDriver
     ) -> None:
-        """No switch on the way learns from what is dropped."""
+        """Check that no switch on the path learns from dropped packets."""
         self.require(driver, FirewallCapability.FILTERING)
         self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, other, outside = self.make_ports(3)
@@ -148,7 +148,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_an_allowed_pair_is_a_source(self, driver: FirewallDriver) -> None:
-        """An address or a prefix, of either family; in ARP and neighbour discovery too."""
+        """Check addresses and prefixes of both families; in ARP and neighbour discovery too."""
         one, outside = self.make_ports(2)
         pairs = [
             pair(one, prefix)
@@ -294,7 +294,7 @@ class FirewallSourcesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 7)
     def test_equal_addresses_on_two_networks_are_two(self, driver: FirewallDriver) -> None:
-        """A connection of one network opens nothing on the other, and ends alone."""
+        """Check that a connection of one network opens nothing on the other, and ends alone."""
         one, two = self.make_ports(2)
         one_twin, two_twin = self.twin(one), self.twin(two)
         id, closed = a_group(), a_group()

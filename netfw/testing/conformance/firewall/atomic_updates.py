@@ -367,10 +367,10 @@ class FirewallUpdatesConformance(FirewallSuite):
 
 
 def _anew(packet: Any, number: int) -> Any:
-    """The same from another port: a connection of its own."""
+    """Return the same packet from another port: a separate connection."""
     return evolve(packet, source_port=10000 + number % 50000)
 
 
 def members_of(state: State) -> set[FirewallKey]:
-    """The members among the keys of *state*."""
+    """Return the members among the keys of *state*."""
     return {key for key in state if isinstance(key, Member)}

@@ -225,7 +225,7 @@ class FirewallConnectionsConformance(FirewallSuite):
 
     @proves(FirewallDriver, 4)
     def test_connections_outlive_the_driver(self, make_driver: MakeDriver) -> None:
-        """The next one, which knows nothing but the host, changes nothing."""
+        """Check that the next driver, which has only the host's state, changes nothing."""
         driver = make_driver()
         one, two, outside = self.make_ports(3)
         id, friends = a_group(), a_group()
@@ -250,7 +250,7 @@ class FirewallConnectionsConformance(FirewallSuite):
     def test_connections_revoked_without_a_driver_end_with_the_next(
         self, make_driver: MakeDriver
     ) -> None:
-        """The next driver is told less than the former one."""
+        """Give the next driver a smaller desired state than the former one."""
         driver = make_driver()
         one, outside = self.make_ports(2)
         id = a_group()

@@ -39,7 +39,7 @@ def rule(
     remote: SecurityGroupId | None = None,
     addresses: AddressGroupId | None = None,
 ) -> SecurityGroupRule:
-    """*ports* are the ends of a range, or ICMP type and code."""
+    """Return a rule; *ports* are the ends of a range, or ICMP type and code."""
     return SecurityGroupRule(
         id=SecurityGroupRuleId(uuid4()),
         security_group_id=group,
@@ -59,7 +59,7 @@ def group(id: SecurityGroupId, *rules: SecurityGroupRule, stateful: bool = True)
 
 
 def everything(id: SecurityGroupId, *directions: Direction, stateful: bool = True) -> State:
-    """A group that allows all there is in *directions*."""
+    """Return a group that allows everything in *directions*."""
     rules = [rule(id, way, version=v) for way in directions or (IN, OUT) for v in FAMILIES]
     return group(id, *rules, stateful=stateful)
 
@@ -71,7 +71,7 @@ def nothing(id: SecurityGroupId) -> State:
 def port(
     port: FirewallTestPort, *groups: SecurityGroupId, pairs: Iterable[AllowedSource] = ()
 ) -> State:
-    """A filtered port, with what its MAC addresses imply as the agent has it."""
+    """Return a filtered port, with what its MAC addresses imply as the agent has it."""
     own = {AllowedSource(port.mac, alone(a)) for a in (port.address, port.address6)}
     implied = {AllowedSource(port.mac, alone(port.link_local))}
     return {
@@ -112,13 +112,13 @@ def member(id: SecurityGroupId, prefix: str, port: FirewallTestPort | None = Non
 
 
 def listed(id: AddressGroupId, *prefixes: str) -> State:
-    """The *prefixes* of an address group."""
+    """Return the *prefixes* of an address group."""
     made = [Member(AddressGroupKey(id), as_network(prefix)) for prefix in prefixes]
     return dict(zip(made, made, strict=True))
 
 
 def pair(port: FirewallTestPort, prefix: str, mac: str | None = None) -> AllowedSource:
-    """An allowed address pair."""
+    """Return an allowed address pair."""
     return AllowedSource(port.mac if mac is None else mac, as_network(prefix))
 
 

@@ -31,7 +31,7 @@ _PIECE = 1280
 
 
 def encoded(sent: Sent, token: int) -> tuple[bytes, ...]:
-    """The frames of *sent*, one but for fragments; *token* tells them from all others alike."""
+    """Return the frames of *sent*, one but for fragments; *token* distinguishes equal packets."""
     ethernet = _mac(sent.target_mac) + _mac(sent.source_mac)
     if isinstance(sent, Arp):
         return (ethernet + struct.pack("!H", _ARP) + _arp(sent) + struct.pack("!Q", token),)
@@ -44,7 +44,7 @@ def encoded(sent: Sent, token: int) -> tuple[bytes, ...]:
 
 
 def recognised(frame: bytes) -> bytes:
-    """*frame* without what a tracker on the way may have changed: numbers of fragments."""
+    """Return *frame* without what a tracker may have changed: fragment numbers."""
     if frame[12:14] == struct.pack("!H", _IPV6) and frame[20:21] == bytes([_FRAGMENT]):
         return frame[:58] + bytes(4) + frame[62:]
     return frame
@@ -140,7 +140,7 @@ def _udp(packet: Packet, body: bytes) -> bytes:
 
 
 def _sctp(packet: Packet) -> bytes:
-    """The first one of an association: trackers take no other for it."""
+    """Return the first packet of an association: trackers accept no other."""
     ends = struct.pack("!HHI", packet.source_port, packet.target_port, 0)
     chunk = struct.pack("!BBHIIHHI", 1, 0, 20, 77, 64000, 1, 1, 77)
     return ends + struct.pack("<I", _crc32c(ends + bytes(4) + chunk)) + chunk

@@ -60,7 +60,7 @@ Injected = tuple[FirewallKey, FirewallValue]
 
 
 def forced(value: Any, **fields: object) -> Any:
-    """A copy of *value* that nobody checked."""
+    """Return an unvalidated copy of *value*."""
     made = object.__new__(type(value))
     names = [a.name for a in type(value).__attrs_attrs__]
     for name in names:
@@ -136,7 +136,7 @@ def _source(port: FilteredPort) -> AllowedSource:
 
 
 def _scoped() -> IPv6Network:
-    """A prefix of which a scope is a part, which is free text."""
+    """Return a prefix with a scope, which is free text."""
     made = IPv6Network("fe80::/128")
     made.network_address._scope_id = f"{SENTINEL} -j ACCEPT"  # type: ignore[attr-defined]
     return made

@@ -183,6 +183,6 @@ def _wire(instance: Instance) -> socket.socket:
 
 
 def _be_quiet() -> None:
-    """The kernel says nothing of its own; where it has no IPv6 it would not anyway."""
+    """Stop the kernel's own traffic; without IPv6 there is none."""
     for path in Path("/proc/sys/net/ipv6/conf").glob("*/disable_ipv6"):
         path.write_text("1")

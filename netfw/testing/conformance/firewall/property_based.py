@@ -113,7 +113,7 @@ class FirewallPropertyConformance(InjectionSuite):
         self.draw_cases(states.flatmap(met), check)
 
     def check_trip(self, state: State, trip: Trip) -> list[Opened]:
-        """The packet of a new connection, and its reply; the connection, if it came about."""
+        """Check the packet of a new connection, and its reply; return an established connection."""
         number = next(FirewallSuite.numbers)
         one, two = trip.sender, trip.receiver
         sent = evolve(trip.packet, source_port=2000 + number % 60000, identifier=number & 0xFFFF)

@@ -136,7 +136,7 @@ def policies(
 
 @st.composite
 def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State) -> Trip:
-    """A packet that would like to open a connection; most are aimed at the edge of some rule."""
+    """Draw a packet that opens a connection; most are aimed at the edge of a rule."""
     sender, receiver = draw(st.permutations(list(test_ports)))[:2]
     version = draw(st.sampled_from(FAMILIES))
     protocol = draw(st.sampled_from([TCP, UDP, _ICMP[version]]))
@@ -173,13 +173,13 @@ def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGro
 
 
 def _edges(ports: PortRange) -> list[int]:
-    """The ends of a range, what is next to them, and something in the middle."""
+    """Return the ends of a range, their neighbours, and a value in the middle."""
     found = {ports.first, ports.last, ports.first - 1, ports.last + 1}
     return sorted((found | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
 
 
 def _home(test_port: FirewallTestPort, version: int) -> IpNetwork:
-    """Addresses that a station may have as a pair, and nobody else."""
+    """Return addresses that only this test port may have as a pair."""
     plug_point = test_port.plug_point.number
     return ip_network(
         f"203.0.113.{16 * plug_point}/28" if version == 4 else f"2001:db8:1:{plug_point}::/64"

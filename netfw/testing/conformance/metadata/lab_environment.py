@@ -73,7 +73,7 @@ class ClientNetns:
         self.make()
 
     def connect(self, address: IpAddress, port: int) -> socket.socket:
-        """A connection of the guest's."""
+        """Open a connection from the guest."""
         return run_in(f"{self.name}-guest", _connect, address, port)
 
     def ask(self, address: IpAddress, port: int, request: bytes) -> bytes:
@@ -177,7 +177,7 @@ def listen_points(proxy: MetadataProxy) -> list[IpAddress]:
 
 
 def listening_proxy(room: ClientNetns, wanted: MetadataProxy) -> MetadataProxy | None:
-    """The proxy that listens in *room*, whoever's it is; ``None`` when nobody does.
+    """Return the proxy that listens in *room*, of any owner; ``None`` if there is none.
 
     Addresses are in the order in which they are wanted.
     """
@@ -211,7 +211,7 @@ def no_files_left() -> Iterator[None]:
 
 
 def processes(pattern: str) -> Collection[int]:
-    """The pids of whatever has *pattern* in its command line."""
+    """Return the pids of processes with *pattern* in their command line."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit():

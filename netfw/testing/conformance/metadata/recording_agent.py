@@ -88,7 +88,7 @@ class RecordingAgent:
 
 
 def requests_in(read: Callable[[int], bytes]) -> Iterator[Arrival]:
-    """The requests that *read* gives, until it gives nothing more."""
+    """Yield the requests that *read* returns, until it returns nothing more."""
     reader = _Reader(read)
     while (arrival := reader.request()) is not None:
         yield arrival

@@ -19,7 +19,7 @@ _END = b"Host: 169.254.169.254\r\nConnection: close\r\n"
 def request(
     *headers: bytes, line: bytes = b"GET /latest HTTP/1.1", body: bytes = b"", end: bytes = _END
 ) -> bytes:
-    """A request with these lines before those that every client sends."""
+    """Return a request with these lines before those that every client sends."""
     lines = b"".join(header + b"\r\n" for header in headers)
     return line + b"\r\n" + lines + end + b"\r\n" + body
 
@@ -78,7 +78,7 @@ def _shaped() -> Iterator[tuple[str, bytes]]:
 
 
 def _smuggled() -> Iterator[tuple[str, bytes]]:
-    """A second request within the body of the first, for whoever reads lengths in another way."""
+    """Return a second request in the body of the first, for parsers of other lengths."""
     hidden = request(b"X-Forwarded-For: " + _FORGED, line=b"GET /hidden HTTP/1.1")
     stay = b"Host: 169.254.169.254\r\n"
     post = b"POST /latest HTTP/1.1"

@@ -94,11 +94,11 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         raise NotImplementedError("override `kill`")
 
     def traces(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        """The processes and files that are there for *key*, found without the driver."""
+        """Return the processes and files of *key*, found without the driver."""
         raise NotImplementedError("override `traces`")
 
     def excess(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
-        """The rights that the proxy has beyond what the options of ``make_driver`` give it."""
+        """Return the proxy's rights beyond those that the options of ``make_driver`` give it."""
         raise NotImplementedError("override `excess`")
 
     def examples(self, count: int) -> dict[MetadataKey, MetadataProxy]:

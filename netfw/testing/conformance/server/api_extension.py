@@ -56,7 +56,7 @@ class ApiExtensionConformance(RequiresHooks):
     HOOKS: ClassVar[tuple[str, ...]] = ("make_extension", "requests")
 
     def make_extension(self) -> ApiExtension:
-        """An extension; every call makes one of the same configuration."""
+        """Return an extension; every call makes one of the same configuration."""
         raise NotImplementedError("override `make_extension`")
 
     def requests(self) -> Sequence[Request]:

@@ -247,7 +247,7 @@ class IpamDriverConformance(RequiresHooks):
         driver, stores = self.ready()
         efforts: dict[str, int] = {}
         for subnet in (samples.SMALL, samples.HUGE, samples.HUGE_V6):
-            for _ in range(2):  # the first time, somebody may have to learn how to ask
+            for _ in range(2):  # the first time may fill caches
                 self.get(driver, stores, AnyAddress(subnets=(subnet,)))
             efforts[str(subnet.cidr)] = self.effort
         assert max(efforts.values()) < min(efforts.values()) + MANY / 2, efforts
@@ -338,12 +338,12 @@ class IpamDriverConformance(RequiresHooks):
 
 
 def place(request: AddressRequest) -> Subnet:
-    """The first subnet that it is about."""
+    """Return the first subnet of a request."""
     return request.subnets[0] if isinstance(request, AnyAddress) else request.subnet
 
 
 def all_of(pool: AllocationPool) -> list[IpAddress]:
-    """Every address of a small pool."""
+    """Return every address of a small pool."""
     return [pool.start + n for n in range(int(pool.end) - int(pool.start) + 1)]
 
 

@@ -1,4 +1,4 @@
-"""The subnets that the suite of address management asks about."""
+"""The subnets and requests of the IPAM suite."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def subnet(
     gateway: str | None = None,
     mode: Ipv6Mode | None = None,
 ) -> Subnet:
-    """The subnet of that block."""
+    """Return the subnet of that block."""
     return Subnet(
         id=SubnetId(uuid5(NAMESPACE_DNS, cidr)),
         network_id=NETWORK,
@@ -53,7 +53,7 @@ SUBNETS = (
 
 
 def this(where: Subnet, address: str) -> ThisAddress:
-    """The request for *address*."""
+    """Return the request for *address*."""
     return ThisAddress(subnet=where, address=as_address(address))
 
 
@@ -95,4 +95,4 @@ UNFIT: Mapping[str, Subnet] = {
     "the network's own address as gateway": subnet("192.0.2.0/29", gateway="192.0.2.0"),
     "the broadcast address as gateway": subnet("192.0.2.0/29", gateway="192.0.2.7"),
 }
-"""Subnets that nobody can serve."""
+"""Subnets that no driver can serve."""

@@ -42,14 +42,14 @@ class SwitchTunnelsConformance(SwitchSuite):
     """Promise 3 across hosts, by tunnels."""
 
     def peers(self, kind: NetworkType, mesh: bool) -> tuple[State, State]:
-        """The tunnels that each of the two hosts has to the other."""
+        """Return the tunnels that each of the two hosts has to the other."""
         near, far = (self.environment.endpoint(kind, host) for host in (0, 1))
         return {far: Tunnel("host2", mesh)}, {near: Tunnel("host1", mesh)}
 
     def populated(
         self, near: SwitchTestPort, far: SwitchTestPort, kind: NetworkType
     ) -> tuple[State, State]:
-        """The entries by which each host knows the other's station."""
+        """Return each host's forwarding entries for the other's test port."""
         return self.entries(far, kind), self.entries(near, kind)
 
     def entries(self, port: SwitchTestPort, kind: NetworkType) -> State:
@@ -60,7 +60,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         }
 
     def across(self, kind: NetworkType, number: int) -> tuple[Net, SwitchTestPort, SwitchTestPort]:
-        """A network with a plugged station on each host."""
+        """Return a network with a plugged test port on each host."""
         net = a_network(kind, number)
         (near,), (far,) = self.make_ports(net, 1), self.make_ports(net, 1, host=1)
         return net, near, far

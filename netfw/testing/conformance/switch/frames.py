@@ -23,7 +23,7 @@ def raw(mac: Mac) -> bytes:
 
 
 def frame(to: bytes, source: bytes, payload: bytes, vlan: int | None = None) -> bytes:
-    """An experimental frame, tagged or not."""
+    """Return an experimental frame, tagged or not."""
     tag = b"" if vlan is None else struct.pack("!HH", _VLAN, vlan)
     return (to + source + tag + struct.pack("!H", _EXPERIMENTAL) + payload).ljust(60, b"\0")
 
@@ -62,7 +62,7 @@ def announcement(mac: Mac, address: IpAddress) -> bytes:
 
 
 def answer(packet: bytes, wanted: IpAddress) -> Mac | None:
-    """The MAC that *packet* says *wanted* has, if it says so."""
+    """Return the MAC of *wanted* by *packet*, if it answers that."""
     kind = int.from_bytes(packet[12:14])
     if kind == _ARP and packet[20:22] == b"\x00\x02" and packet[28:32] == wanted.packed:
         return Mac(packet[22:28].hex(":"))

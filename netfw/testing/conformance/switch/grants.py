@@ -91,7 +91,7 @@ class SwitchGrantsConformance(SwitchSuite):
             request_all()
 
     def granted(self, driver: SwitchDriver) -> tuple[Grant, tuple[SwitchTestPort, SwitchTestPort]]:
-        """A driver with two extensions that say nothing yet, and two live ports."""
+        """Grant two extensions, without flows yet; return the first grant and two live ports."""
         self.require(driver, SwitchCapability.FLOWS)
         grant = driver.grant(FIRST)
         driver.grant(SECOND)

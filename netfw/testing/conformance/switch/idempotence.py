@@ -31,7 +31,7 @@ class SwitchIdempotenceConformance(SwitchSuite):
     """Promises 5, 6 and 7."""
 
     def couples(self) -> tuple[list[Net], list[SwitchTestPort]]:
-        """Two networks with two plugged stations each."""
+        """Return two networks with two plugged test ports each."""
         nets = [a_network(), a_network(NetworkType.VLAN, 55, self.environment.physical[0])]
         return nets, [port for net in nets for port in self.make_ports(net, 2)]
 

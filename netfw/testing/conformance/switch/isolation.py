@@ -195,7 +195,7 @@ class SwitchNetworksConformance(SwitchSuite):
         assert self.environment.dump_state().keys() ^ before.keys() == frozenset()
 
     def _full_network(self, driver: SwitchDriver, kind: NetworkType) -> tuple[Net, State]:
-        """A network of this kind with all that can hang on it."""
+        """Return a network of this kind with everything that can be attached to it."""
         if not kind.is_tunnel:
             physical = None if kind is NetworkType.LOCAL else self.environment.physical[0]
             return a_network(kind, 77 if kind is NetworkType.VLAN else None, physical), {}

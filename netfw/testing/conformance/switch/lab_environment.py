@@ -101,7 +101,7 @@ class LabSwitchPorts:
             return _first_answer(ear, address, expected) == mac
 
     def socket(self, port: SwitchTestPort) -> socket.socket:
-        """A raw socket on the station's device."""
+        """Return a raw socket on the test port's device."""
         instance = self.plugged[port]
         assert instance is not None, f"{port} is mute"
         assert instance.device is not None

@@ -18,7 +18,7 @@ MANY = 500
 
 
 def hint(topic: str, method: str = "hint") -> Message:
-    """A hint."""
+    """Return a hint."""
     return Message(topic=topic, method=method)
 
 

@@ -1,1 +1,1 @@
-"""Lamps, as an example of a vendor's resource."""
+"""Lamps: an example of a vendor's resource."""

@@ -37,7 +37,7 @@ LAMP = ResourceDeclaration(
 
 
 class LampExtension(ApiExtension):
-    """Has lamps in the API."""
+    """Adds lamps to the API."""
 
     VERSION: ClassVar[int] = 2
 
@@ -62,7 +62,9 @@ class LampExtension(ApiExtension):
     def policies(self) -> tuple[PolicyRule, ...]:
         return tuple(
             PolicyRule(
-                name=f"{verb.value}_lamp", check=OWNER, description=f"Who may {verb.value} lamps"
+                name=f"{verb.value}_lamp",
+                check=OWNER,
+                description=f"Permission to {verb.value} lamps",
             )
             for verb in Verb
         )

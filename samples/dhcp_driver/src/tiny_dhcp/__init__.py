@@ -1,1 +1,1 @@
-"""DHCP for netfw by a server of one page."""
+"""DHCP for netfw with a server of one page."""

@@ -1,8 +1,8 @@
 """TinyDhcpDriver: a namespace, a device and a process per network, and a file per port.
 
-A network is a directory.  In it a port is a file ``<port>.json``, and a link to it has the port's
-MAC address for a name, which is what the server looks for when somebody asks.  What the files say
-is all there is to know: nothing has to be reloaded, and nothing is lost with a process.
+A network is a directory.  In it a port is a file ``<port>.json``, and a link to it is named by the
+MAC address of the port.  The server follows that link for each request.  The files are the whole
+state: nothing has to be reloaded, and nothing is lost when a process dies.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from netfw.plan import Outcome, Update
 from tiny_dhcp.offers import check_network, offers
 
 SERVER = "server"
-"""The file that says from which port a network is served."""
+"""Name of the file with the id of the port from which a network is served."""
 
 
 class TinyDhcpDriver(DhcpDriver):
-    """IPv4 by :mod:`tiny_dhcp.server`."""
+    """DHCP for IPv4 by :mod:`tiny_dhcp.server`."""
 
     VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
-        cfg.StrOpt("directory", default="/run/tiny-dhcp", help="Where networks and ports are."),
-        cfg.IntOpt("lease", default=86400, min=120, help="Seconds that an address is given for."),
+        cfg.StrOpt("directory", default="/run/tiny-dhcp", help="Directory of networks and ports."),
+        cfg.IntOpt("lease", default=86400, min=120, help="Lease time in seconds."),
     )
 
     def __init__(self, directory: Path, lease: int, interface: InterfaceDriver) -> None:
         self._home, self._lease, self._interface = directory / "networks", lease, interface
-        self._stations = ServiceNetnsExecutor(interface)
-        self._processes = Supervisor(directory / "processes", self._hear)
+        self._namespaces = ServiceNetnsExecutor(interface)
+        self._processes = Supervisor(directory / "processes", self._handle_process_event)
         self._sink: Sink = lambda event: None
         self._networks: dict[NetworkId, DhcpNetwork] = {}
         self._ports: dict[PortId, DhcpPort] = {}
@@ -76,7 +76,7 @@ class TinyDhcpDriver(DhcpDriver):
 
     def watch(self, sink: Sink) -> None:
         self._sink = sink
-        self._interface.watch(self._hear_of_devices)
+        self._interface.watch(self._handle_device_event)
 
     def close(self) -> None:
         self._sink = lambda event: None
@@ -84,8 +84,10 @@ class TinyDhcpDriver(DhcpDriver):
 
     def present(self) -> frozenset[DhcpKey]:
         running = self._processes.present()
-        served = [network for network in self._known() if _process(network) in running]
-        return frozenset(key for network in served for key in self._keys(network))
+        running_networks = [
+            network for network in self._stored_networks() if _process(network) in running
+        ]
+        return frozenset(key for network in running_networks for key in self._keys(network))
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
         failed: dict[DhcpKey, NetfwError] = {}
@@ -94,61 +96,66 @@ class TinyDhcpDriver(DhcpDriver):
         networks_first = sorted(update.put, key=lambda key: isinstance(key, PortKey))
         for key in (*update.drop, *garbage, *networks_first):
             try:
-                self._make_so(key, update.put.get(key), waiting)
+                self._converge_key(key, update.put.get(key), waiting)
             except BackendUnavailable:
                 raise
             except NetfwError as error:
                 failed[key] = error
             except OSError as error:
-                failed[key] = BackendBroken(f"{error}; see to the directory of tiny-dhcp")
+                failed[key] = BackendBroken(f"{error}; check the directory of tiny-dhcp")
         done = frozenset(key for key in update if key not in failed and key not in waiting)
         return Outcome(done=done, failed=failed, waiting=waiting)
 
-    def _make_so(self, key: DhcpKey, value: DhcpValue | None, waiting: dict[DhcpKey, str]) -> None:
+    def _converge_key(
+        self, key: DhcpKey, value: DhcpValue | None, waiting: dict[DhcpKey, str]
+    ) -> None:
         match key, value:
             case NetworkKey(network), DhcpNetwork():
                 self._serve(network, value)
             case NetworkKey(network), _:
-                self._leave(network)
+                self._stop(network)
             case PortKey(port), DhcpPort():
-                if not self._expect(port, value):
+                if not self._write_port(port, value):
                     waiting[key] = f"network {value.network} is not served here"
             case PortKey(port), _:
-                self._forget(port)
+                self._remove_port(port)
 
     def _garbage(self, update: Update[DhcpKey, DhcpValue]) -> frozenset[DhcpKey]:
-        """What has a file, or waits for its network, and is not wanted any more."""
-        there = {key for network in self._known() for key in self._keys(network)}
-        return frozenset(there | set(map(PortKey, self._ports))) - update.put.keys() - update.keep
+        """Return the keys with a file, and the waiting ports, that *update* leaves out."""
+        stored = {key for network in self._stored_networks() for key in self._keys(network)}
+        return frozenset(stored | set(map(PortKey, self._ports))) - update.put.keys() - update.keep
 
     # Networks.
 
     def _serve(self, id: NetworkId, network: DhcpNetwork) -> None:
-        """Its directory is made first and removed last: who dies between leaves nothing unknown."""
+        """Make the directory of a network, then the rest; removal is in reverse order.
+
+        A crash in between leaves no namespace or process without a directory.
+        """
         check_network(network)
-        place = self.place(id, network.server)
+        location = self.location(id, network.server)
         folder = self._home / str(id)
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / SERVER, str(network.server.id))
-        station = ServiceNetns(
-            netns=place.netns,
+        wanted = ServiceNetns(
+            netns=location.netns,
             port=network.server.id,
-            device=place.device,
+            device=location.device,
             mac=network.server.mac,
             mtu=network.mtu,
             addresses=network.addresses,
             gateways=network.gateways,
         )
-        self._stations.make(station)
+        self._namespaces.make(wanted)
         argv = (sys.executable, "-m", "tiny_dhcp.server", str(folder))
-        program = Program(argv=argv, namespace=place.netns, ready=_listens)
+        program = Program(argv=argv, namespace=location.netns, ready=_listens)
         self._processes.start(_process(id), program)
         self._networks[id] = network
         for port, value in tuple(self._ports.items()):
             if value.network == id:
-                self._expect(port, value)
+                self._write_port(port, value)
 
-    def _leave(self, id: NetworkId) -> None:
+    def _stop(self, id: NetworkId) -> None:
         self._networks.pop(id, None)
         folder = self._home / str(id)
         if not folder.exists():
@@ -156,24 +163,24 @@ class TinyDhcpDriver(DhcpDriver):
         self._processes.stop(_process(id))
         server = folder / SERVER
         port = PortId(UUID(server.read_text())) if server.exists() else None
-        self._stations.remove(dhcp_namespace(id), port)
+        self._namespaces.remove(dhcp_namespace(id), port)
         shutil.rmtree(folder)
 
-    def _known(self) -> list[NetworkId]:
+    def _stored_networks(self) -> list[NetworkId]:
         return [NetworkId(UUID(folder.name)) for folder in self._home.glob("*")]
 
     def _keys(self, network: NetworkId) -> list[DhcpKey]:
-        """A network and its ports."""
+        """Return the keys of a network and its ports."""
         files = (self._home / str(network)).glob("*.json")
         return [NetworkKey(network), *(PortKey(PortId(UUID(file.stem))) for file in files)]
 
-    def _hear(self, event: Event) -> None:
+    def _handle_process_event(self, event: Event) -> None:
         if isinstance(event, process.ProcessDied):
             network = NetworkId(UUID(event.key.id))
             self._sink(ProcessDied(event.reason, [NetworkKey(network)]))
 
-    def _hear_of_devices(self, event: Event) -> None:
-        """A network whose device somebody changed, such as a new switch, is to be put again."""
+    def _handle_device_event(self, event: Event) -> None:
+        """Report each network whose device changed, as after a restart of the switch."""
         if isinstance(event, FeedLost):
             self._sink(event)
         elif isinstance(event, KeysChanged):
@@ -184,19 +191,19 @@ class TinyDhcpDriver(DhcpDriver):
 
     # Ports.
 
-    def _expect(self, id: PortId, port: DhcpPort) -> bool:
-        """Have the port be answered as it is now; false: it waits for its network."""
+    def _write_port(self, id: PortId, port: DhcpPort) -> bool:
+        """Write the file of a port; return false if the port waits for its network."""
         network = self._networks.get(port.network)
         if network is not None:
             text = json.dumps({"mac": port.mac, "offers": offers(port, network, self._lease)})
             file = self._home / str(port.network) / f"{id}.json"
-            _unlink(file, but=port.mac)
+            _unlink(file, keep=port.mac)
             _write(file, text)
             _link(file, port.mac)
         self._ports[id] = port
         return network is not None
 
-    def _forget(self, id: PortId) -> None:
+    def _remove_port(self, id: PortId) -> None:
         self._ports.pop(id, None)
         for file in self._home.glob(f"*/{id}.json"):
             _unlink(file)
@@ -212,7 +219,7 @@ def _listens(pid: int) -> bool:
 
 
 def _write(file: Path, text: str) -> None:
-    """All of it or nothing; whoever reads sees the former text or the new one."""
+    """Replace *file* atomically: a reader sees the old text or the new one."""
     new = file.with_suffix(".new")
     new.write_text(text)
     new.replace(file)
@@ -225,10 +232,10 @@ def _link(file: Path, mac: str) -> None:
     new.replace(file.with_name(str(mac)))
 
 
-def _unlink(file: Path, but: str = "") -> None:
-    """Remove the link to a port's file, unless it is the right one or somebody else has it now."""
+def _unlink(file: Path, keep: str = "") -> None:
+    """Remove the link to a port's file, unless it is *keep* or points to another port."""
     if not file.exists():
         return
     link = file.with_name(json.loads(file.read_text())["mac"])
-    if link.name != but and link.is_symlink() and os.readlink(link) == file.name:
+    if link.name != keep and link.is_symlink() and os.readlink(link) == file.name:
         link.unlink()

@@ -1,4 +1,4 @@
-"""What a port is told: options by number, worked out when it is put and not when it asks.  Pure."""
+"""DHCP options of a port by number, computed when the port is put.  Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUTES, MICROSOFT_ROUTES = 121, 249
 
 @frozen(kw_only=True)
 class Offer:
-    """One address that a port may have."""
+    """One address that the server offers to a port."""
 
     port: DhcpPort
     network: DhcpNetwork
@@ -29,39 +29,40 @@ class Offer:
     address: IPv4Address
     server: IPv4Address
 
-    def sent_options(self, lease: int, *, ipxe: bool) -> dict[str, str]:
-        """Return its options, in hexadecimal as JSON needs; empty ones are not sent."""
+    def render_options(self, lease: int, *, ipxe: bool) -> dict[str, str]:
+        """Return the options sent with the address, in hexadecimal for JSON; omit empty ones."""
         own, common = self.port.options, self.network.options
-        asked = {**options_for(common, ipxe=ipxe), **options_for(own, ipxe=ipxe)}
-        options = {**self.usual(lease), **asked}
+        requested = {**options_for(common, ipxe=ipxe), **options_for(own, ipxe=ipxe)}
+        options = {**self.default_options(lease), **requested}
         return {str(number): value.hex() for number, value in options.items() if value}
 
-    def usual(self, lease: int) -> dict[int, bytes]:
-        """What every client is told, unless somebody asked for something else."""
-        subnet, peers = self.subnet, [each.ip for each in self.network.peers]
-        servers = subnet.dns_nameservers or [each for each in peers if each in subnet.cidr]
-        named = b"".join(each.packed for each in servers if not each.is_unspecified)
+    def default_options(self, lease: int) -> dict[int, bytes]:
+        """Return the options of every client; options of the network or the port override them."""
+        subnet, peers = self.subnet, [peer.ip for peer in self.network.peers]
+        servers = subnet.dns_nameservers or [peer for peer in peers if peer in subnet.cidr]
+        dns = b"".join(server.packed for server in servers if not server.is_unspecified)
         hostname = self.port.hostname or f"host-{self.address}".replace(".", "-")
         domain = self.port.domain or self.network.dns_domain
-        gateway, ways = advertised_gateway(subnet), routes(advertised_routes(self.network, subnet))
+        gateway = advertised_gateway(subnet)
+        route_list = routes(advertised_routes(self.network, subnet))
         return {
             MASK: subnet.cidr.netmask.packed,
             ROUTER: gateway.packed if gateway else b"",
-            DNS: named,
+            DNS: dns,
             HOSTNAME: hostname.encode(),
             DOMAIN: domain.removesuffix(".").encode(),
             MTU: self.network.mtu.to_bytes(2),
             BROADCAST: subnet.cidr.broadcast_address.packed,
             LEASE: lease.to_bytes(4),
-            ROUTES: ways,
-            MICROSOFT_ROUTES: ways,
+            ROUTES: route_list,
+            MICROSOFT_ROUTES: route_list,
         }
 
 
 def offers(port: DhcpPort, network: DhcpNetwork, lease: int) -> dict[str, Any]:
-    """By address: which server gives it, and what iPXE and all other clients are told with it.
+    """Return, by address, the server that offers it, and the options for iPXE and other clients.
 
-    :raises InvalidInput: something that no client would understand; the field is named.
+    :raises InvalidInput: a value that no client would understand; the field is named.
     """
     _check_name("hostname", port.hostname)
     _check_name("domain", port.domain)
@@ -69,15 +70,15 @@ def offers(port: DhcpPort, network: DhcpNetwork, lease: int) -> dict[str, Any]:
     return {
         str(offer.address): {
             "server": str(offer.server),
-            "ipxe": offer.sent_options(lease, ipxe=True),
-            "others": offer.sent_options(lease, ipxe=False),
+            "ipxe": offer.render_options(lease, ipxe=True),
+            "others": offer.render_options(lease, ipxe=False),
         }
         for offer in _offers(port, network)
     }
 
 
 def check_network(network: DhcpNetwork) -> None:
-    """Refuse what no port of it could be told.
+    """Raise unless the options of *network* can be sent.
 
     :raises InvalidInput: the field is named.
     """
@@ -93,7 +94,7 @@ def _check_name(field: str, name: str) -> None:
 
 
 def _offers(port: DhcpPort, network: DhcpNetwork) -> Iterator[Offer]:
-    served = {each.id: each for each in network.subnets if each.enable_dhcp}
+    served = {subnet.id: subnet for subnet in network.subnets if subnet.enable_dhcp}
     for fixed in port.fixed_ips:
         subnet, address = served.get(fixed.subnet_id), fixed.address
         own = [each.ip for each in network.server.addresses if subnet and each.ip in subnet.cidr]

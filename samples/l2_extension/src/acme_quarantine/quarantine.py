@@ -1,4 +1,4 @@
-"""Quarantine: an extension that lets some ports talk to the clinic only."""
+"""Quarantine: an extension that restricts some ports to the clinic."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ POLL = 0.2
 
 
 class Quarantine(L2Extension):
-    """Ports with the tag ``quarantine``, or listed in a file, reach the clinic and nobody else."""
+    """Lets ports with the tag ``quarantine``, or listed in a file, reach only the clinic."""
 
     VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt("clinic", required=True, help="The prefix that ports in quarantine may reach."),
-        cfg.StrOpt("list_file", help="File with ids of ports, one on a line; it is watched."),
+        cfg.StrOpt("list_file", help="File with ids of ports, one on a line; polled for changes."),
     )
 
     def __init__(self, clinic: IPv4Network, list_file: Path | None = None) -> None:
         self._clinic = clinic
         self._file = list_file
         self._listed: frozenset[PortId] = frozenset()
-        self._ended = threading.Event()
+        self._closed = threading.Event()
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -54,7 +54,7 @@ class Quarantine(L2Extension):
 
     def grant_request(self) -> GrantRequest:
         return GrantRequest(
-            owner="quarantine", tables=(TableRequest(name="judge", place=PipelineHook.FROM_PORT),)
+            owner="quarantine", tables=(TableRequest(name="filter", hook=PipelineHook.FROM_PORT),)
         )
 
     def contribute(
@@ -63,46 +63,48 @@ class Quarantine(L2Extension):
         number = value.device.ofport
         if number is None or not (TAG in value.port.tags or key in self._listed):
             return None
-        judge, here = grant.tables["judge"], of.in_port(number)
-        assert judge.then is not None  # every place but DROPPED goes on somewhere
-        onward = of.goto(judge.then)
-        allowed = (here & of.arp(), here & of.ipv4() & of.ipv4_dst(self._clinic))
+        table, from_port = grant.tables["filter"], of.in_port(number)
+        assert table.then is not None  # every hook but DROPPED has a next table
+        onward = of.goto(table.then)
+        allowed = (from_port & of.arp(), from_port & of.ipv4() & of.ipv4_dst(self._clinic))
         return SwitchContribution(
             owner=grant.owner,
             flows=(
                 *(_flow(grant, 20, match, onward) for match in allowed),
-                _flow(grant, 10, here),
+                _flow(grant, 10, from_port),
             ),
         )
 
     def watch(self, sink: Sink) -> None:
         if self._file is not None:
-            self._listed = self._read(self._file)  # before the first port is asked about
-            threading.Thread(target=self._look, args=(self._file, sink), daemon=True).start()
+            self._listed = self._read(self._file)  # before the first call of contribute
+            threading.Thread(target=self._poll, args=(self._file, sink), daemon=True).start()
 
     def close(self) -> None:
-        self._ended.set()
+        self._closed.set()
 
-    def _look(self, file: Path, sink: Sink) -> None:
-        while not self._ended.wait(POLL):
+    def _poll(self, file: Path, sink: Sink) -> None:
+        while not self._closed.wait(POLL):
             former, self._listed = self._listed, self._read(file)
             if changed := former ^ self._listed:
                 sink(KeysChanged("the list of ports in quarantine changed", changed))
 
     def _read(self, file: Path) -> frozenset[PortId]:
-        """The ports in the file; while it cannot be understood, what it said before."""
+        """Return the ports in the file; keep the former list while the file is invalid."""
         try:
             return frozenset(PortId(UUID(line)) for line in file.read_text().split())
         except FileNotFoundError:
             return frozenset()
         except (OSError, ValueError) as exc:
-            LOG.warning("%s is not a list of port ids: %s; what it said before stays", file, exc)
+            LOG.warning(
+                "%s is not a list of port ids: %s; the former list stays in force", file, exc
+            )
             return self._listed
 
 
 def _flow(grant: Grant, priority: int, match: of.Match, *actions: of.Action) -> of.Flow:
     return of.Flow(
-        table=grant.tables["judge"].number,
+        table=grant.tables["filter"].number,
         priority=priority,
         match=match,
         actions=actions,

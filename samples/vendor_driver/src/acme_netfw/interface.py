@@ -17,17 +17,17 @@ from netfw.errors import Conflict, NetfwError, NotSupported
 from netfw.model import Mac, PortId
 from netfw.plan import Outcome, Update
 
-OURS = "netfw:"
-"""How the label of a port begins that this driver made; the rest is the id of netfw's port."""
+LABEL_PREFIX = "netfw:"
+"""Prefix of the labels of ports that this driver made; the id of netfw's port follows."""
 
 
 class AcmeInterfaceDriver(InterfaceDriver):
-    """Ports of an Acme switch, in one exchange with it for each update."""
+    """Ports of an Acme switch, with one transaction for each update."""
 
     VERSION: ClassVar[int] = 2
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
         cfg.StrOpt(
-            "switch", default="/run/acme/switch.json", help="The switch, by the path of its state."
+            "switch", default="/run/acme/switch.json", help="Path of the state file of the switch."
         ),
     )
 
@@ -45,7 +45,7 @@ class AcmeInterfaceDriver(InterfaceDriver):
         try:
             self.devices()
         except NetfwError as error:
-            return (f"{error}; start it, or say in [acme] switch where it is",)
+            return (f"{error}; start it, or set its path in [acme] switch",)
         return ()
 
     def devices(self) -> Mapping[PortId, Device]:
@@ -66,10 +66,10 @@ class AcmeInterfaceDriver(InterfaceDriver):
 def decide(
     update: Update[PortId, Attachment], ports: Mapping[str, SwitchPort]
 ) -> tuple[dict[str, SwitchPort], dict[PortId, NetfwError]]:
-    """What the switch shall have, given what it has, and who cannot have what he wants."""
+    """Return the ports that the switch should have, and an error for each key that it refuses."""
     names = _names(ports)
-    leaving = {names.pop(key) for key in names.keys() & _leaving(update, names.keys())}
-    after = {name: port for name, port in ports.items() if name not in leaving}
+    removed = {names.pop(key) for key in names.keys() & _keys_to_remove(update, names.keys())}
+    after = {name: port for name, port in ports.items() if name not in removed}
     failed = _refusals(update.put, names, after)
     done = {key: value for key, value in update.put.items() if key not in failed}
     former = {key: after.pop(names[key]) for key in done if key in names}
@@ -79,29 +79,29 @@ def decide(
 
 
 def _names(ports: Mapping[str, SwitchPort]) -> dict[PortId, str]:
-    """What each port of ours is called on the switch."""
-    owners = ((owner(port), name) for name, port in ports.items())
+    """Return the names on the switch of the ports that this driver made."""
+    owners = ((owner_of(port), name) for name, port in ports.items())
     return {owner: name for owner, name in owners if owner is not None}
 
 
-def owner(port: SwitchPort) -> PortId | None:
-    """Whom this driver made the port for; whatever else is on the switch is not ours."""
-    if not port.label.startswith(OURS):
+def owner_of(port: SwitchPort) -> PortId | None:
+    """Return the id of netfw's port, or ``None`` unless this driver made *port*."""
+    if not port.label.startswith(LABEL_PREFIX):
         return None
     try:
-        return PortId(UUID(port.label.removeprefix(OURS)))
+        return PortId(UUID(port.label.removeprefix(LABEL_PREFIX)))
     except ValueError:
         return None
 
 
-def _leaving(update: Update[PortId, Attachment], held: Set[PortId]) -> Set[PortId]:
-    return update.drop | (held - update.put.keys() - update.keep if update.complete else set())
+def _keys_to_remove(update: Update[PortId, Attachment], present: Set[PortId]) -> Set[PortId]:
+    return update.drop | (present - update.put.keys() - update.keep if update.complete else set())
 
 
 def _switch_port(port_id: PortId, wanted: Attachment, former: SwitchPort | None) -> SwitchPort:
-    """What the switch is told; whether traffic may pass is not this driver's to decide."""
+    """Build the port for the switch; keep its admission, which the switch driver decides."""
     return SwitchPort(
-        label=f"{OURS}{port_id}",
+        label=f"{LABEL_PREFIX}{port_id}",
         mac=wanted.mac,
         mtu=wanted.mtu,
         up=wanted.up,
@@ -112,21 +112,24 @@ def _switch_port(port_id: PortId, wanted: Attachment, former: SwitchPort | None)
 def _refusals(
     wanted: Mapping[PortId, Attachment], names: Mapping[PortId, str], ports: Mapping[str, object]
 ) -> dict[PortId, NetfwError]:
-    """Who cannot have what he wants.  He keeps the name he has, which may refuse another."""
+    """Return the errors of keys that the switch refuses.
+
+    A refused port keeps its present name, so that another port may be refused that name.
+    """
     refused: dict[PortId, NetfwError] = {
-        key: NotSupported(f"{value.device}: Acme switches know no network namespaces")
+        key: NotSupported(f"{value.device}: Acme switches have no network namespaces")
         for key, value in wanted.items()
         if value.netns is not None
     }
-    whoever_stays_first = sorted(wanted, key=lambda key: names.get(key) != wanted[key].device)
+    unmoved_first = sorted(wanted, key=lambda key: names.get(key) != wanted[key].device)
     while True:
         moving = {names[key] for key in wanted if key in names and key not in refused}
         taken = ports.keys() - moving
         more: dict[PortId, NetfwError] = {}
-        for key in whoever_stays_first:
+        for key in unmoved_first:
             name = wanted[key].device
             if key not in refused and name in taken:
-                more[key] = Conflict(f"{name} belongs to somebody else on this switch")
+                more[key] = Conflict(f"{name} is already in use on this switch")
             elif key not in refused:
                 taken.add(name)
         if not more:

@@ -1,7 +1,7 @@
-"""The Acme driver as a Reconciler: it says what it would do before it does it.
+"""The Acme driver as a Reconciler: observe, plan, apply.
 
-Register this class instead of the simple one, and a dry run and a proof of what happens when the
-driver dies come with it.  What to do is decided by the same function.
+Register this class instead of the simple one to get a dry run, and the tests of the suite that kill
+the driver after each stage.  Both classes decide with the same function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import cast
 
 from attrs import frozen
 
-from acme_netfw.interface import AcmeInterfaceDriver, decide, owner
+from acme_netfw.interface import AcmeInterfaceDriver, decide, owner_of
 from acme_netfw.switch import SwitchPort
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
@@ -26,7 +26,7 @@ Ports = Mapping[str, SwitchPort]
 
 @frozen
 class Replace:
-    """Make the port *name* be *after*, provided that it is *before*; ``None``: no such port."""
+    """Replacement of the port *name*: *after*, provided that it is *before*; ``None``: no port."""
 
     name: str
     before: SwitchPort | None
@@ -34,7 +34,7 @@ class Replace:
 
 
 class PlannedAcmeInterfaceDriver(Reconciler[PortId, Attachment, Ports], AcmeInterfaceDriver):
-    """Ports of an Acme switch, by a plan of one stage."""
+    """Ports of an Acme switch, with a plan of one stage."""
 
     def describe(self) -> DriverInfo[HostCapability | InterfaceCapability]:
         return DriverInfo("acme", {InterfaceCapability.MTU_CHANGE, HostCapability.PLAN})
@@ -51,7 +51,7 @@ class PlannedAcmeInterfaceDriver(Reconciler[PortId, Attachment, Ports], AcmeInte
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for stage in plan.stages:
             with self._switch.session() as ports:
-                _carry_out(stage, ports)
+                _execute(stage, ports)
             checkpoint(stage)
 
 
@@ -59,11 +59,11 @@ def _operations(observed: Ports, after: Ports) -> Iterator[Operation]:
     for name in sorted(observed.keys() | after.keys()):
         step = Replace(name, observed.get(name), after.get(name))
         if step.before != step.after:
-            owners = {owner(port) for port in (step.before, step.after) if port} - {None}
-            yield Operation("acme", _text(step), owners, step)
+            owners = {owner_of(port) for port in (step.before, step.after) if port} - {None}
+            yield Operation("acme", _render_step(step), owners, step)
 
 
-def _text(step: Replace) -> str:
+def _render_step(step: Replace) -> str:
     if step.after is None:
         return f"remove {step.name}"
     state = "up" if step.after.up else "down"
@@ -71,11 +71,11 @@ def _text(step: Replace) -> str:
     return f"{verb} {step.name} mac={step.after.mac} mtu={step.after.mtu} {state}"
 
 
-def _carry_out(stage: Stage, ports: dict[str, SwitchPort]) -> None:
-    """All of *stage*, or nothing: the plan was made on a picture that may be old by now."""
+def _execute(stage: Stage, ports: dict[str, SwitchPort]) -> None:
+    """Execute all of *stage*, or nothing if the switch changed since the plan was made."""
     steps = {operation: cast(Replace, operation.payload) for operation in stage.operations}
     stale: dict[object, str] = {
-        operation: f"{step.name} was changed meanwhile"
+        operation: f"{step.name} has changed since the plan was made"
         for operation, step in steps.items()
         if ports.get(step.name) != step.before
     }

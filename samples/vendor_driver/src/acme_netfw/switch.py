@@ -1,7 +1,7 @@
-"""The Acme switch: what in your package is the client of your device's API.
+"""The Acme switch: in your package, this is the client of your device's API.
 
-Its whole state is one JSON file, so that this sample needs no device.  All that the driver relies
-on is what any good API offers: one change at a time, and each change as a whole or not at all.
+Its whole state is one JSON file, so that this sample needs no device.  The driver relies on one
+property of the API: transactions that are atomic and isolated from each other.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ class SwitchPort:
     """A port of the switch."""
 
     label: str = ""
-    """A remark of whoever made it; the switch keeps it and does not read it."""
+    """Free text of the client that made the port; the switch stores it and does not read it."""
     mac: str
     mtu: int
     up: bool
     admitted: bool = False
-    """Whether its traffic may pass."""
+    """Permission for traffic of the port to pass."""
 
 
 class AcmeSwitch:
-    """One switch.  Making this object does not contact it."""
+    """Client of one switch.  The constructor does not connect."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @contextmanager
     def session(self) -> Iterator[dict[str, SwitchPort]]:
-        """Its ports by name, for one client at a time; changes are made when the block ends well.
+        """Yield the ports by name, to one client at a time; commit unless the block raises.
 
         :raises BackendUnavailable: the switch does not answer.
-        :raises BackendBroken: it answers what nobody understands.
+        :raises BackendBroken: the state file is not that of an Acme switch.
         """
         try:
             with self._lock():
@@ -57,7 +57,7 @@ class AcmeSwitch:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Keep others out; the kernel lets them in again when this process dies."""
+        """Lock the switch; the kernel releases the lock if this process dies."""
         directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
@@ -75,7 +75,7 @@ class AcmeSwitch:
             raise BackendBroken(f"{self._path} is not the state of an Acme switch: {exc}") from exc
 
     def _write(self, ports: dict[str, SwitchPort]) -> None:
-        """Replace the file at once, so that who dies here leaves the old state or the new one."""
+        """Replace the file atomically: a crash leaves the old state or the new one."""
         fresh = self._path.with_name(f"{self._path.name}.new")
         fresh.write_text(json.dumps({name: asdict(port) for name, port in ports.items()}))
         fresh.replace(self._path)

@@ -68,7 +68,7 @@ def hangs_up_on_requests(sock: socket.socket) -> None:
 
 def test_a_peer_that_never_greets_is_given_up_and_tried_again(connected_to) -> None:
     peer, client = connected_to(silent, probe=0.05)
-    with pytest.raises(BackendUnavailable, match="nothing heard"):
+    with pytest.raises(BackendUnavailable, match="nothing received"):
         client.wait_connected(0.5)
     wait_until(lambda: peer.accepted >= 3)
 
