@@ -51,7 +51,7 @@ class DirectoryLock:
         self._directory, self._option = directory, option
         self._on_acquired, self._publish = on_acquired, publish
         self._guard = threading.Lock()
-        self._lock = LockFile(directory / FILE)
+        self._lock = LockFile(directory / FILE, keep=True)
         self._announced = False
         self._wait: _Wait | None = None
 

@@ -33,10 +33,12 @@ class LockFile:
     is locked anew by the next holder.  Two objects of one process exclude each other.  A forked
     child shares the lock of its parent: the lock lasts until both have ended, and only the process
     that acquired it can release it.
+
+    :param keep: leave the file in place on release.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
+        self.path, self._keep = path, keep
         self._descriptor: int | None = None
         self._owner = 0
 
@@ -64,8 +66,8 @@ class LockFile:
             time.sleep(_RETRY_INTERVAL)
 
     def release(self) -> None:
-        """Remove the file and release the lock.  Idempotent."""
-        if self.is_held and self._owner == os.getpid():
+        """Remove the file, unless it is to stay, and release the lock.  Idempotent."""
+        if self.is_held and self._owner == os.getpid() and not self._keep:
             self.path.unlink(missing_ok=True)
         self._close()
 

@@ -61,7 +61,7 @@ def environment(shared: PlainWorld) -> Iterator[PlainWorld]:
 
 
 @pytest.fixture
-def make_ports(environment: PlainWorld) -> tuple[SwitchTestPort, SwitchTestPort, SwitchTestPort]:
+def ports(environment: PlainWorld) -> tuple[SwitchTestPort, SwitchTestPort, SwitchTestPort]:
     net = a_network()
     one, two, three = (SwitchTestPort(number=number, net=net) for number in (1, 2, 3))
     environment.plug(one, two, three)

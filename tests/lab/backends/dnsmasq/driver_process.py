@@ -1,4 +1,4 @@
-"""A driver in a process of its own, to be killed: ``dnsmasq_worker.py OVSDB CONFS UPDATE``."""
+"""A driver in a process of its own, to be killed: ``driver_process.py OVSDB CONFS UPDATE``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted
 from tests.lab.backends.dnsmasq.environment import DnsmasqHost
 
-WORKER = Path(__file__).with_name("dnsmasq_worker.py")
+WORKER = Path(__file__).with_name("driver_process.py")
 
 
 def killed(host: DnsmasqHost, update: Update[Any, Any], directory: Path, seconds: float) -> bool:
