@@ -59,6 +59,7 @@ def test_the_framework_stands_without_any_driver(tmp_path: Path) -> None:
         "docs",
         "conftest.py",
         "pyproject.toml",
+        "entry_points.txt",
     )
     for folder in OF_DRIVERS:
         shutil.rmtree(tree / folder)

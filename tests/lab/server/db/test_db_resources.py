@@ -183,5 +183,5 @@ def test_update_of_an_old_revision_is_a_conflict(
     database = open_database(url, attempts=3)
     store(database, network())
     stale = evolve(network(), revision=7)
-    with pytest.raises(Conflict, match="3 times"):
+    with pytest.raises(Conflict, match="after 3 conflicts"):
         database.transaction(lambda tx: tx.resources.update(stale, stale))
