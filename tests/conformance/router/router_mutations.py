@@ -291,10 +291,12 @@ def wait_for_nothing(driver, original, nat, routers, observed):
     return {key: why for key, why in original(nat, routers, observed).items() if "wired" not in why}
 
 
-@MUTATIONS.override("waiting", breaks(RouterDriver, 10))
-def name_no_reason_to_wait(driver, original, nat, routers, observed):
-    """Wait without a reason."""
-    return dict.fromkeys(original(nat, routers, observed), "")
+@MUTATIONS.override("observe")
+def raise_connection_error(driver, original, scope):
+    """Raise the backend's own error in an outage."""
+    if not driver.backend.online:
+        raise ConnectionError("the switch is gone")
+    return original(scope)
 
 
 @MUTATIONS.override("write_router", breaks(RouterDriver, 11))
