@@ -209,6 +209,15 @@ def lose_rules_when_one_is_refused(driver, original, operation, id, value):
         raise
 
 
+@MUTATIONS.override("write_router", breaks(RouterDriver, 3))
+def end_rules_at_a_word(driver, original, router, state):
+    """Read a word of a rule as the end of all rules."""
+    words = {word for each in state.contributions for rule in each.rules for word in rule.words}
+    if "COMMIT" in words:
+        raise BackendUnavailable("no rule is left")
+    original(router, state)
+
+
 @MUTATIONS.override("__init__", breaks(RouterDriver, 4))
 def forget_nat_on_restart(driver, original, backend):
     """Remove the floating IPs of the former process at the start."""
