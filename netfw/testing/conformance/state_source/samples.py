@@ -12,12 +12,13 @@ from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
 from netfw.model.device_owner import DeviceOwner
-from netfw.model.floating_ip import FloatingIp
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
     AgentId,
     FloatingIpId,
     NetworkId,
+    PortForwardingId,
     PortId,
     QosPolicyId,
     RouterId,
@@ -29,6 +30,7 @@ from netfw.model.ids import (
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.port_range import PortRange
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import Resource, ref
 from netfw.model.router import Router
@@ -114,6 +116,21 @@ FLOATING = FloatingIp(
     port_id=NEIGHBOUR.id,
     fixed_address=SUBNET.cidr[14],
 )
+FORWARDED = FloatingIp(
+    id=FloatingIpId(_id(71)),
+    network_id=OTHER_NET.id,
+    address=OTHER_SUBNET.cidr[201],
+    router_id=ROUTER.id,
+)
+FORWARDING = PortForwarding(
+    id=PortForwardingId(_id(72)),
+    floating_ip_id=FORWARDED.id,
+    protocol=ForwardedProtocol.TCP,
+    external_ports=PortRange(8000, 8009),
+    internal_ports=PortRange.single(80),
+    internal_port_id=NEIGHBOUR.id,
+    internal_address=SUBNET.cidr[14],
+)
 AGENT_THERE = Agent(
     id=AgentId(_id(80)),
     agent_type="Open vSwitch agent",
@@ -126,7 +143,7 @@ ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))
 
 BACKGROUND: tuple[Resource, ...] = (
     QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,
-    DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
+    DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, FORWARDED, FORWARDING, AGENT_THERE,
 )  # fmt: skip
 """All resources that do not concern ``HERE``; an agent there gets the tunnel endpoint only."""
 WITH_WEB_HERE: tuple[Resource, ...] = (

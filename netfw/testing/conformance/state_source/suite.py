@@ -94,7 +94,7 @@ class StateSourceConformance:
             assert [page.put for page in at.source.snapshot(samples.L3_HERE)] == [()]
 
     @proves(StateSource, 1)
-    def test_a_router_brings_its_interfaces_networks_and_floating_ips(self) -> None:
+    def test_a_router_brings_interfaces_networks_floating_ips_and_forwardings(self) -> None:
         with self.setting(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
             assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
@@ -105,8 +105,12 @@ class StateSourceConformance:
                     samples.QOS,
                     samples.SUBNET,
                     samples.SEGMENT,
+                    samples.FLOATING,
+                    samples.NEIGHBOUR,
+                    samples.FORWARDED,
+                    samples.FORWARDING,
                 )
-            ) | refs((samples.FLOATING, samples.NEIGHBOUR))
+            )
 
     @proves(StateSource, 2)
     def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:

@@ -15,11 +15,14 @@ from netfw.model import (
     Direction,
     FixedIp,
     FloatingIp,
+    ForwardedProtocol,
     JsonDocument,
     Mac,
     Network,
     NetworkType,
     Port,
+    PortForwarding,
+    PortRange,
     Provider,
     QosPolicy,
     Router,
@@ -31,7 +34,7 @@ from netfw.model import (
     Trunk,
 )
 from netfw.model.resource import Kind, Ref, ref
-from netfw.server.db.journal.topics import readers, topic, topics
+from netfw.server.db.journal.topics import readers, topic, topic_links, topics
 from netfw.state.dependencies import (
     DELIVERED,
     Assignment,
@@ -94,6 +97,16 @@ SITE: tuple[Item, ...] = (
     FloatingIp(
         id=uid(33), network_id=uid(1), address="192.0.2.1", port_id=uid(21), router_id=uid(30)
     ),
+    FloatingIp(id=uid(35), network_id=uid(1), address="192.0.2.3", router_id=uid(30)),
+    PortForwarding(
+        id=uid(36),
+        floating_ip_id=uid(35),
+        protocol=ForwardedProtocol.UDP,
+        external_ports=PortRange.single(53),
+        internal_ports=PortRange.single(53),
+        internal_port_id=uid(21),
+        internal_address="10.0.0.21",
+    ),
     Agent(
         id=uid(34),
         agent_type="L2",
@@ -151,3 +164,13 @@ def test_a_change_is_noted_a_few_times_however_many_hosts_it_concerns() -> None:
         f"peers:network:{uid(1)}",
     }
     assert topics(SITE[5]) == {f"seen:security_group:{uid(3)}"}
+
+
+def test_a_floating_ip_is_followed_only_for_the_ports_that_it_forwards() -> None:
+    associated, forwarding = (topic_links(item).edges for item in SITE if is_floating_ip(item))
+    assert {edge.node for edge in associated} == {f"seen:port:{uid(21)}"}
+    assert {edge.node for edge in forwarding} == {f"forwarding:floatingip:{uid(35)}"}
+
+
+def is_floating_ip(item: Item) -> bool:
+    return isinstance(item, FloatingIp)
