@@ -9,6 +9,7 @@ from netfw.drivers.query import Query, RequestContext
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
+from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
@@ -40,6 +41,7 @@ class Layer3:
             Ml2Plugin(core.context, core.handlers()),
             SecurityGroupsPlugin(core.context),
             RouterPlugin(core.context),
+            PortForwardingPlugin(core.context),
         )
         for start in core.context.startup_steps:
             start()
