@@ -29,6 +29,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
 from netfw.server.l3.port_hooks import disassociate, floating_ips
 from netfw.server.l3.router_ports import drop_port, make_port, read_router_ports, router_of
+from netfw.server.l3.router_status import add_status_reasons
 
 TARGET: Final = ("port_id", "fixed_ip_address")
 ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
@@ -83,6 +84,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
             port = ports.get(body["port_id"])
             body["port_details"] = None if port is None else {name: port[name] for name in DETAILS}
         _add_port_forwardings(moment, bodies)
+        add_status_reasons(moment, self.kind, bodies)
 
     def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:
         id, network = uuid4(), NetworkId(UUID(str(body["floating_network_id"])))

@@ -27,6 +27,7 @@ from netfw.server.api.resources.common import (
     REVISION_NUMBER,
     ROUTE,
     STANDARD,
+    STATUS_REASON,
     STATUS_SHOWN,
     TIMES,
     ZONE_HINTS,
@@ -81,6 +82,7 @@ ROUTER = ApiResource(
         NAMED,
         ADMIN_STATE,
         STATUS_SHOWN,
+        STATUS_REASON,
         ApiAttribute(
             name="external_gateway_info",
             codec=Scalar(_parse_gateway, _as_it_is),
@@ -152,6 +154,7 @@ FLOATING_IP = ApiResource(
         ApiAttribute(name="fixed_ip_address", codec=Nullable(ADDRESS), default=None, sortable=True),
         read_only("router_id", Nullable(ID), filterable=True, sortable=True),
         STATUS_SHOWN,
+        STATUS_REASON,
         read_only("port_details", Nullable(DOCUMENT)),
         read_only("port_forwardings", Listed(DOCUMENT)),
     ),

@@ -29,12 +29,14 @@ _DEFAULTS = {option.name: option.default for option in LocalTypeDriver.OPTIONS}
 class Layer3:
     """A core with routers, and short words for requests."""
 
-    def __init__(self, database: Database, quotas: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, database: Database, quotas: dict[str, int] | None = None, **options: Any
+    ) -> None:
         drivers = Drivers(
             ipam=InternalIpamDriver(),
             types=(LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None)),),
         )
-        settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5)
+        settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5, **options)
         core = self.core = build_core(database, drivers, settings, quotas)
         self.context = core.context
         self.plugins = (
