@@ -161,7 +161,10 @@ def test_a_reason_is_shown_while_something_is_not_active(site: Site) -> None:
     assert site.body("floatingip")["status_reason"] is None
 
 
-def test_statuses_are_down_when_every_host_is_dead_and_return_with_a_host(site: Site) -> None:
+def test_statuses_are_down_when_every_host_is_dead_and_return_with_a_host(
+    database: Database,
+) -> None:
+    site = Site(database, "a")
     site.beat("b")
     site.assign("a", "b")
     site.report_both(ACTIVE)
@@ -207,7 +210,8 @@ def test_a_rescheduled_router_waits_for_its_new_host(file_database: Database) ->
     assert site.statuses() == ("BUILD", "DOWN"), "what the host reported before is void"
 
 
-def test_a_router_without_a_host_is_down_while_it_has_ports(site: Site) -> None:
+def test_a_router_without_a_host_is_down_while_it_has_ports(database: Database) -> None:
+    site = Site(database, "a")
     site.report_both(ACTIVE)
     (agent,) = site.core.find("agent", agent_type=L3_AGENT)
     site.core.delete("agent", agent["id"], ADMIN)
