@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import event
 
 from netfw.drivers.reports import StatusReport
 from netfw.drivers.subscription import Service
@@ -285,3 +286,38 @@ def test_reports_on_what_is_deleted_are_ignored(site: Site, name: str) -> None:
     site.core.plugin("network").handle_reports([report])
     left = site.core.context.run(ADMIN, lambda unit: unit.tx.statuses.of([report.ref]))
     assert left == {}
+
+
+def test_a_message_with_many_reports_costs_as_many_statements_as_one(site: Site) -> None:
+    network = site.core.show("port", site.port)["network_id"]
+    outside = site.body("floatingip")["floating_network_id"]
+    made = [
+        site.core.create(
+            "floatingip", floating_network_id=outside, port_id=site.core.port(network)["id"]
+        )
+        for _ in range(8)
+    ]
+    statements: list[str] = []
+    event.listen(
+        site.core.context.database.writing,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
+
+    def count(*bodies: dict[str, Any]) -> int:
+        statements.clear()
+        reports = [
+            StatusReport(
+                ref=Ref(Kind.FLOATING_IP, UUID(body["id"])),
+                revision=body["revision_number"],
+                host="a",
+                service=Service.L3,
+                status=ACTIVE,
+            )
+            for body in bodies
+        ]
+        site.core.plugin("network").handle_reports(reports)
+        return len(statements)
+
+    assert count(made[0]) == count(*made[1:])
+    assert {body["status"] for body in site.core.find("floatingip")} == {"ACTIVE", "DOWN"}
