@@ -15,6 +15,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.scheduling.assignments import AgentAssignments
+from netfw.testing.lab.wait import wait_until
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.server.core.agent_samples import beat, grow_old
 
@@ -194,6 +195,24 @@ def test_statuses_wait_until_a_death_is_confirmed(file_database: Database) -> No
     site.report_both(ACTIVE)
     site.die("a")
     assert site.statuses() == ("ACTIVE", "ACTIVE")
+
+
+def test_the_death_of_each_host_is_confirmed(file_database: Database) -> None:
+    site = Site(file_database, "a", "b", failover_grace=0.2)
+    site.assign("a")
+    site.report_both(ACTIVE)
+
+    def dead() -> bool:
+        site.reconcile()
+        return site.statuses() == ("DOWN", "DOWN")
+
+    site.die("a")
+    wait_until(dead)
+    site.assign("a", "b")
+    site.report_both(ACTIVE, "b")
+    site.die("b")
+    assert site.statuses() == ("ACTIVE", "ACTIVE"), "the server has just begun to observe b"
+    wait_until(dead)
 
 
 def test_a_rescheduled_router_waits_for_its_new_host(file_database: Database) -> None:
