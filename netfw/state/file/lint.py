@@ -79,6 +79,3 @@ def _associated_and_forwarding(gathered: Gathered, resources: Resources) -> Iter
         if isinstance(floating, FloatingIp) and floating.port_id is not None:
             text = "stands for a port, so that it forwards no single ports; remove its port_id"
             yield entry.fault("floatingip_id", f"{floating.address} {text}")
-        elif isinstance(floating, FloatingIp) and floating.router_id is None:
-            text = "has no router, so that no host forwards its ports; name router_id"
-            yield entry.fault("floatingip_id", f"{floating.address} {text}")
