@@ -18,6 +18,7 @@ LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "port": 500,
         "router": 10,
         "floatingip": 50,
+        "port_forwarding": 500,
         "security_group": 10,
         "security_group_rule": 100,
     }

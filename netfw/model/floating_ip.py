@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, as_address, maybe_address
-from netfw.model.common_fields import CommonFields, Owned, Status
+from netfw.model.common_fields import Owned, Status
 from netfw.model.ids import (
     FloatingIpId,
     NetworkId,
@@ -51,10 +51,11 @@ class ForwardedProtocol(enum.StrEnum):
 
     TCP = "tcp"
     UDP = "udp"
+    SCTP = "sctp"
 
 
 @frozen(kw_only=True)
-class PortForwarding(CommonFields):
+class PortForwarding(Owned):
     """Ports of a floating IP that lead to ports of an inside address."""
 
     id: PortForwardingId

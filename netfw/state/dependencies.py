@@ -14,7 +14,8 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
     Root(L3)  -> subnet ROUTED -> distributed router HOME
               -> router HOME  -> port ROUTER_PORT -> network SEEN, subnet AROUND -> ports SEEN
-                              -> floating IP HOME -> port forwardings, port SEEN, QoS policy
+                              -> floating IP HOME -> port SEEN, QoS policy
+                              -> floating IP FORWARDING -> port forwardings
 
 This module is stateless: a store with rows follows the same edges by queries.
 """
@@ -62,6 +63,9 @@ class Role(enum.StrEnum):
     PEERS = "peers"
     ROUTED = "routed"
     AROUND = "around"
+    FORWARDING = "forwarding"
+    """A floating IP of a router on this host that forwards ports instead of standing for one
+    port."""
 
 
 DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.ROUTER_PORT, Role.SEEN})
@@ -163,7 +167,7 @@ def _edges(item: Resource) -> Iterator[Edge]:
             yield from _floating_ip_edges(item)
         case PortForwarding():
             floating = Ref(Kind.FLOATING_IP, item.floating_ip_id)
-            yield ResourceRole(floating, Role.HOME), ResourceRole(ref(item), Role.SEEN)
+            yield ResourceRole(floating, Role.FORWARDING), ResourceRole(ref(item), Role.SEEN)
         case Agent():
             if item.configurations.content().get("tunneling_ip"):
                 yield AgentRoot(Service.L2, EVERYWHERE), ResourceRole(ref(item), Role.SEEN)
@@ -238,9 +242,12 @@ def _floating_ip_edges(floating: FloatingIp) -> Iterator[Edge]:
     if floating.router_id is None:
         return
     home = ResourceRole(ref(floating), Role.HOME)
-    yield ResourceRole(Ref(Kind.ROUTER, floating.router_id), Role.HOME), home
+    router = ResourceRole(Ref(Kind.ROUTER, floating.router_id), Role.HOME)
+    yield router, home
     yield from _policies(home, floating.qos_policy_id)
-    if floating.port_id is not None:
+    if floating.port_id is None:
+        yield router, ResourceRole(ref(floating), Role.FORWARDING)
+    else:
         yield home, ResourceRole(Ref(Kind.PORT, floating.port_id), Role.SEEN)
 
 

@@ -13,7 +13,6 @@ from netfw.model.wire.common import (
     OWNED,
     QOS_POLICY_ID,
     ROUTE,
-    STANDARD,
     STATUS,
     ZONES,
 )
@@ -65,7 +64,7 @@ PORT_FORWARDING = ObjectCodec(
     PortForwarding,
     (
         IDENTITY,
-        *STANDARD,
+        *OWNED,
         Attribute("floatingip_id", ID, "floating_ip_id"),
         Attribute("protocol", choice(ForwardedProtocol, fold=True)),
         Attribute("external_port", SINGLE_PORT, "external_ports"),

@@ -60,6 +60,9 @@ class ServerContext:
     changed."""
     report_handlers: list[Callable[[Sequence[Report]], ReportResult]] = field(factory=list)
     """Handlers of reports beside the core plugin itself; each takes the reports that it knows."""
+    reconcilers: list[Callable[[], int]] = field(factory=list)
+    """Steps that the rescheduler runs periodically and when an agent appeared or disappeared; each
+    returns how many changes it made."""
     startup_steps: list[Callable[[], None]] = field(factory=list)
     """Steps that prepare the database before the first request."""
     hooks_need_segments: bool = False

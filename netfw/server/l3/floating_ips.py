@@ -18,7 +18,7 @@ from netfw.model.address import as_address
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import ROUTER_INTERFACES, DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import NetworkId, SubnetId
+from netfw.model.ids import NetworkId, RouterId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
@@ -26,8 +26,10 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
 from netfw.server.l3.port_hooks import disassociate, floating_ips
 from netfw.server.l3.router_ports import drop_port, make_port, read_router_ports, router_of
+from netfw.server.l3.router_status import add_status_reasons
 
 TARGET: Final = ("port_id", "fixed_ip_address")
 ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
@@ -64,6 +66,8 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         return unit.update(before, after)
 
     def do_delete(self, unit: UnitOfWork, before: FloatingIp) -> None:
+        if forwards(before):
+            raise Conflict(f"floating IP {before.address} has port forwardings; delete them first")
         filters = {"device_id": (str(before.id),), "device_owner": (DeviceOwner.FLOATING_IP.value,)}
         for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
             drop_port(unit, cast(Port, row.resource()))
@@ -79,6 +83,8 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         for body in bodies:
             port = ports.get(body["port_id"])
             body["port_details"] = None if port is None else {name: port[name] for name in DETAILS}
+        _add_port_forwardings(moment, bodies)
+        add_status_reasons(moment, self.kind, bodies)
 
     def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:
         id, network = uuid4(), NetworkId(UUID(str(body["floating_network_id"])))
@@ -88,6 +94,16 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         attributes = {**plain, "id": str(id), "floating_ip_address": address}
         floating = cast(FloatingIp, parse(self.kind, attributes))
         return unit.insert(_associated(unit, floating, body))[0]
+
+
+def _add_port_forwardings(moment: Moment, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+    """Add their port forwardings to floating IPs, in one statement if any has some."""
+    shown: dict[str, list[dict[str, Any]]] = {str(body["id"]): [] for body in bodies}
+    ids = [UUID(body["id"]) for body in bodies if body["router_id"] and not body["port_id"]]
+    for each in find_port_forwardings(moment, floatingip_id=ids) if ids else ():
+        shown[str(each.floating_ip_id)].append(render_forwarded(each))
+    for body in bodies:
+        body["port_forwardings"] = shown[str(body["id"])]
 
 
 def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body) -> Port:
@@ -166,15 +182,22 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     if port_id is None:
         if asked is not None:
             raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
-        if floating.port_id is not None:
-            unit.tx.statuses.delete([ref(floating)])
+        if floating.port_id is None:
+            return floating
+        unit.tx.statuses.delete([ref(floating)])
         return disassociate(floating)
+    if forwards(floating):
+        raise Conflict(
+            f"floating IP {floating.address} has port forwardings; delete them first, or take "
+            "another one"
+        )
     row = unit.tx.resources.get(
         Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
     )
     port = cast(Port, row.resource())
-    fixed = _target(unit, floating, port, None if asked is None else str(asked))
-    router = _leading(unit, floating, port, fixed)
+    fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
+    _check_unassociated(unit, floating, port, fixed)
+    router = find_router(unit, floating, port, fixed)
     after = evolve(floating, port_id=port.id, fixed_address=fixed.address, router_id=router.id)
     if after == floating:
         return floating
@@ -183,8 +206,13 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     return evolve(after, status=Status.DOWN)
 
 
-def _target(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None) -> FixedIp:
-    """Return the address of *port* to associate."""
+def choose_fixed_ip(
+    unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None
+) -> FixedIp:
+    """Return the address of *port* that *floating* leads to: the one *asked* for, or the only one.
+
+    :raises InvalidInput: there is no such address, or the port is of another project.
+    """
     if port.project_id != floating.project_id and not unit.requester.admin:
         raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
     inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
@@ -198,28 +226,51 @@ def _target(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | Non
         raise InvalidInput(
             {"fixed_ip_address": f"port {port.id} has several IPv4 addresses; name one"}
         )
-    for other in floating_ips(unit, port_id=port.id):
-        same_place = (other.fixed_address, other.network_id)
-        if other.id != floating.id and same_place == (inside[0].address, floating.network_id):
-            raise Conflict(
-                f"{inside[0].address} of port {port.id} has floating IP {other.address} of network "
-                f"{other.network_id} already; disassociate that first"
-            )
     return inside[0]
 
 
-def _leading(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> Router:
+def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> None:
+    for other in floating_ips(unit, port_id=port.id):
+        same_place = (other.fixed_address, other.network_id)
+        if other.id != floating.id and same_place == (fixed.address, floating.network_id):
+            raise Conflict(
+                f"{fixed.address} of port {port.id} has floating IP {other.address} of network "
+                f"{other.network_id} already; disassociate that first"
+            )
+    for forwarding in find_port_forwardings(unit.tx, internal_port_id=[port.id]):
+        if forwarding.internal_address == fixed.address:
+            raise Conflict(
+                f"{fixed.address} of port {port.id} has port forwarding {forwarding.id} of "
+                f"floating IP {forwarding.floating_ip_id}; delete that first"
+            )
+
+
+def find_router(
+    unit: UnitOfWork,
+    floating: FloatingIp,
+    port: Port,
+    fixed: FixedIp,
+    only: RouterId | None = None,
+) -> Router:
     """Return the router that leads from the inside to the outside address, locked.
 
-    Of several, return the one that is the gateway of the inside subnet.
+    Of several, return the one that is the gateway of the inside subnet. *only*: the one that the
+    floating IP has already.
+
+    :raises NotFound: there is none.
     """
     candidates = _routers_on(unit, fixed.subnet_id)
-    for id in candidates:
+    for id in candidates if only is None else [id for id in candidates if id == only]:
         router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
         if router.gateway is None or router.gateway.network_id != floating.network_id:
             continue
         if read_router_ports(unit.tx, id).on(fixed.subnet_id) is not None:
             return router
+    if only is not None:
+        raise NotFound(
+            f"router {only}, which has the other port forwardings of floating IP "
+            f"{floating.address}, has no interface on subnet {fixed.subnet_id} of port {port.id}"
+        )
     raise NotFound(
         f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "
         f"{floating.network_id}; give one an interface there and a gateway here"

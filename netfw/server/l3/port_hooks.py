@@ -1,12 +1,13 @@
 """Pre-commit hook for ports that routers and floating IPs depend on.
 
 It runs once at the end of a transaction, whichever request changed the port: a router keeps what
-its routes and floating IPs need, a floating IP is disassociated from an address that is gone, and a
-router's gateway shows the addresses of its port.
+its routes and floating IPs need, a floating IP is disassociated from an address that is gone, port
+forwardings to it are deleted, and a router's gateway shows the addresses of its port.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 from uuid import UUID
 
@@ -15,15 +16,21 @@ from attrs import evolve
 from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.errors import Conflict, NotFound
+from netfw.model.address import IpAddress
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import SubnetId
+from netfw.model.ids import FloatingIpId, SubnetId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.forwarded_ports import (
+    delete_port_forwardings,
+    find_port_forwardings,
+    forwards,
+)
 from netfw.server.l3.router_interfaces import reaches
 from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_ports, subnets_of
 
@@ -41,7 +48,8 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
 
 
 def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) -> None:
-    """Disassociate floating IPs from addresses that a port lost."""
+    """Disassociate floating IPs from addresses that a port lost; delete port forwardings to
+    them."""
     left = {fixed.address for fixed in after.fixed_ips} if after else set()
     if all(fixed.address in left for fixed in before.fixed_ips) and after is not None:
         return
@@ -49,6 +57,10 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
         if floating.fixed_address not in left:
             unit.update(floating, disassociate(floating))
             unit.tx.statuses.delete([ref(floating)])
+    forwardings = find_port_forwardings(unit.tx, internal_port_id=[before.id])
+    delete_port_forwardings(
+        unit, [each for each in forwardings if each.internal_address not in left]
+    )
 
 
 def disassociate(floating: FloatingIp) -> FloatingIp:
@@ -95,23 +107,38 @@ def _refuse_gateway(unit: UnitOfWork, router: Router, still: Port | None) -> Non
     if using:
         raise Conflict(
             f"router {router.id} needs its gateway for floating IPs "
-            f"({quote_ids([each.address for each in using])}); disassociate them first"
+            f"({quote_ids([each.address for each in using])}); disassociate them, or delete their "
+            "port forwardings, first"
         )
 
 
 def _refuse_interface(unit: UnitOfWork, router: Router, lost: list[Subnet]) -> None:
+    inside = _inside_addresses(unit, floating_ips(unit, router_id=router.id))
     using = [
-        each
-        for each in floating_ips(unit, router_id=router.id)
-        if each.fixed_address is not None
-        and any(each.fixed_address in subnet.cidr for subnet in lost)
+        floating.address
+        for floating, addresses in inside
+        if any(address in subnet.cidr for address in addresses for subnet in lost)
     ]
     if using:
         raise Conflict(
             f"router {router.id} needs its interface on "
-            f"{quote_ids([each.cidr for each in lost])} for floating IPs "
-            f"({quote_ids([each.address for each in using])}); disassociate them first"
+            f"{quote_ids([each.cidr for each in lost])} for floating IPs ({quote_ids(using)}); "
+            "disassociate them, or delete their port forwardings, first"
         )
+
+
+def _inside_addresses(
+    unit: UnitOfWork, floating: list[FloatingIp]
+) -> Iterator[tuple[FloatingIp, set[IpAddress]]]:
+    """Yield the addresses that each of *floating* leads to."""
+    ids = [each.id for each in floating if forwards(each)]
+    forwarded: dict[FloatingIpId, set[IpAddress]] = {}
+    for forwarding in find_port_forwardings(unit.tx, floatingip_id=ids) if ids else ():
+        addresses = forwarded.setdefault(forwarding.floating_ip_id, set())
+        addresses.add(forwarding.internal_address)
+    for each in floating:
+        own = set() if each.fixed_address is None else {each.fixed_address}
+        yield each, own | forwarded.get(each.id, set())
 
 
 def floating_ips(unit: UnitOfWork, **filters: UUID) -> list[FloatingIp]:

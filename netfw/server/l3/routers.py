@@ -12,7 +12,7 @@ from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
-from netfw.model.resource import Kind
+from netfw.model.resource import Kind, ref
 from netfw.model.route import Route
 from netfw.model.router import Router
 from netfw.model.wire import parse, render
@@ -21,7 +21,6 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.floating_ip_status import FloatingIpStatuses
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import follow_agents, follow_ports
@@ -40,6 +39,7 @@ from netfw.server.l3.router_ports import (
     quote_ids,
     read_router_ports,
 )
+from netfw.server.l3.router_status import L3Statuses, add_status_reasons
 from netfw.server.scheduling.assignments import add_zones
 
 APART = frozenset({PLACE, "routes"})
@@ -80,12 +80,14 @@ class RouterHandler(StoredResourceHandler[Router]):
             )
         if attached.gateway is not None:
             drop_port(unit, attached.gateway)
+        unit.tx.statuses.delete([ref(before)])
         unit.delete(before)
 
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         add_zones(moment, L3_AGENT, bodies)
+        add_status_reasons(moment, self.kind, bodies)
 
     def actions(self) -> Mapping[str, Act[Any]]:
         return {
@@ -133,8 +135,10 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))
         context.precommit_hooks += [check_port_change, follow_ports]
-        context.reassignment_hooks.append(follow_agents)
-        context.report_handlers.append(FloatingIpStatuses(context))
+        statuses = L3Statuses(context)
+        context.reassignment_hooks += [follow_agents, statuses.follow_agents]
+        context.report_handlers.append(statuses)
+        context.reconcilers.append(statuses.reconcile)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -49,9 +49,8 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
     services: list[str] = []
     dhcp, l3, statuses = DhcpScheduler(context), RouterScheduler(context), PortStatuses(context)
     waiting = PortsAwaitingDhcp(dhcp, statuses)
-    rescheduler = Rescheduler(
-        [dhcp.reconcile, l3.reconcile, waiting.reconcile], context.settings.reschedule_interval
-    )
+    context.reconcilers += [dhcp.reconcile, l3.reconcile, waiting.reconcile]
+    rescheduler = Rescheduler(context.reconcilers, context.settings.reschedule_interval)
     context.precommit_hooks += [dhcp.watch, l3.watch, waiting.watch, rescheduler.watch]
     context.reassignment_hooks.append(waiting.follow_agents)
 

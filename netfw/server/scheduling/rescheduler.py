@@ -28,7 +28,7 @@ class Rescheduler:
     """
 
     def __init__(self, reconcilers: Sequence[Callable[[], int]], interval: float = 30.0) -> None:
-        self._reconcilers, self._interval = tuple(reconcilers), interval
+        self._reconcilers, self._interval = reconcilers, interval
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -94,9 +94,13 @@ class OrphanedAssignments:
             settings.failover_grace, settings.reschedule_interval * 2 + 10
         )
 
+    def dead_hosts(self) -> frozenset[str]:
+        """Return the hosts of the dead agents."""
+        return self._detector.confirmed(self._context.read(self._assignments.dead))
+
     def find(self) -> tuple[UUID, ...]:
         """Return the ids of what the dead agents served."""
-        dead = self._detector.confirmed(self._context.read(self._assignments.dead))
+        dead = self.dead_hosts()
         if not dead:
             return ()
 

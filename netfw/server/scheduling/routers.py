@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from typing import ClassVar, cast
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
+from netfw.server.core.resource_handler import Moment
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
@@ -122,19 +124,7 @@ class RouterScheduler:
             fitting = sum(not obstacle(agent, router) for agent in alive)
             if has[row.ref.id] < min(wanted_agents(router, most, fitting), fitting):
                 lacking.append(row.ref.id)
-        return tuple(sorted(self._leading(view, lacking)))
-
-    @staticmethod
-    def _leading(view: ReadSnapshot, ids: list[UUID]) -> set[UUID]:
-        """Return those of *ids* that have ports."""
-        found: set[UUID] = set()
-        if not ids:
-            return found
-        query = Query(filters={"device_id": tuple(map(str, ids))})
-        for row in view.resources.find(Kind.PORT, query):
-            if is_router_port(row.body["device_owner"]):
-                found.add(UUID(row.body["device_id"]))
-        return found
+        return tuple(sorted(find_routers_with_ports(view, lacking)))
 
     def _serve(self, router: UUID) -> bool:
         return run_as_server(self.context, lambda unit: self._schedule(unit, RouterId(router)))
@@ -169,6 +159,18 @@ class RouterScheduler:
         LOG.warning("router %s: moved from the dead L3 agent on %s", id, ", ".join(sorted(dead)))
         self.assignments.unassign(unit, ref(router), *dead)
         return True
+
+
+def find_routers_with_ports(moment: Moment, ids: Collection[UUID]) -> frozenset[UUID]:
+    """Return those of the routers *ids* that have ports, in one statement."""
+    if not ids:
+        return frozenset()
+    query = Query(filters={"device_id": tuple(map(str, ids))})
+    return frozenset(
+        UUID(row.body["device_id"])
+        for row in moment.resources.find(Kind.PORT, query)
+        if is_router_port(row.body["device_owner"])
+    )
 
 
 def _had_gateway(before: object) -> bool:

@@ -27,6 +27,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),
         *_unrouted(gathered, resources),
+        *_associated_and_forwarding(gathered, resources),
     ]
     return tuple(warnings)
 
@@ -100,3 +101,15 @@ def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
             other = seen.setdefault((port.network_id, address), entry)
             if other is not entry:
                 yield entry.fault(path, f"{address} is that of {other.path} too")
+
+
+def _associated_and_forwarding(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the port forwardings that no host implements."""
+    for key, entry in gathered.entries.items():
+        forwarding = resources.get(key)
+        if not isinstance(forwarding, PortForwarding):
+            continue
+        floating = resources.get(Ref(Kind.FLOATING_IP, forwarding.floating_ip_id))
+        if isinstance(floating, FloatingIp) and floating.port_id is not None:
+            text = "stands for a port, so that it forwards no single ports; remove its port_id"
+            yield entry.fault("floatingip_id", f"{floating.address} {text}")

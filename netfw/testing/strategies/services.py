@@ -48,7 +48,6 @@ from netfw.testing.strategies.basic import (
     prefixes,
     routes,
     several,
-    standard,
     texts,
     tokens,
 )
@@ -123,7 +122,7 @@ def port_forwardings() -> SearchStrategy[PortForwarding]:
     return made(
         PortForwarding,
         _forwarded_ports(),
-        standard(),
+        owned(),
         id=ids,
         floating_ip_id=ids,
         protocol=st.sampled_from(ForwardedProtocol),

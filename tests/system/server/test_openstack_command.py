@@ -38,6 +38,19 @@ network create --external --provider-network-type flat --provider-physical-netwo
 subnet create --network cli-out --subnet-range 198.51.100.0/24 --no-dhcp cli-out-four
 floating ip create --description words cli-out
 floating ip list --network cli-out
+router create --external-gateway cli-out cli-edge
+network create cli-edge-net
+subnet create --network cli-edge-net --subnet-range 10.9.0.0/24 cli-edge-four
+router add subnet cli-edge cli-edge-four
+port create --network cli-edge-net --fixed-ip subnet=cli-edge-four,ip-address=10.9.0.9 cli-web
+floating ip create --floating-ip-address 198.51.100.77 cli-out
+floating ip port forwarding create --port cli-web --internal-ip-address 10.9.0.9 \
+--internal-protocol-port 80 --external-protocol-port 8080 --protocol TCP 198.51.100.77
+floating ip port forwarding create --port cli-web --internal-ip-address 10.9.0.9 \
+--internal-protocol-port 5000:5009 --external-protocol-port 6000:6009 --protocol udp \
+--description words 198.51.100.77
+floating ip port forwarding list --sort-column Protocol 198.51.100.77
+floating ip show 198.51.100.77
 security group create cli-group
 security group rule create --protocol tcp --dst-port 80:90 --remote-ip 10.0.0.0/8 cli-group
 security group rule create --protocol icmp --ingress cli-group
@@ -69,6 +82,7 @@ def test_an_operator_s_day(server: RunningServer, tmp_path: Path) -> None:
         check=False,
     )
     assert done.stderr.strip() == ""
+    assert "6000:6009" in done.stdout
     shown = json.loads(done.stdout[done.stdout.rindex("{\n") : done.stdout.rindex("}") + 1])
     assert (shown["mtu"], shown["tags"], len(shown["subnets"])) == (1400, ["red"], 2)
     assert shown["provider:segmentation_id"] in range(100, 200)

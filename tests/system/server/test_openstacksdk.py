@@ -171,6 +171,45 @@ def test_routers_with_interfaces_gateways_and_routes(net: Any, blue: Any) -> Non
     net.delete_network(public, ignore_missing=False)
 
 
+@pytest.mark.spec("API-07")
+def test_port_forwardings(net: Any, blue: Any) -> None:
+    four = net.find_subnet("four", network_id=blue.id)
+    public = net.create_network(name="forwarding", is_router_external=True)
+    net.create_subnet(network_id=public.id, ip_version=4, cidr="198.18.0.0/24")
+    router = net.create_router(name="edge", external_gateway_info={"network_id": public.id})
+    net.add_interface_to_router(router, subnet=four.id)
+    port = net.create_port(network_id=blue.id, fixed_ips=[{"subnet_id": four.id}])
+    floating = net.create_ip(floating_network_id=public.id)
+    inside = {
+        "internal_port_id": port.id,
+        "internal_ip_address": port.fixed_ips[0]["ip_address"],
+        "protocol": "tcp",
+    }
+    web = net.create_floating_ip_port_forwarding(
+        floating, internal_port=80, external_port=8080, **inside
+    )
+    assert (web.internal_port, web.external_port, web.protocol) == (80, 8080, "tcp")
+    with pytest.raises(exceptions.BadRequestException, match="overlaps"):
+        net.create_floating_ip_port_forwarding(
+            floating, internal_port=81, external_port=8080, **inside
+        )
+    found = list(net.floating_ip_port_forwardings(floating, protocol="tcp"))
+    assert [each.id for each in found] == [web.id]
+    assert net.get_floating_ip_port_forwarding(floating, web.id).external_port == 8080
+    changed = net.update_floating_ip_port_forwarding(floating, web.id, external_port=8081)
+    assert changed.external_port == 8081
+    shown = net.get_ip(floating.id)
+    assert (shown.router_id, shown.port_id, len(shown.port_details or ())) == (router.id, None, 0)
+    with pytest.raises(exceptions.ConflictException, match="port forwardings"):
+        net.delete_ip(floating)
+    net.delete_floating_ip_port_forwarding(floating, web.id, ignore_missing=False)
+    net.delete_ip(floating, ignore_missing=False)
+    net.delete_port(port)
+    net.remove_interface_from_router(router, subnet=four.id)
+    net.delete_router(router, ignore_missing=False)
+    net.delete_network(public, ignore_missing=False)
+
+
 def test_security_groups_and_rules(net: Any) -> None:
     group = net.create_security_group(name="db", description="d")
     assert {each["ethertype"] for each in group.security_group_rules} == {"IPv4", "IPv6"}

@@ -64,6 +64,8 @@ PROJECT = (
 NAMED = ApiAttribute(name="name", codec=NAME, default="", sortable=True)
 ADMIN_STATE = ApiAttribute(name="admin_state_up", codec=FLAG, default=True, sortable=True)
 STATUS_SHOWN = read_only("status", STATUS, filterable=True, sortable=True)
+STATUS_REASON = read_only("status_reason", Nullable(TEXT), checks={Verb.SHOW: ADMIN})
+"""What hosts report of a resource that is not ACTIVE, for administrators."""
 ZONE_HINTS = ApiAttribute(
     name="availability_zone_hints", codec=ZONES, default=[], update=False, filterable=False
 )

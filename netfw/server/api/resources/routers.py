@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from netfw.model.floating_ip import ForwardedProtocol
 from netfw.model.wire.codec import Json, Listed, Nullable, Scalar
-from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    DOCUMENT,
+    ID,
+    PORT_NUMBER,
+    PORT_RANGE,
+    TEXT,
+    choice,
+)
 from netfw.server.api.resources.common import (
     ADMIN_STATE,
+    DESCRIPTION,
     FIXED_IPS,
     FOR_ADMINS,
+    IDENTITY,
     NAMED,
     ONLY_ADMINS,
     OWN,
+    REVISION_NUMBER,
     ROUTE,
     STANDARD,
+    STATUS_REASON,
     STATUS_SHOWN,
+    TIMES,
     ZONE_HINTS,
     ZONES_SHOWN,
     read_only,
@@ -68,6 +82,7 @@ ROUTER = ApiResource(
         NAMED,
         ADMIN_STATE,
         STATUS_SHOWN,
+        STATUS_REASON,
         ApiAttribute(
             name="external_gateway_info",
             codec=Scalar(_parse_gateway, _as_it_is),
@@ -139,8 +154,57 @@ FLOATING_IP = ApiResource(
         ApiAttribute(name="fixed_ip_address", codec=Nullable(ADDRESS), default=None, sortable=True),
         read_only("router_id", Nullable(ID), filterable=True, sortable=True),
         STATUS_SHOWN,
+        STATUS_REASON,
         read_only("port_details", Nullable(DOCUMENT)),
+        read_only("port_forwardings", Listed(DOCUMENT)),
     ),
 )
 
-ROUTER_RESOURCES = (ROUTER, FLOATING_IP)
+_FLOATING_IP_OWNER = f"{ADMIN} or (role:member and project_id:%(floatingip:project_id)s)"
+
+PORT_FORWARDING = ApiResource(
+    name="port_forwarding",
+    collection="port_forwardings",
+    parent="floatingip",
+    parent_attribute="floatingip_id",
+    checks={**OWN, Verb.CREATE: _FLOATING_IP_OWNER},
+    parents={"floatingip": "floatingip_id"},
+    quota="port_forwarding",
+    attributes=(
+        IDENTITY,
+        read_only("project_id", TEXT, filterable=True),
+        read_only("tenant_id", TEXT, filterable=True),
+        DESCRIPTION,
+        REVISION_NUMBER,
+        *TIMES,
+        ApiAttribute(
+            name="protocol",
+            codec=choice(ForwardedProtocol, fold=True),
+            required=True,
+            sortable=True,
+        ),
+        ApiAttribute(
+            name="external_port",
+            codec=Null(PORT_NUMBER),
+            sortable=True,
+            note="Or external_port_range.",
+        ),
+        ApiAttribute(name="external_port_range", codec=Null(PORT_RANGE), sortable=True),
+        ApiAttribute(
+            name="internal_port",
+            codec=Null(PORT_NUMBER),
+            sortable=True,
+            note="Or internal_port_range; one port for all external ports, or as many.",
+        ),
+        ApiAttribute(name="internal_port_range", codec=Null(PORT_RANGE), sortable=True),
+        ApiAttribute(name="internal_port_id", codec=ID, required=True, sortable=True),
+        ApiAttribute(
+            name="internal_ip_address",
+            codec=Null(ADDRESS),
+            sortable=True,
+            note="Unless given the only IPv4 address of the port.",
+        ),
+    ),
+)
+
+ROUTER_RESOURCES = (ROUTER, FLOATING_IP, PORT_FORWARDING)

@@ -42,6 +42,7 @@ UPDATE_REPORT: Final = (
     )
 )
 INSERT_REPORT: Final = insert(STATUS_REPORTS)
+DELETE_REPORT: Final = delete(STATUS_REPORTS).where(*_SAME)
 DELETE_REPORTS: Final = delete(STATUS_REPORTS).where(
     STATUS_REPORTS.c.resource_id.in_(bindparam("ids", expanding=True))
 )
@@ -133,6 +134,11 @@ class StatusReports:
                 self._connection.execute(
                     DELETE_SERVICE_REPORTS, {"ids": part, "of_service": service.value}
                 )
+
+    def delete_reports(self, reports: Sequence[StatusReport]) -> None:
+        """Delete *reports*, because their hosts are responsible no more."""
+        if reports:
+            self._connection.execute(DELETE_REPORT, [_where(report) for report in reports])
 
     def set(self, rows: Mapping[UUID, Row], statuses: Mapping[UUID, Status]) -> None:
         """Update statuses of resources of one kind, which this transaction locked as *rows*."""

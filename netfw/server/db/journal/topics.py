@@ -34,6 +34,7 @@ OWN: Final[Mapping[Kind, tuple[Role, ...]]] = MappingProxyType(
         Kind.NETWORK: (Role.SEEN, Role.SERVED),
         Kind.PORT: (Role.SEEN,),
         Kind.ROUTER: (Role.HOME,),
+        Kind.FLOATING_IP: (Role.FORWARDING,),
         Kind.SECURITY_GROUP: (Role.SEEN,),
         Kind.ADDRESS_GROUP: (Role.SEEN,),
         Kind.QOS_POLICY: (Role.SEEN,),
@@ -91,7 +92,8 @@ def topics(resource: Resource) -> frozenset[str]:
 
 def _topics(itself: Ref, found: Iterable[Edge]) -> Iterator[str]:
     for role in OWN.get(itself.kind, ()):
-        yield topic(ResourceRole(itself, role))
+        if role in DELIVERED:
+            yield topic(ResourceRole(itself, role))
     for source, node in found:
         if node.ref == itself and node.role in DELIVERED:
             yield topic(source)
@@ -109,8 +111,8 @@ def _followed(itself: Ref | None, found: Sequence[Edge]) -> Iterator[Edge]:
     A node that is no topic of its own (a bound port, a rule) is bypassed by direct edges.
     """
     for before, node in found:
-        if node.ref == itself:
-            continue
+        if node.ref == itself and node.role in DELIVERED:
+            continue  # it is recorded under the topic of *before* instead
         if isinstance(before, ResourceRole) and before.ref == itself and not _is_topic(before):
             yield from ((earlier, node) for earlier, target in found if target == before)
         else:

@@ -215,6 +215,16 @@ _FLOATING_IP = (
     _text("status"),
     _id("qos_policy_id", index=False),
 )
+_PORT_FORWARDING = (
+    _id("floatingip_id", refers="floating_ips"),
+    _text("protocol"),
+    _number("external_port"),
+    _text("external_port_range"),
+    _number("internal_port"),
+    _text("internal_port_range"),
+    _id("internal_port_id"),
+    _text("internal_ip_address"),
+)
 _SECURITY_GROUP = (_flag("stateful"), _flag("shared"))
 _SECURITY_GROUP_RULE = (
     _id("security_group_id", refers="security_groups"),
@@ -280,54 +290,42 @@ def _groups(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((group,) for group in body["security_groups"])
 
 
+def _mapping(
+    kind: Kind, name: str, fields: tuple[ColumnMapping, ...], *unique: str
+) -> TableMapping:
+    constraints = (UniqueConstraint(*unique),) if unique else ()
+    return TableMapping(kind=kind, table=_table(name, fields, *constraints), fields=fields)
+
+
+_MAPPINGS = (
+    _mapping(Kind.NETWORK, "networks", _NETWORK),
+    _mapping(Kind.SEGMENT, "segments", _SEGMENT),
+    _mapping(Kind.SUBNET, "subnets", _SUBNET),
+    TableMapping(
+        kind=Kind.PORT,
+        table=PORTS,
+        fields=_PORT,
+        relations=(
+            Relation(table=PORT_ADDRESSES, rows=_addresses),
+            Relation(table=PORT_GROUPS, rows=_groups),
+        ),
+    ),
+    _mapping(Kind.ROUTER, "routers", _ROUTER),
+    _mapping(
+        Kind.FLOATING_IP,
+        "floating_ips",
+        _FLOATING_IP,
+        "floating_network_id",
+        "floating_ip_address",
+    ),
+    _mapping(Kind.PORT_FORWARDING, "port_forwardings", _PORT_FORWARDING),
+    _mapping(Kind.SECURITY_GROUP, "security_groups", _SECURITY_GROUP),
+    _mapping(Kind.SECURITY_GROUP_RULE, "security_group_rules", _SECURITY_GROUP_RULE),
+    _mapping(Kind.ADDRESS_GROUP, "address_groups", _ADDRESS_GROUP),
+    _mapping(Kind.AGENT, "agents", _AGENT, "agent_type", "host"),
+)
 STORED: Final[Mapping[Kind, TableMapping]] = MappingProxyType(
-    {
-        stored.kind: stored
-        for stored in (
-            TableMapping(kind=Kind.NETWORK, table=_table("networks", _NETWORK), fields=_NETWORK),
-            TableMapping(kind=Kind.SEGMENT, table=_table("segments", _SEGMENT), fields=_SEGMENT),
-            TableMapping(kind=Kind.SUBNET, table=_table("subnets", _SUBNET), fields=_SUBNET),
-            TableMapping(
-                kind=Kind.PORT,
-                table=PORTS,
-                fields=_PORT,
-                relations=(
-                    Relation(table=PORT_ADDRESSES, rows=_addresses),
-                    Relation(table=PORT_GROUPS, rows=_groups),
-                ),
-            ),
-            TableMapping(kind=Kind.ROUTER, table=_table("routers", _ROUTER), fields=_ROUTER),
-            TableMapping(
-                kind=Kind.FLOATING_IP,
-                table=_table(
-                    "floating_ips",
-                    _FLOATING_IP,
-                    UniqueConstraint("floating_network_id", "floating_ip_address"),
-                ),
-                fields=_FLOATING_IP,
-            ),
-            TableMapping(
-                kind=Kind.SECURITY_GROUP,
-                table=_table("security_groups", _SECURITY_GROUP),
-                fields=_SECURITY_GROUP,
-            ),
-            TableMapping(
-                kind=Kind.SECURITY_GROUP_RULE,
-                table=_table("security_group_rules", _SECURITY_GROUP_RULE),
-                fields=_SECURITY_GROUP_RULE,
-            ),
-            TableMapping(
-                kind=Kind.ADDRESS_GROUP,
-                table=_table("address_groups", _ADDRESS_GROUP),
-                fields=_ADDRESS_GROUP,
-            ),
-            TableMapping(
-                kind=Kind.AGENT,
-                table=_table("agents", _AGENT, UniqueConstraint("agent_type", "host")),
-                fields=_AGENT,
-            ),
-        )
-    }
+    {each.kind: each for each in _MAPPINGS}
 )
 
 

@@ -97,6 +97,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
             ColumnLookup(Kind.PORT, "device_id", IS_ROUTER_PORT),
             ColumnLookup(Kind.FLOATING_IP, "router_id"),
         ),
+        (Kind.FLOATING_IP, Role.FORWARDING): (ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),),
     }
 )
 BOUND_PORTS: Final = ColumnLookup(Kind.PORT, "binding_host_id")

@@ -28,19 +28,15 @@ class RouterTests(StateSourceCase):
     def test_a_gateway_brings_the_external_network_and_its_subnets(self) -> None:
         ports = samples.ROUTER_PORT, samples.GATEWAY_PORT
         with self.setting(WIDE) as at:
-            at.backend.commit(
-                (*samples.BACKGROUND, *ports, samples.FORWARDING, samples.ROUTER_ASSIGNMENT)
-            )
+            at.backend.commit((*samples.BACKGROUND, *ports, samples.ROUTER_ASSIGNMENT))
             found = Follower(at.source, samples.L3_HERE).catch_up().keys()
-            assert found >= self.refs(
-                (*ports, samples.OTHER_NET, samples.OTHER_SUBNET, samples.FORWARDING)
-            )
+            assert found >= self.refs((*ports, samples.OTHER_NET, samples.OTHER_SUBNET))
             at.backend.commit((), (ref(samples.GATEWAY_PORT),))
             left = Follower(at.source, samples.L3_HERE).catch_up().keys()
             assert ref(samples.OTHER_SUBNET) not in left
 
     @proves(StateSource, 1)
-    def test_a_router_brings_its_interfaces_networks_and_floating_ips(self) -> None:
+    def test_a_router_brings_interfaces_networks_floating_ips_and_forwardings(self) -> None:
         with self.setting(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
             assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
@@ -52,7 +48,7 @@ class RouterTests(StateSourceCase):
                     samples.SUBNET,
                     samples.SEGMENT,
                 )
-            ) | refs((samples.FLOATING, samples.NEIGHBOUR))
+            ) | refs((samples.FLOATING, samples.NEIGHBOUR, samples.FORWARDED, samples.FORWARDING))
 
     @proves(StateSource, 10)
     def test_a_report_on_a_router_and_its_floating_ips_counts(self) -> None:

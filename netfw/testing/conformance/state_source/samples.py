@@ -116,6 +116,21 @@ FLOATING = FloatingIp(
     port_id=NEIGHBOUR.id,
     fixed_address=SUBNET.cidr[14],
 )
+FORWARDED = FloatingIp(
+    id=FloatingIpId(_id(71)),
+    network_id=OTHER_NET.id,
+    address=OTHER_SUBNET.cidr[201],
+    router_id=ROUTER.id,
+)
+FORWARDING = PortForwarding(
+    id=PortForwardingId(_id(72)),
+    floating_ip_id=FORWARDED.id,
+    protocol=ForwardedProtocol.TCP,
+    external_ports=PortRange(8000, 8009),
+    internal_ports=PortRange.single(80),
+    internal_port_id=NEIGHBOUR.id,
+    internal_address=SUBNET.cidr[14],
+)
 AGENT_THERE = Agent(
     id=AgentId(_id(80)),
     agent_type="Open vSwitch agent",
@@ -128,21 +143,12 @@ GATEWAY_PORT = evolve(
     device_owner=DeviceOwner.ROUTER_GATEWAY.value,
     device_id=str(ROUTER.id),
 )
-FORWARDING = PortForwarding(
-    id=PortForwardingId(_id(71)),
-    floating_ip_id=FLOATING.id,
-    protocol=ForwardedProtocol.TCP,
-    external_ports=PortRange(2222, 2222),
-    internal_ports=PortRange(22, 22),
-    internal_port_id=NEIGHBOUR.id,
-    internal_address=SUBNET.cidr[14],
-)
 DHCP_ASSIGNMENT = Assignment(Service.DHCP, HERE, ref(NET))
 ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))
 
 BACKGROUND: tuple[Resource, ...] = (
     QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,
-    DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, AGENT_THERE,
+    DB_THERE, OTHER_HOST_PORT, NEIGHBOUR, ROUTER, FLOATING, FORWARDED, FORWARDING, AGENT_THERE,
 )  # fmt: skip
 """All resources that do not concern ``HERE``; an agent there gets the tunnel endpoint only."""
 WITH_WEB_HERE: tuple[Resource, ...] = (

@@ -9,6 +9,7 @@ from netfw.drivers.query import Query, RequestContext
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
+from netfw.server.l3.port_forwardings import PortForwardingPlugin
 from netfw.server.l3.routers import RouterPlugin
 from netfw.server.ml2.builder import Drivers, build_core
 from netfw.server.ml2.plugin import Ml2Plugin
@@ -28,18 +29,21 @@ _DEFAULTS = {option.name: option.default for option in LocalTypeDriver.OPTIONS}
 class Layer3:
     """A core with routers, and short words for requests."""
 
-    def __init__(self, database: Database, quotas: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, database: Database, quotas: dict[str, int] | None = None, **options: Any
+    ) -> None:
         drivers = Drivers(
             ipam=InternalIpamDriver(),
             types=(LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None)),),
         )
-        settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5)
+        settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5, **options)
         core = self.core = build_core(database, drivers, settings, quotas)
         self.context = core.context
         self.plugins = (
             Ml2Plugin(core.context, core.handlers()),
             SecurityGroupsPlugin(core.context),
             RouterPlugin(core.context),
+            PortForwardingPlugin(core.context),
         )
         for start in core.context.startup_steps:
             start()

@@ -106,3 +106,40 @@ def want_opposites(url: str, cases: list[dict[str, str]], seed: int) -> list[str
 
     with core_at(url) as core:
         return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]
+
+
+def want_forwardings(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
+    """Forward one external port of each floating IP, to a port of this process; the outcomes."""
+
+    def one(core: Layer3, case: dict[str, str]) -> None:
+        core.create(
+            "port_forwarding",
+            floatingip_id=case["floating"],
+            protocol="tcp",
+            external_port=80,
+            internal_port=8000 + seed,
+            internal_port_id=case["port"],
+        )
+
+    with core_at(url) as core:
+        return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]
+
+
+def want_both_uses(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
+    """Half of the processes associate the floating IP, and half forward a port of it."""
+
+    def one(core: Layer3, case: dict[str, str]) -> None:
+        if seed % 2:
+            core.update("floatingip", case["floating"], ANNA, port_id=case["port"])
+        else:
+            core.create(
+                "port_forwarding",
+                floatingip_id=case["floating"],
+                protocol="tcp",
+                external_port=80 + seed,
+                internal_port=80 + seed,
+                internal_port_id=case["other"],
+            )
+
+    with core_at(url) as core:
+        return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from netfw.server.db import Database
@@ -10,7 +12,9 @@ from tests.lab.server.l3.processes import (
     WORKERS,
     at_once,
     want_association,
+    want_both_uses,
     want_default_groups,
+    want_forwardings,
     want_interface,
     want_opposites,
     want_rules,
@@ -89,3 +93,39 @@ def test_no_floating_ip_is_left_without_the_router_that_it_needs(core: Layer3, u
         leads = core.show("floatingip", each["floating"])["router_id"] == each["router"]
         connected = len(core.ports_of(each["router"])) == 2
         assert leads == connected, ends
+
+
+def _forwarding_cases(core: Layer3, count: int) -> list[dict[str, Any]]:
+    outside, _ = core.outside()
+    network, subnet = core.inside()
+    router = core.router(external_gateway_info={"network_id": outside})
+    core.connect(router, subnet_id=subnet)
+    return [
+        {
+            "floating": core.create("floatingip", floating_network_id=outside)["id"],
+            "port": core.port(network)["id"],
+            "other": core.port(network)["id"],
+            "router": router,
+        }
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.spec("API-07")
+def test_an_external_port_is_forwarded_once(core: Layer3, url: str) -> None:
+    cases = _forwarding_cases(core, 6)
+    outcomes = at_once(want_forwardings, url, cases)
+    for case, each in zip(cases, zip(*outcomes, strict=True), strict=True):
+        assert sorted(each) == ["", *["InvalidInput"] * (WORKERS - 1)]
+        shown = core.show("floatingip", case["floating"])
+        assert (len(shown["port_forwardings"]), shown["router_id"]) == (1, case["router"])
+
+
+@pytest.mark.spec("API-07")
+def test_a_floating_ip_stands_for_a_port_or_forwards_ports(core: Layer3, url: str) -> None:
+    cases = _forwarding_cases(core, 6)
+    at_once(want_both_uses, url, cases)
+    for case in cases:
+        shown = core.show("floatingip", case["floating"])
+        assert bool(shown["port_id"]) != bool(shown["port_forwardings"])
+        assert shown["router_id"] == case["router"]

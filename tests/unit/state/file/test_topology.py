@@ -222,8 +222,9 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
             external_fixed_ips: [{subnet: s, ip_address: 192.0.2.9}]
         floatingips:
         - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r}
+        - {id: g, floating_network: out, floating_ip_address: 192.0.2.7, router: r}
         port_forwardings:
-        - {floatingip: f, protocol: tcp, internal_port_id: p, internal_port: 80,
+        - {floatingip: g, protocol: tcp, internal_port_id: p, internal_port: 80,
            external_port: 80, internal_ip_address: 10.0.0.1}
         """
     )
@@ -360,6 +361,25 @@ def test_many_faults_are_truncated_and_counted() -> None:
     found = faults_of("ports: [" + ", ".join(["1"] * 5000) + "]")
     assert len(found) == 101
     assert found[-1] == "0.yaml: and 4900 faults more"
+
+
+def test_a_port_forwarding_of_an_associated_floating_ip_causes_a_warning() -> None:
+    found = good(
+        """
+        networks: [{name: n}, {name: out, router:external: true}]
+        ports: [{name: p, network: n}]
+        routers: [{name: r}]
+        floatingips:
+        - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r}
+        port_forwardings:
+        - {floatingip: f, protocol: tcp, internal_port_id: p, internal_port: 80,
+           external_port: 80, internal_ip_address: 10.0.0.1}
+        """
+    )
+    assert [str(each).partition(": ")[2] for each in found.warnings] == [
+        "port_forwardings[0].floatingip: 192.0.2.8 stands for a port, so that it forwards no "
+        "single ports; remove its port_id",
+    ]
 
 
 def test_likely_mistakes_cause_warnings() -> None:

@@ -15,11 +15,14 @@ from netfw.model import (
     Direction,
     FixedIp,
     FloatingIp,
+    ForwardedProtocol,
     JsonDocument,
     Mac,
     Network,
     NetworkType,
     Port,
+    PortForwarding,
+    PortRange,
     Provider,
     QosPolicy,
     Router,
@@ -95,6 +98,16 @@ SITE: tuple[Item, ...] = (
     FloatingIp(
         id=uid(33), network_id=uid(1), address="192.0.2.1", port_id=uid(21), router_id=uid(30)
     ),
+    FloatingIp(id=uid(35), network_id=uid(1), address="192.0.2.3", router_id=uid(30)),
+    PortForwarding(
+        id=uid(36),
+        floating_ip_id=uid(35),
+        protocol=ForwardedProtocol.UDP,
+        external_ports=PortRange.single(53),
+        internal_ports=PortRange.single(53),
+        internal_port_id=uid(21),
+        internal_address="10.0.0.21",
+    ),
     Agent(
         id=uid(34),
         agent_type="L2",
@@ -160,3 +173,13 @@ def test_the_role_of_a_router_port_is_in_no_stored_topic() -> None:
     names |= {name for link in links for edge in link.edges for name in edge[1:]}
     assert any(name.startswith(f"{Role.HOME}:router:") for name in names)
     assert not any(name.startswith(f"{Role.ROUTER_PORT}:") for name in names)
+
+
+def test_a_floating_ip_is_followed_only_for_the_ports_that_it_forwards() -> None:
+    associated, forwarding = (topic_links(item).edges for item in SITE if is_floating_ip(item))
+    assert {edge.node for edge in associated} == {f"seen:port:{uid(21)}"}
+    assert {edge.node for edge in forwarding} == {f"forwarding:floatingip:{uid(35)}"}
+
+
+def is_floating_ip(item: Item) -> bool:
+    return isinstance(item, FloatingIp)

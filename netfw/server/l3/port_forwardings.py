@@ -1,0 +1,199 @@
+"""PortForwardingHandler, and the service plugin for port forwardings of floating IPs.
+
+A floating IP either stands for one port, or forwards ports. With its first port forwarding it gets
+the router that leads to all of them; with the last one it loses that router. All changes of the
+port forwardings of a floating IP lock the floating IP, then the inside port, then the router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Self, cast
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.service_plugin import ServicePlugin
+from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_trusted
+from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.port import FixedIp, Port
+from netfw.model.port_range import PortRange
+from netfw.model.resource import Kind, ref
+from netfw.model.wire import parse, render
+from netfw.server.core.context import ServerContext, server_context
+from netfw.server.core.handler_plugin import HandlerPlugin
+from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.floating_ips import choose_fixed_ip, find_router
+from netfw.server.l3.forwarded_ports import find_port_forwardings, release_router
+from netfw.server.l3.port_hooks import floating_ips
+
+PARENT = "floatingip_id"
+ADDRESS = "internal_ip_address"
+
+
+class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
+    """Port forwardings; the id of a member is ``<floating IP>/<port forwarding>``."""
+
+    name: ClassVar[str] = "port_forwarding"
+    kind: ClassVar[Kind] = Kind.PORT_FORWARDING
+    quota: ClassVar[str | None] = "port_forwarding"
+
+    def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PortForwarding, ...]:
+        return tuple(self._new(unit, body) for body in bodies)
+
+    def do_update(self, unit: UnitOfWork, before: PortForwarding, body: Body) -> PortForwarding:
+        floating = _locked_floating_ip(unit, str(before.floating_ip_id))
+        return unit.update(before, _make(unit, floating, _merge(render(before), body)))
+
+    def do_delete(self, unit: UnitOfWork, before: PortForwarding) -> None:
+        unit.delete(before)
+        release_router(unit, [before.floating_ip_id])
+
+    def get_for_update(
+        self, unit: UnitOfWork, id: str, revision: int | None = None
+    ) -> PortForwarding:
+        floating, _, own = id.partition("/")
+        _locked_floating_ip(unit, floating)
+        found = super().get_for_update(unit, own, revision)
+        _check_parent(found.id, str(found.floating_ip_id), floating)
+        return found
+
+    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+        floating, _, own = id.partition("/")
+        row = moment.resources.get(self.kind, self.identity(own), project=requester.sees)
+        _check_parent(row.ref.id, row.body[PARENT], floating)
+        return self._decorated(moment, requester, (row,))[0]
+
+    def decorate(
+        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+    ) -> None:
+        """Remove the floating IP, which the URL names, and tags, which there are none of."""
+        for body in bodies:
+            del body[PARENT], body["tags"]
+
+    def _new(self, unit: UnitOfWork, body: Body) -> PortForwarding:
+        floating = _locked_floating_ip(unit, str(body[PARENT]))
+        attributes = {**body, "id": str(uuid4()), "project_id": floating.project_id}
+        return unit.insert(_make(unit, floating, attributes))[0]
+
+
+class PortForwardingPlugin(HandlerPlugin, ServicePlugin):
+    """Service plugin for port forwardings; it needs the plugin for routers."""
+
+    VERSION: ClassVar[int] = 2
+
+    def __init__(self, context: ServerContext) -> None:
+        super().__init__(context, (PortForwardingHandler(),))
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        return cls(server_context(host))
+
+    def describe(self) -> DriverInfo[Capability]:
+        return DriverInfo("port_forwarding")
+
+
+def _locked_floating_ip(unit: UnitOfWork, id: str) -> FloatingIp:
+    handler = cast(StoredResourceHandler[FloatingIp], unit.context.handler("floatingip"))
+    return handler.get_for_update(unit, id)
+
+
+def _check_parent(id: UUID, floating_ip: str, named: str) -> None:
+    if floating_ip != named:
+        raise NotFound(f"there is no port_forwarding {id} of floating IP {named[:80]}")
+
+
+def _merge(before: Mapping[str, Any], body: Body) -> dict[str, Any]:
+    """Return *before* with the changes of *body*.
+
+    A port replaces a range and the other way round; another inside port comes with its own address.
+    """
+    merged = dict(before)
+    for ports in ("external_port", "internal_port"):
+        if ports in body or f"{ports}_range" in body:
+            merged.pop(ports, None)
+            merged.pop(f"{ports}_range", None)
+    if "internal_port_id" in body:
+        merged.pop(ADDRESS)
+    return {**merged, **body}
+
+
+def _make(unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]) -> PortForwarding:
+    """Return the port forwarding that *body* describes; give *floating* the router that it needs.
+
+    :raises NotFound: there is no such port that the requester may see, or no router leads to it.
+    :raises InvalidInput: the port has no such address, or ports overlap with those of another one.
+    :raises Conflict: the floating IP, or the address of the port, is associated already.
+    """
+    if floating.port_id is not None:
+        raise Conflict(
+            f"floating IP {floating.address} stands for port {floating.port_id}; disassociate it, "
+            "then it can forward single ports"
+        )
+    port = _locked_port(unit, str(body["internal_port_id"]))
+    fixed = _inside_address(unit, floating, port, body.get(ADDRESS))
+    new = cast(PortForwarding, parse(Kind.PORT_FORWARDING, {**body, ADDRESS: str(fixed.address)}))
+    present = find_port_forwardings(unit.tx, floatingip_id=[floating.id])
+    others = [each for each in present if each.id != new.id]
+    _check_overlaps(new, others)
+    router = find_router(unit, floating, port, fixed, floating.router_id if others else None)
+    if router.id != floating.router_id:
+        unit.tx.statuses.delete([ref(floating)])
+        unit.update(floating, evolve(floating, router_id=router.id, status=Status.DOWN))
+    return new
+
+
+def _locked_port(unit: UnitOfWork, id: str) -> Port:
+    row = unit.tx.resources.get(Kind.PORT, UUID(id), project=unit.requester.sees, lock=True)
+    port = cast(Port, row.resource())
+    if is_trusted(port.device_owner):
+        text = f"port {port.id} belongs to the network itself ({port.device_owner})"
+        raise InvalidInput({"internal_port_id": text})
+    return port
+
+
+def _inside_address(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: Any) -> FixedIp:
+    try:
+        fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
+    except InvalidInput as exc:
+        names = {"port_id": "internal_port_id", "fixed_ip_address": ADDRESS}
+        problems = {names[path]: text for path, text in exc.problems.items()}
+        raise InvalidInput(problems) from exc
+    for other in floating_ips(unit, port_id=port.id):
+        if other.fixed_address == fixed.address:
+            raise Conflict(
+                f"{fixed.address} of port {port.id} has floating IP {other.address} already; "
+                "disassociate that first"
+            )
+    return fixed
+
+
+def _check_overlaps(new: PortForwarding, others: Sequence[PortForwarding]) -> None:
+    """Refuse external ports in use, and another way to the same inside ports."""
+    for other in others:
+        if other.protocol is not new.protocol:
+            continue
+        if _overlap(new.external_ports, other.external_ports):
+            raise InvalidInput(
+                {"external_port": f"{_text(new.external_ports)} of {new.protocol} overlaps with "
+                 f"{_text(other.external_ports)} of port forwarding {other.id}"}
+            )  # fmt: skip
+        same = new.internal_address == other.internal_address
+        if same and _overlap(new.internal_ports, other.internal_ports):
+            raise InvalidInput(
+                {"internal_port": f"{new.internal_address} {_text(new.internal_ports)} of "
+                 f"{new.protocol} is the target of port forwarding {other.id} already"}
+            )  # fmt: skip
+
+
+def _overlap(one: PortRange, two: PortRange) -> bool:
+    return one.first <= two.last and two.first <= one.last
+
+
+def _text(ports: PortRange) -> str:
+    return str(ports.first) if len(ports) == 1 else str(ports)

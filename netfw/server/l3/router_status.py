@@ -1,0 +1,242 @@
+"""L3Statuses: the statuses of routers and floating IPs, as their hosts report them.
+
+A status is no change of the resource: its revision stays, and agents receive no update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence, Set
+from typing import Any, Final
+from uuid import UUID
+
+from attrs import field, frozen
+
+from netfw.drivers.query import Query
+from netfw.drivers.reports import Report, ReportResult, StatusReport
+from netfw.drivers.subscription import Service
+from netfw.model.common_fields import Status
+from netfw.model.resource import Kind, Ref
+from netfw.server.agents.agents import L3_AGENT
+from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.resource_handler import Moment
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.heartbeats import agents_on
+from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outdated_routers
+from netfw.server.db.agents.status_reports import StatusReports
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.db.resources.rows import Row
+from netfw.server.l3.status_decision import (
+    decide_floating_ip_status,
+    decide_router_status,
+    render_reason,
+)
+from netfw.server.scheduling.assignments import AgentAssignments
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
+from netfw.server.scheduling.routers import find_routers_with_ports
+
+KINDS: Final = (Kind.FLOATING_IP, Kind.ROUTER)
+"""In the order in which all transactions lock them."""
+AT_ONCE: Final = 100
+"""Resources in one transaction."""
+Hosts = Mapping[UUID, frozenset[str]]
+"""The hosts that serve each router or floating IP."""
+
+
+@frozen
+class L3Statuses:
+    """Records reports on routers and floating IPs, and sets the statuses that follow from them.
+
+    Only reports of the present revision count, and only from hosts that serve the resource: those
+    of the router, and for a floating IP of a distributed router that of its port.
+    """
+
+    context: ServerContext
+    _orphaned: OrphanedAssignments = field(init=False)
+
+    @_orphaned.default
+    def _make_orphaned(self) -> OrphanedAssignments:
+        assignments = AgentAssignments(L3_AGENT, self.context.settings)
+        return OrphanedAssignments(self.context, assignments)
+
+    def __call__(self, reports: Sequence[Report]) -> ReportResult:
+        """Handle the reports of routers and floating IPs among *reports*, in one transaction."""
+        mine = [
+            report
+            for report in reports
+            if isinstance(report, StatusReport)
+            and report.ref.kind in KINDS
+            and report.service is Service.L3
+        ]
+        if mine:
+            self.context.run(SERVER, lambda unit: self._handle_reports(unit, mine))
+        return ReportResult()
+
+    def follow_agents(self, unit: UnitOfWork, target: Ref) -> None:
+        """Recompute a router whose agents changed, and its floating IPs."""
+        if target.kind is not Kind.ROUTER:
+            return
+        query = Query(filters={"router_id": (str(target.id),)})
+        floating_ips = [row.ref.id for row in unit.tx.resources.find(Kind.FLOATING_IP, query)]
+        for kind, ids in ((Kind.ROUTER, [target.id]), (Kind.FLOATING_IP, floating_ips)):
+            rows = unit.tx.statuses.get_for_update(kind, ids)
+            hosts = _serving_hosts(unit, kind, rows)
+            _delete_former_reports(unit, rows, hosts)
+            _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
+
+    def reconcile(self) -> int:
+        """Recompute what depends on agents that died, came back or were deleted.
+
+        For a silent agent it waits until the failure detector confirms its death. Return how many
+        statuses changed.
+        """
+        dead = self._orphaned.dead_hosts()
+        changed = 0
+        for kind, ids in self.context.read(lambda view: self._outdated(view, dead)).items():
+            for at in range(0, len(ids), AT_ONCE):
+                changed += self._reconcile_some(kind, ids[at : at + AT_ONCE], dead)
+        return changed
+
+    def _outdated(self, view: ReadSnapshot, dead: Set[str]) -> dict[Kind, Sequence[UUID]]:
+        silent = AgentAssignments(L3_AGENT, self.context.settings).dead(view)
+        return {
+            Kind.ROUTER: outdated_routers(view.connection, dead, silent),
+            Kind.FLOATING_IP: outdated_floating_ips(view.connection, dead, silent),
+        }
+
+    def _reconcile_some(self, kind: Kind, ids: Sequence[UUID], dead: Set[str]) -> int:
+        changed = 0
+
+        def recompute(unit: UnitOfWork) -> None:
+            nonlocal changed
+            rows = unit.tx.statuses.get_for_update(kind, ids)
+            hosts = _serving_hosts(unit, kind, rows)
+            _delete_former_reports(unit, rows, hosts)
+            changed = _recompute(unit, rows, hosts, dead & _silent_hosts(unit, hosts))
+
+        run_as_server(self.context, recompute)
+        return changed
+
+    @staticmethod
+    def _handle_reports(unit: UnitOfWork, reports: Sequence[StatusReport]) -> None:
+        for kind in KINDS:
+            ids = [report.ref.id for report in reports if report.ref.kind is kind]
+            rows = unit.tx.statuses.get_for_update(kind, ids)
+            hosts = _serving_hosts(unit, kind, rows)
+            counted = [report for report in reports if _counts(report, rows, hosts)]
+            known = unit.tx.statuses.of({report.ref for report in counted})
+            unit.tx.statuses.record(counted, known)
+            reported = {report.ref.id: rows[report.ref.id] for report in counted}
+            reporting = {report.host for report in counted}
+            _recompute(unit, reported, hosts, _silent_hosts(unit, hosts) - reporting)
+
+
+def add_status_reasons(
+    moment: Moment, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]
+) -> None:
+    """Add to resources of *kind* why they are not ACTIVE, in one statement if any is not."""
+    refs = {body["id"]: Ref(kind, UUID(body["id"])) for body in bodies}
+    waiting = [refs[body["id"]] for body in bodies if _awaits_a_host(body)]
+    reports = StatusReports(moment.connection).of(waiting) if waiting else {}
+    for body in bodies:
+        body["status_reason"] = render_reason(reports.get(refs[body["id"]], ()))
+
+
+def _awaits_a_host(body: Mapping[str, Any]) -> bool:
+    return body["status"] != Status.ACTIVE.value and bool(body.get("router_id", True))
+
+
+def _router_refs(ids: Iterable[UUID]) -> list[Ref]:
+    return [Ref(Kind.ROUTER, id) for id in ids]
+
+
+def _counts(report: StatusReport, rows: Mapping[UUID, Row], hosts: Hosts) -> bool:
+    row = rows.get(report.ref.id)
+    return (
+        row is not None
+        and row.kind is report.ref.kind
+        and row.body["revision_number"] == report.revision
+        and report.host in hosts[report.ref.id]
+    )
+
+
+def _recompute(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts, dead: Set[str]) -> int:
+    """Set the statuses of *rows*, which are of one kind; return how many changed."""
+    known = unit.tx.statuses.of(row.ref for row in rows.values())
+    unserved = [id for id, row in rows.items() if row.kind is Kind.ROUTER and not hosts[id]]
+    needed = find_routers_with_ports(unit.tx, unserved)
+    changed: dict[UUID, Status] = {}
+    for id, row in rows.items():
+        reports = {report.host: report.status for report in known.get(row.ref, ())}
+        if row.kind is Kind.ROUTER:
+            has_ports = id in needed and not row.body["distributed"]
+            status = decide_router_status(hosts[id], dead, reports, has_ports=has_ports)
+        else:
+            status = decide_floating_ip_status(hosts[id], dead, reports)
+        if status.value != row.body["status"]:
+            changed[id] = status
+    unit.tx.statuses.set(rows, changed)
+    return len(changed)
+
+
+def _delete_former_reports(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts) -> None:
+    """Delete the reports of hosts that do not serve *rows* any more."""
+    known = unit.tx.statuses.of(row.ref for row in rows.values())
+    former = [
+        report
+        for ref, reports in known.items()
+        for report in reports
+        if report.host not in hosts[ref.id]
+    ]
+    unit.tx.statuses.delete_reports(former)
+
+
+def _serving_hosts(unit: UnitOfWork, kind: Kind, rows: Mapping[UUID, Row]) -> Hosts:
+    """Return the hosts that serve each of *rows*, which are of one kind."""
+    if kind is Kind.ROUTER:
+        return _hosts_of_routers(unit, rows)
+    routers = {id: UUID(row.body["router_id"]) for id, row in rows.items() if row.body["router_id"]}
+    assigned = _hosts_of_routers(unit, set(routers.values()))
+    local = _hosts_of_ports(unit, routers, rows)
+    return {
+        id: (assigned[routers[id]] if id in routers else frozenset()) | local.get(id, frozenset())
+        for id in rows
+    }
+
+
+def _hosts_of_routers(unit: UnitOfWork, ids: Collection[UUID]) -> Hosts:
+    assigned = unit.tx.assignments.of(_router_refs(ids)) if ids else ()
+    hosts: dict[UUID, set[str]] = {id: set() for id in ids}
+    for each in assigned:
+        if each.service is Service.L3:
+            hosts[each.ref.id].add(each.host)
+    return {id: frozenset(some) for id, some in hosts.items()}
+
+
+def _hosts_of_ports(
+    unit: UnitOfWork, routers: Mapping[UUID, UUID], rows: Mapping[UUID, Row]
+) -> Hosts:
+    """Return the hosts of the ports of floating IPs whose routers are distributed."""
+    found = unit.tx.resources.present(_router_refs(set(routers.values()))) if routers else ()
+    distributed = {row.ref.id for row in found if row.body["distributed"]}
+    ports = {
+        id: Ref(Kind.PORT, UUID(rows[id].body["port_id"]))
+        for id, router in routers.items()
+        if router in distributed and rows[id].body["port_id"]
+    }
+    hosts = {
+        row.ref: row.body["binding:host_id"]
+        for row in (unit.tx.resources.present(set(ports.values())) if ports else ())
+    }
+    return {id: frozenset({hosts[port]}) for id, port in ports.items() if hosts.get(port)}
+
+
+def _silent_hosts(unit: UnitOfWork, hosts: Hosts) -> Set[str]:
+    """Return those of *hosts* whose L3 agent is silent."""
+    longest = unit.context.settings.agent_down_time
+    every = {host for some in hosts.values() for host in some}
+    return {
+        host
+        for host, agents in (agents_on(unit.tx.connection, every) if every else {}).items()
+        for each in agents
+        if each.agent.agent_type == L3_AGENT and each.silence is not None and each.silence > longest
+    }
