@@ -234,7 +234,7 @@ class Connection(cheroot_server.HTTPConnection):
                 left -= len(piece)
 
 
-class Gateway(wsgi.Gateway_10):
+class WsgiGateway(wsgi.Gateway_10):
     """Calls the application; the environ has the peer credentials, and a test for a lost client."""
 
     def respond(self) -> None:

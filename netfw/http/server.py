@@ -23,7 +23,7 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.http.connection import Connection, Gateway, SlowClientReaper
+from netfw.http.connection import Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import Wording, busy, plain, rendered
 
 LOG = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class _Server(wsgi.Server):
             accepted_queue_timeout=0,
             peercreds_enabled=unix,
         )
-        self.gateway = Gateway
+        self.gateway = WsgiGateway
         self.timeout = settings.idle
         self.expiration_interval = 0.2
         self.settings, self.listening, self.wording = settings, listening, wording
