@@ -12,7 +12,6 @@ from typing import Any
 from netfw.flows.action import (
     NO_TABLE,
     Conjunction,
-    Controller,
     CtClear,
     DecTtl,
     GotoTable,
@@ -25,6 +24,7 @@ from netfw.flows.action import (
     PopVlan,
     PushVlan,
     Resubmit,
+    SendToController,
     SetField,
     SetQueue,
 )
@@ -70,7 +70,7 @@ def _output(action: Output, ports: Names) -> str:
     return name if action.port >= 0xFFF8 else f"output:{name}"
 
 
-def _controller(action: Controller, ports: Names) -> str:
+def _controller(action: SendToController, ports: Names) -> str:
     if not action.controller_id and not action.userdata:
         return f"CONTROLLER:{action.max_len}"
     parts = [] if action.max_len == 0xFFFF else [f"max_len={action.max_len}"]
@@ -161,7 +161,7 @@ def _hex(number: int) -> str:
 _WRITERS: Mapping[type, Callable[[Any, Names], str]] = {
     Output: _output,
     OutputTo: lambda action, _: f"output:{action.bits}",
-    Controller: _controller,
+    SendToController: _controller,
     Resubmit: _resubmit,
     GotoTable: lambda action, _: f"goto_table:{action.table}",
     SetField: _set_field,
