@@ -136,10 +136,10 @@ def _fields(action: Action) -> Iterator[MatchField]:
             yield _IP_FIELD
         case PopVlan():
             yield _TAG_FIELD
-        case Learn(lessons=lessons):
-            for lesson in lessons:
-                if not isinstance(lesson.source, int):
-                    yield lesson.source.field
+        case Learn(specs=specs):
+            for spec in specs:
+                if not isinstance(spec.source, int):
+                    yield spec.source.field
 
 
 def _word(action: Action) -> str:

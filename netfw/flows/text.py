@@ -31,7 +31,7 @@ from netfw.flows.action import (
 from netfw.flows.conntrack import Ct, Nat
 from netfw.flows.field import Form, MatchField
 from netfw.flows.flow import Action, Flow
-from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, Lesson
+from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, LearnSpec
 from netfw.flows.match_text import render_match, render_port, render_value
 
 __all__ = ["render_action", "render_actions", "render_flow"]
@@ -126,12 +126,12 @@ def _learn(action: Learn, ports: Names) -> str:
     parts += [f"hard_timeout={action.hard_timeout}"] if action.hard_timeout else []
     parts += [f"priority={action.priority}"] if action.priority != 0x8000 else []
     parts += [f"cookie={action.cookie:#x}"] if action.cookie else []
-    parts += [_lesson(lesson, ports) for lesson in action.lessons]
+    parts += [_learn_spec(spec, ports) for spec in action.specs]
     return f"learn({','.join(parts)})"
 
 
-def _lesson(lesson: Lesson, ports: Names) -> str:
-    match lesson:
+def _learn_spec(spec: LearnSpec, ports: Names) -> str:
+    match spec:
         case LearnOutput(source=source):
             return f"output:{source}"
         case LearnLoad(target=target, source=source):
