@@ -26,7 +26,6 @@ from netfw.model.address import IpAddress, as_address, unscoped
 
 __all__ = [
     "Conjunction",
-    "SendToController",
     "CtClear",
     "DecTtl",
     "GotoTable",
@@ -39,6 +38,7 @@ __all__ = [
     "PopVlan",
     "PushVlan",
     "Resubmit",
+    "SendToController",
     "SetField",
     "SetQueue",
     "back",
