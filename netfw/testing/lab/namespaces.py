@@ -197,7 +197,7 @@ class NamespaceOwner:
         return self.place.call(function, *args, **kwargs)
 
 
-def make_place(
+def make_namespaces(
     kinds: Sequence[str], prepare: Callable[[], None] = lambda: None
 ) -> NamespaceContext:
     """Create namespaces of these *kinds*, loopback up; *prepare* is called in there.

@@ -54,8 +54,8 @@ ANSWER = 5.0
 FIRST_VLAN = 101
 
 
-class Elsewhere(DhcpDriver):
-    """A driver that works on another host of this process: all of it is called there."""
+class OtherHostDriver(DhcpDriver):
+    """Calls a driver in the namespaces of another lab host."""
 
     def __init__(self, driver: DhcpDriver, place: NamespaceContext) -> None:
         self._driver = driver
@@ -63,7 +63,7 @@ class Elsewhere(DhcpDriver):
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        raise NotImplementedError("it is made of a driver")
+        raise NotImplementedError("construct it with a driver")
 
     def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return self._driver.describe()
@@ -87,7 +87,7 @@ class Elsewhere(DhcpDriver):
 class DhcpLabEnvironment(DhcpEnvironment):
     """The sandbox itself is the host; the second one is made when it is asked for.
 
-    Networks are VLANs of one bridge, which the ground sets: it does what a switch driver would.
+    Networks are VLANs of one bridge, set by this environment in place of a switch driver.
     """
 
     use_veth: ClassVar[bool] = False
@@ -153,7 +153,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         host.add(self.make_interface(host, site.ovs))
         driver = self.make_dhcp(host, site.directory)
         if second:
-            driver = Elsewhere(driver, site.place)
+            driver = OtherHostDriver(driver, site.place)
         self._hosts.append((driver, host))
         return driver
 

@@ -65,8 +65,8 @@ class SwitchAdmissionConformance(SwitchSuite):
         with self.environment.probe_traffic(one, two, three) as probe:
             for admission in (LIVE, DEAD, LIVE, DEAD):
                 self.wire(driver, three, admission=admission)
-                hearing = among(one, two, three) if admission is LIVE else among(one, two)
-                self.assert_exchange(probe, hearing)
+                expected = among(one, two, three) if admission is LIVE else among(one, two)
+                self.assert_exchange(probe, expected)
             assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 1)

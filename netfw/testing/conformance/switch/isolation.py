@@ -39,7 +39,7 @@ from netfw.testing.conformance.switch.environment import (
 State = dict[SwitchKey, SwitchValue]
 
 
-def hearing(
+def reachable_pairs(
     state: Mapping[SwitchKey, SwitchValue], ports: Sequence[SwitchTestPort]
 ) -> frozenset[Pair]:
     """Return the pairs that reach each other in *state*: live ports of one present network."""
@@ -103,8 +103,8 @@ class SwitchNetworksConformance(SwitchSuite):
         with self.environment.probe_traffic(*all_pairs) as probe:
             for state in states:
                 self.bring(driver, Update(put=state, complete=True))
-                allowed |= hearing(state, all_pairs)
-                self.assert_exchange(probe, hearing(state, all_pairs))
+                allowed |= reachable_pairs(state, all_pairs)
+                self.assert_exchange(probe, reachable_pairs(state, all_pairs))
                 assert driver.present() == state.keys()
             assert probe.ever_received == allowed
 
