@@ -110,7 +110,7 @@ class Guard(DocumentsPlugin, ServicePlugin):
     VERSION: ClassVar[int] = 2
     told: list[str]
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         self.told.append("service")
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("not by me")

@@ -96,7 +96,7 @@ class DatabaseWorld:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
-    def heard(self, reports: Sequence[Report]) -> ReportResult:
+    def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
             if isinstance(report, StatusReport):
@@ -107,7 +107,7 @@ class DatabaseWorld:
                     self._statuses[report.ref, report.service] = report.status
         return ReportResult()
 
-    def answer(self, request: Request[Any]) -> Any:
+    def handle_request(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
         if not isinstance(request, EnsureDhcpPort):

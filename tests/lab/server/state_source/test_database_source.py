@@ -41,7 +41,11 @@ class OnADatabase(StateSourceConformance):
         backend = DatabaseWorld(database)
         commits = CommitWatcher(database)
         source = DatabaseSource(
-            database, commits, heard=backend.heard, answer=backend.answer, page=page
+            database,
+            commits,
+            handle_reports=backend.handle_reports,
+            handle_request=backend.handle_request,
+            page=page,
         )
         assert isinstance(source, EncodedSource)
         assert isinstance(source, CommitFeed)
