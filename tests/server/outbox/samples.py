@@ -98,7 +98,7 @@ def line(change: Change) -> str:
     return f"{change.ref.kind} {before}>{after}"
 
 
-class Scene:
+class OutboxEnvironment:
     """Networks and ports without rules, whose changes go to drivers."""
 
     def __init__(

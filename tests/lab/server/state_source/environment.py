@@ -1,4 +1,4 @@
-"""The world behind the source of the server, for the suite of state sources.
+"""The backend of the source of the server, for the suite of state sources.
 
 The suite refers to what is not there, and has ports of one MAC and address; a server would refuse
 that long before.  So the database here checks no references, and each port, floating IP and agent
@@ -41,7 +41,7 @@ _UNCHECKED = {
 }
 
 
-class DatabaseWorld:
+class DatabaseBackend:
     """Writer to the database, and recorder of reports."""
 
     def __init__(self, database: Database) -> None:
