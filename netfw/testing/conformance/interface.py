@@ -51,13 +51,13 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         }
 
     def edge_cases(self, value: Attachment) -> Mapping[str, Attachment]:
-        found = {f"MTU {mtu}": evolve(value, mtu=mtu) for mtu in (*MTU, 1279, 9000)}
+        variants = {f"MTU {mtu}": evolve(value, mtu=mtu) for mtu in (*MTU, 1279, 9000)}
         for mac in ("02:00:00:00:00:00", "fe:ff:ff:ff:ff:ff", "00:00:00:00:00:01"):
-            found[f"MAC {mac}"] = evolve(value, mac=Mac(mac))
+            variants[f"MAC {mac}"] = evolve(value, mac=Mac(mac))
         if value.netns is not None:
-            home = {f"{what} here": evolve(odd, netns=None) for what, odd in found.items()}
-            found |= home
-        return found
+            home = {f"{what} here": evolve(odd, netns=None) for what, odd in variants.items()}
+            variants |= home
+        return variants
 
     def changed(self, value: Attachment) -> Attachment:
         return evolve(value, mac=Mac("fa:16:3e:ff" + value.mac[11:]), up=not value.up)

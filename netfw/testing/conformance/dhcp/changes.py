@@ -158,14 +158,14 @@ class DhcpChangesConformance(DhcpSuite):
         resident = net.tenant(20)
         self.bring(driver, net, resident)
         client, before = self.leased(resident)
-        found = self.server(net)
+        server = self.server(net)
         for place in (30, 31):
             comer = net.tenant(place)
             self.bring(driver, comer)
             assert self.leased(comer)[1].ip == comer.ip
             self.bring(driver, comer.but(hostname="called-otherwise"))
             self.drop(driver, comer)
-        assert self.server(net) == found, "the server was changed, or started again"
+        assert self.server(net) == server, "the server was changed, or started again"
         assert self.renewed(client) == before
 
     @proves(DhcpDriver, 2)

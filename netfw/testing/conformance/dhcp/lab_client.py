@@ -42,11 +42,11 @@ class LabClientVm(DhcpClientVm):
         self,
         asked: Collection[int] = (),
         *,
-        said: Mapping[int, bytes] | None = None,
+        sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
     ) -> Lease | None:
         self._ready()
-        client = self._new("udhcpc", Udhcpc(self.instance, asked, said=said))
+        client = self._new("udhcpc", Udhcpc(self.instance, asked, sent_options=sent_options))
         return client.lease(self._patience if expected else IMPATIENCE)
 
     def renew(self) -> Lease | None:
@@ -88,11 +88,11 @@ class LabClientVm(DhcpClientVm):
         until = time.monotonic() + self._patience
         while True:
             shown = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
-            found = frozenset(
+            addresses = frozenset(
                 IPv6Address(address["local"]) for link in shown for address in link["addr_info"]
             )
-            if any(address in prefix for address in found) or time.monotonic() > until:
-                return found
+            if any(address in prefix for address in addresses) or time.monotonic() > until:
+                return addresses
             time.sleep(0.02)
 
     def leave(self) -> None:

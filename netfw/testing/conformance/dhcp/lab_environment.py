@@ -190,8 +190,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
         return self._sites[0].server(server.id)
 
     def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
-        found = self._sites[0].find(server.id)
-        return found is not None and (found[0], found[1]["ifname"]) == (place.netns, place.device)
+        device = self._sites[0].find(server.id)
+        return device is not None and (device[0], device[1]["ifname"]) == (
+            place.netns,
+            place.device,
+        )
 
     def dump_state(self) -> frozenset[str]:
         seen = {line for site in self._sites for line in site.dump_state()}
@@ -261,9 +264,9 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def _spoil(self, value: DhcpNetwork, *change: str) -> None:
         site = self._sites[0]
-        found = site.find(value.server.id)
-        assert found is not None
-        words = [word.replace("DEVICE", found[1]["ifname"]) for word in change]
+        device = site.find(value.server.id)
+        assert device is not None
+        words = [word.replace("DEVICE", device[1]["ifname"]) for word in change]
         site.ip("-n", self._namespace(value.server), *words)
 
     def _pull_out(self, network: NetworkId, value: DhcpNetwork) -> None:
@@ -273,10 +276,10 @@ class DhcpLabEnvironment(DhcpEnvironment):
         site.place.attempt(["ip", "link", "delete", row])  # a veth outlives its port
 
     def _namespace(self, server: ServerPort) -> str:
-        found = self._sites[0].find(server.id)
-        assert found is not None, f"port {server.id} has no device"
-        assert found[0] is not None, f"the device of port {server.id} is in no namespace"
-        return found[0]
+        device = self._sites[0].find(server.id)
+        assert device is not None, f"port {server.id} has no device"
+        assert device[0] is not None, f"the device of port {server.id} is in no namespace"
+        return device[0]
 
     def _settle(self) -> None:
         for site in self._sites:

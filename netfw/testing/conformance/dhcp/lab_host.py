@@ -54,8 +54,8 @@ class DhcpLabHost:
     def rows(self) -> dict[str, str]:
         """Return the names of the bridge's ports by port id, for those with an owner."""
         columns = "--columns=name,external_ids"
-        found = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
-        named = ((name, dict(ids[1])) for name, ids in found["data"])
+        table = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
+        named = ((name, dict(ids[1])) for name, ids in table["data"])
         return {ids["iface-id"]: name for name, ids in named if "iface-id" in ids}
 
     def admit(self, tags: dict[str, int]) -> None:
@@ -143,8 +143,8 @@ class DhcpLabHost:
 
     def forget(self, name: str, port: PortId) -> None:
         """Remove all that has *name* or *port* in its name, whatever it is."""
-        found = self.find(port)
-        for netns in {*(n for n in self.namespaces() if name in n), *(found or ())[:1]} - {None}:
+        device = self.find(port)
+        for netns in {*(n for n in self.namespaces() if name in n), *(device or ())[:1]} - {None}:
             self.kill_processes_in(str(netns))
             self.ip("netns", "delete", str(netns))
         row = self.rows().get(str(port))

@@ -73,8 +73,8 @@ class DhcpDriverConformance(
             assert isinstance(value, DhcpPort)
             return self._actual_port(value)
         assert isinstance(value, DhcpNetwork)
-        found = self.environment.server(key.network, value.server)
-        if found is None:
+        server = self.environment.server(key.network, value.server)
+        if server is None:
             names = (str(key.network), str(value.server.id)[:11])
             left = [
                 line
@@ -82,7 +82,7 @@ class DhcpDriverConformance(
                 if any(name in line for name in names)
             ]
             return evolve(value, mtu=HALF) if left else None
-        return _as_found(value, found)
+        return _as_observed(value, server)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
         """Return what a client of the port gets; of its addresses, the leased one."""
@@ -97,11 +97,13 @@ class DhcpDriverConformance(
 
     def edge_cases(self, value: DhcpValue) -> Mapping[str, DhcpValue]:
         assert isinstance(value, DhcpNetwork)
-        found: dict[str, DhcpValue] = {f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)}
-        found["no name"] = evolve(value, dns_domain="")
-        found["a long name"] = evolve(value, dns_domain=".".join(["x" * 60] * 4))
-        found["a root"] = evolve(value, dns_domain="example.org.")
-        return found
+        variants: dict[str, DhcpValue] = {
+            f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)
+        }
+        variants["no name"] = evolve(value, dns_domain="")
+        variants["a long name"] = evolve(value, dns_domain=".".join(["x" * 60] * 4))
+        variants["a root"] = evolve(value, dns_domain="example.org.")
+        return variants
 
     def make_foreign(self, value: DhcpValue) -> None:
         assert isinstance(value, DhcpNetwork)
@@ -192,13 +194,13 @@ class DhcpDriverConformance(
         self.kill_at_every_stage(make_driver, self.one_of_each(), Update(complete=True))
 
 
-def _as_found(value: DhcpNetwork, found: FoundServer) -> DhcpNetwork:
+def _as_observed(value: DhcpNetwork, actual: FoundServer) -> DhcpNetwork:
     """Return *value* with the host's actual state in place of the requested one."""
     addresses = value.server.addresses
-    if found.addresses != set(addresses):
-        addresses = tuple(sorted(found.addresses, key=str))
-    server = evolve(value.server, mac=found.mac, addresses=addresses)
-    return evolve(value, server=server, mtu=found.mtu if found.listens else HALF)
+    if actual.addresses != set(addresses):
+        addresses = tuple(sorted(actual.addresses, key=str))
+    server = evolve(value.server, mac=actual.mac, addresses=addresses)
+    return evolve(value, server=server, mtu=actual.mtu if actual.listens else HALF)
 
 
 CONTRACTS = (HostDriver, DhcpDriver)

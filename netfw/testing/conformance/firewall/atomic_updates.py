@@ -85,15 +85,15 @@ class FirewallUpdatesConformance(FirewallSuite):
     ) -> list[Delivery]:
         """Return the deliveries with one result in all *policies*, between ports of all of them."""
         number = next(FirewallSuite.numbers)
-        found = []
+        deliveries = []
         for one, two, packet in self.matrix(ports):
             sent = _anew(packet, number)
             results = {passes(policy, sent, one.key, two.key) for policy in policies}
             known = all({one.key, two.key} <= policy.keys() for policy in policies)
             if known and len(results) == 1:
                 expected = results.pop() or not self.filtering
-                found.append(Delivery(one, two, sent, expected))
-        return found
+                deliveries.append(Delivery(one, two, sent, expected))
+        return deliveries
 
     @proves(FirewallDriver, 1)
     @proves(HostDriver, 1, 3, 7)

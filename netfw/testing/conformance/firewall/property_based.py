@@ -104,7 +104,7 @@ class FirewallPropertyConformance(InjectionSuite):
             state, journeys = drawn
             self.apply(driver, state)
             self.check_former(state, former)
-            former[:] = [found for trip in journeys for found in self.check_trip(state, trip)]
+            former[:] = [delivery for trip in journeys for delivery in self.check_trip(state, trip)]
 
         def met(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
             journeys = st.lists(trips(ports, state), min_size=6, max_size=12)

@@ -24,7 +24,7 @@ def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
     Any line with a colon in it is a header, whatever ends the line, and however it begins.
     """
     line, *rest = _LINE_END.split(head)
-    pairs = (each.decode("latin-1").partition(":") for each in rest if b":" in each)
+    pairs = (line.decode("latin-1").partition(":") for line in rest if b":" in line)
     return Arrival(
         line.decode("latin-1"), tuple((name, value.strip()) for name, _, value in pairs), body
     )
@@ -124,14 +124,14 @@ class _Reader:
         while end not in self._read:
             if not self._more():
                 break
-        found, _, self._read = self._read.partition(end)
-        return found
+        line, _, self._read = self._read.partition(end)
+        return line
 
     def _exactly(self, size: int) -> bytes:
         while len(self._read) < size and self._more():
             pass
-        found, self._read = self._read[:size], self._read[size:]
-        return found
+        data, self._read = self._read[:size], self._read[size:]
+        return data
 
     def _more(self) -> bool:
         more = self._receive(65536)

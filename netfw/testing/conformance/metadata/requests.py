@@ -122,7 +122,7 @@ class Arrival:
 
     def values(self, name: str) -> list[str]:
         """Return the values of headers *name*, in any spelling that a server could accept."""
-        return [value for found, value in self.headers if _plain(found) == name]
+        return [value for header, value in self.headers if _plain(header) == name]
 
 
 def _plain(name: str) -> str:
@@ -134,8 +134,8 @@ def header_mismatches(arrival: Arrival, key: MetadataKey, source: IpAddress) -> 
     true = {"x-forwarded-for": str(source), **_id(key)}
     for name in IDENTIFYING:
         wanted = [true[name]] if name in true else []
-        if (found := arrival.values(name)) != wanted:
-            yield f"{name} is {found} instead of {wanted}"
+        if (values := arrival.values(name)) != wanted:
+            yield f"{name} is {values} instead of {wanted}"
     for tokens in arrival.values("connection"):
         for token in map(_plain, tokens.split(",")):
             if token in IDENTIFYING:

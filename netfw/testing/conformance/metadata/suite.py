@@ -87,7 +87,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
 
     def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         """Return a value that differs when the proxy is restarted: its pid and start time."""
-        raise NotImplementedError("override `incarnation`")
+        raise NotImplementedError("override `process_identity`")
 
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
         """End the proxy, as a defect of its own would."""
@@ -102,17 +102,17 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         raise NotImplementedError("override `excess`")
 
     def examples(self, count: int) -> dict[MetadataKey, MetadataProxy]:
-        found: dict[MetadataKey, MetadataProxy] = {}
+        examples: dict[MetadataKey, MetadataProxy] = {}
         for number in range(count):
             netns = f"{self.NAMESPACE}-{number}"
             self.make_namespace(netns)
             if number % 2:
-                found[RouterKey(RouterId(uuid4()))] = MetadataProxy(netns=netns, port=9697)
+                examples[RouterKey(RouterId(uuid4()))] = MetadataProxy(netns=netns, port=9697)
             else:
-                found[NetworkKey(NetworkId(uuid4()))] = MetadataProxy(
+                examples[NetworkKey(NetworkId(uuid4()))] = MetadataProxy(
                     netns=netns, addresses=(METADATA,), device=self.DEVICE
                 )
-        return found
+        return examples
 
     def changed(self, value: MetadataProxy) -> MetadataProxy:
         return MetadataProxy(

@@ -214,7 +214,7 @@ class IpamDriverConformance(RequiresHooks):
                         got.append(self.get(own, stores, AnyAddress(subnets=(samples.OTHER,))))
                         wanted -= 1
 
-        threads = [threading.Thread(target=work, args=(each,)) for each in drivers]
+        threads = [threading.Thread(target=work, args=(driver,)) for driver in drivers]
         for thread in threads:
             thread.start()
         for thread in threads:

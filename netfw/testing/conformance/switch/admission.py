@@ -116,9 +116,9 @@ class SwitchAdmissionConformance(SwitchSuite):
         all_pairs = (one, two, *filtered)
         with self.environment.probe_traffic(*all_pairs) as probe:
             for closed in (True, False, True):
-                for each in filtered:
-                    wiring = evolve(each.wiring(), filtered=closed)
-                    self.bring(driver, Update(put={each.key: wiring}))
+                for port in filtered:
+                    wiring = evolve(port.wiring(), filtered=closed)
+                    self.bring(driver, Update(put={port.key: wiring}))
                 self.assert_exchange(probe, among(*((one, two) if closed else all_pairs)))
                 for sender, receiver in ((filtered[0], one), (one, filtered[0]), filtered):
                     self.assert_announcement(

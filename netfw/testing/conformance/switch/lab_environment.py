@@ -251,7 +251,7 @@ def _first_answer(wire: socket.socket, address: IpAddress, expected: bool) -> Ma
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
             for packet in islice(drain(wire), _BURST):
-                found = frames.answer(packet, address)
-                if found is not None:
-                    return found
+                mac = frames.answer(packet, address)
+                if mac is not None:
+                    return mac
     return None
