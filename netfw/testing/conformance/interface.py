@@ -36,7 +36,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         raise NotImplementedError("override `make_namespace`: the driver declares namespaces")
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
-        """Do what a switch driver does to let the port's traffic pass."""
+        """Admit the port's traffic, as a switch driver does."""
         raise NotImplementedError("override `admit`")
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:

@@ -8,7 +8,7 @@ import attrs
 
 
 def describe_difference(wanted: object, actual: object) -> str:
-    """Describe what a value should be and is: if both have the same parts, those that differ."""
+    """Describe how *actual* differs from *wanted*, by field if both are of one class."""
     parts = tuple(_differences(wanted, actual, ""))
     if parts:
         return "is not as it should be:\n  " + "\n  ".join(parts)

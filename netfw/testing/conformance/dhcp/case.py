@@ -1,4 +1,4 @@
-"""What the parts of the DHCP suite have in common."""
+"""Base class of the parts of the DHCP suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of clients when networks and ports change: `DhcpDriver` promises 1 to 3 and 7."""
+"""Changes of networks and ports under running clients: `DhcpDriver` promises 1 to 3 and 7."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_CALLS = 500_000
 
 
 class DhcpChangesConformance(DhcpSuite):
-    """What is changed is in force when ``converge`` has returned, and interrupts nobody."""
+    """A change is in force when ``converge`` returns, and interrupts no other client."""
 
     @proves(DhcpDriver, 1)
     def test_a_changed_network_is_sent_with_the_next_renewal(self, driver: DhcpDriver) -> None:

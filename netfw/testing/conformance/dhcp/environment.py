@@ -1,4 +1,4 @@
-"""What the suite of DHCP drivers needs beside the driver: a host, guests, and how to look at them.
+"""The environment of the DHCP suite beside the driver: hosts, instances and their inspection.
 
 A vendor writes one :class:`DhcpEnvironment`, with real clients by way of
 :class:`netfw.testing.conformance.dhcp.lab_environment.DhcpLabEnvironment`.

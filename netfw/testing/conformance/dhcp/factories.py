@@ -1,4 +1,4 @@
-"""What the suite of DHCP drivers asks for: networks and ports, no two of them alike."""
+"""Factories of the DHCP suite: networks and ports, all different."""
 
 from __future__ import annotations
 

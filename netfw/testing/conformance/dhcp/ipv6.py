@@ -18,7 +18,7 @@ BOOT_FILE_URL = 59
 
 
 class DhcpIpv6Conformance(DhcpSuite):
-    """Who gives an instance its IPv6 addresses, and what else it is told."""
+    """IPv6 modes: the origin of addresses and of other options."""
 
     @proves(DhcpDriver, 1, 9)
     def test_with_stateful_dhcpv6_a_port_gets_its_address_and_the_rest(
@@ -169,11 +169,11 @@ class DhcpIpv6Conformance(DhcpSuite):
     def announced(self, tenant: Tenant) -> Announcement:
         """Return the router advertisement that the instance of a port receives."""
         announcement = self.client(tenant).announcement()
-        assert announcement is not None, "nobody announces the prefix"
+        assert announcement is not None, "there is no router advertisement with the prefix"
         return announcement
 
     def leased6(self, tenant: Tenant, *, stateless: bool = False) -> Lease6:
-        """Return what the instance of a port gets by DHCPv6."""
+        """Return the DHCPv6 lease of the instance of a port."""
         lease = self.client(tenant).lease6(stateless=stateless)
         assert lease is not None, f"{tenant.mac} got nothing by DHCPv6"
         return lease

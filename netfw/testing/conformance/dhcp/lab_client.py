@@ -24,12 +24,12 @@ from netfw.testing.lab.instance import Instance
 C = TypeVar("C", bound=DhcpClient[Lease] | DhcpClient[Lease6])
 
 IMPATIENCE = 1.2
-"""Seconds in which a client that expects nothing asks twice."""
+"""Timeout of a client that expects no answer: two of its requests."""
 ASKING = 1.0
 
 
 class LabClientVm(DhcpClientVm):
-    """An instance; *ready* is called before it says anything."""
+    """An instance; *ready* is called before its first packet."""
 
     def __init__(self, instance: Instance, patience: float, ready: Callable[[], None]) -> None:
         self.instance = instance

@@ -1,7 +1,7 @@
 """A `DhcpEnvironment` of the lab: a private Open vSwitch, instances on it, and real clients in
 them.
 
-What is left for the vendor is the driver::
+The vendor adds the driver::
 
     class MyEnvironment(DhcpLabEnvironment):
         def make_dhcp(self, host, directory):
@@ -85,7 +85,7 @@ class OtherHostDriver(DhcpDriver):
 
 
 class DhcpLabEnvironment(DhcpEnvironment):
-    """The sandbox itself is the host; the second one is made when it is asked for.
+    """The sandbox itself is the host; the second one is created on first use.
 
     Networks are VLANs of one bridge, set by this environment in place of a switch driver.
     """

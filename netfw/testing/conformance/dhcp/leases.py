@@ -1,4 +1,4 @@
-"""What a client is told: `DhcpDriver` promise 1, asked with real clients."""
+"""Leases of real clients: `DhcpDriver` promise 1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENT_ID, IPXE = 61, 175
 
 
 class DhcpLeasesConformance(DhcpSuite):
-    """Who gets what."""
+    """Addresses and options of leases."""
 
     @proves(DhcpDriver, 1)
     def test_a_port_gets_its_address_gateway_name_servers_mtu_and_domain(

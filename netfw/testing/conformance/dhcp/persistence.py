@@ -1,4 +1,4 @@
-"""What lasts: leases and processes over restarts, and the server's device.
+"""Persistence: leases and processes over restarts, and the server's device.
 
 `DhcpDriver` promises 4 to 6.
 """
@@ -86,7 +86,7 @@ class DhcpPersistenceConformance(DhcpSuite):
         assert booted.boot() is not None
         former = self.server(net).processes
         self.environment.kill_server(net.id, net.value.server)
-        assert deaths.wait_for(net.key, self.environment.patience), "nobody says that it died"
+        assert deaths.wait_for(net.key, self.environment.patience), "its death is not reported"
         self.bring(driver, net)
         self.await_server(net, lambda server: server.listens and server.processes != former)
         assert self.renewed(client) == before

@@ -1,6 +1,6 @@
-"""The suite of `DhcpDriver`: subclass it, say where your driver works, run pytest.
+"""The suite of `DhcpDriver`: subclass it, write an environment, run pytest.
 
-The questions are asked with real clients.  Write a ``DhcpEnvironment``, by way of
+It uses real clients.  Write a ``DhcpEnvironment``, by way of
 ``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture
 ``shared_environment``.
 """
@@ -33,7 +33,7 @@ from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
 from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
 
 HALF = 1234
-"""An MTU that says: part of it is there and part of it is not."""
+"""An MTU that stands for a partial server: the device exists, but no process listens."""
 NOBODY = Mac("fe:ff:ff:ff:ff:fe")
 
 Driver = HostDriver[DhcpKey, DhcpValue]
@@ -47,10 +47,10 @@ class DhcpDriverConformance(
     DhcpIpv6Conformance,
     ReconcilerConformance[DhcpKey, DhcpValue],
 ):
-    """The promises of :class:`DhcpDriver`, and of all that it is.
+    """The promises of :class:`DhcpDriver` and of its base classes.
 
-    The general laws are asked with networks, of which the host shows what it has, and with a port
-    where one is needed, of which a client does.
+    The general promises are tested with networks, which are inspected on the host, and, where
+    needed, with a port, which is inspected by a client.
     """
 
     def examples(self, count: int) -> dict[DhcpKey, DhcpValue]:
@@ -85,10 +85,10 @@ class DhcpDriverConformance(
         return _as_observed(value, server)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
-        """Return what a client of the port gets; of its addresses, the leased one."""
+        """Return the lease of the port's client; of its addresses, the leased one."""
         server = self._servers.get(value.network)
         if server is None or self.environment.server(value.network, server) is None:
-            return None  # nobody is there to answer
+            return None  # no server listens
         lease = self.environment.client(value.network, value.mac).lease()
         if lease is None:
             return None
@@ -129,7 +129,7 @@ class DhcpDriverConformance(
 
     @proves_raise(HostDriver, "present", BackendUnavailable)
     def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it knows what it holds without anybody's answer."""
+        """Accept the right keys as well: a driver may know them without the backend."""
         things = self.examples(1)
         driver.converge(Update(put=things))
         with self.outage():
@@ -141,7 +141,7 @@ class DhcpDriverConformance(
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it sees what there is without anybody's answer; `apply` then meets the outage."""
+        """Accept an observation without the backend as well; then `apply` raises."""
         reconciler = self.reconciler(driver)
         with self.outage():
             for scope in (None, Update(put=self.examples(1))):

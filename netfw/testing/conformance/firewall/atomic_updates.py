@@ -1,4 +1,4 @@
-"""Updates: what is so after them, and at every moment of them."""
+"""Updates: the state after and during them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from netfw.testing.conformance.firewall.factories import (
 from netfw.testing.conformance.firewall.reference_model import passes
 
 LONG = "NETFW_LONG"
-"""Environment variable that asks for the long form of what can be had longer."""
+"""Environment variable that selects the long form of tests."""
 
 
 class FirewallUpdatesConformance(FirewallSuite):
     """The general laws of drivers, in terms of packets; and the law of updates."""
 
     updates: ClassVar[int] = 500 if os.environ.get(LONG) else 60
-    """During so many updates nothing may leak and nothing may be lost."""
+    """Number of updates during which no packet may leak or be lost."""
 
     def states(self) -> tuple[list[State], list[FirewallTestPort]]:
         """Policies that differ from each other in every way, about the same stations."""
@@ -115,7 +115,7 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 5)
     def test_nothing_leaks_and_nothing_is_lost_during_updates(self, driver: FirewallDriver) -> None:
-        """New connections all the while; what allows them is another thing after each update."""
+        """Open connections all the while; another rule allows them after each update."""
         one, two, friend, outside = self.make_ports(4)
         first, second, friends = a_group(), a_group(), a_group()
         allowed = rule(first, IN, UDP, (9, 9)), rule(second, IN, UDP, (1, 99), remote=friends)

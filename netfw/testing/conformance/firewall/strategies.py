@@ -1,4 +1,4 @@
-"""Strategies for what a firewall holds, and for packets that may meet it."""
+"""Strategies for firewall states and for packets."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class ClientNetns:
             ip("netns", "delete", name)
 
     def renew(self) -> None:
-        """Make it anew: nothing in it is as it was, but its name."""
+        """Recreate the namespace under its name."""
         self.remove()
         self.make()
 
@@ -107,7 +107,7 @@ def _exchange(connection: socket.socket, request: bytes) -> bytes:
             answer += more
             connection.settimeout(_SILENCE)
     except OSError:
-        pass  # it hung up early, or says no more
+        pass  # closed early, or silent
     return answer
 
 
@@ -120,7 +120,7 @@ def _listener(text: str) -> tuple[IpAddress, str | None, int]:
 
 
 class MetadataLab:
-    """Guest rooms by the names of their namespaces, and strangers who listen there."""
+    """Namespaces with a guest, by name, and foreign listeners in them."""
 
     def __init__(self, device: str) -> None:
         self._device = device

@@ -47,7 +47,7 @@ class Request:
     resource: str
     body: Mapping[str, Any] = field(factory=dict)
     refused: str = ""
-    """The attribute at fault; empty: nothing is, and it is made."""
+    """The invalid attribute; empty: the request is valid."""
 
 
 class ApiExtensionConformance(RequiresHooks):

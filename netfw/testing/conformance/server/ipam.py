@@ -35,7 +35,7 @@ ATTEMPTS = 100
 
 
 class AddressStoreFactory(Protocol):
-    """The store of addresses, and what the server does with it besides calling the driver."""
+    """The store of addresses, and the server's own operations on it."""
 
     def transaction(self) -> AbstractContextManager[AddressStore]:
         """Return a context with a store, which is committed unless the block raises."""

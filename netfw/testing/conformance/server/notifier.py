@@ -40,7 +40,7 @@ EFFORT = 20_000
 
 @frozen(kw_only=True)
 class NotifierEnvironment:
-    """A receiver that has got nothing yet."""
+    """A receiver that is still empty."""
 
     make: Callable[[], Notifier]
     """Makes notifiers for it, with a time-out of `patience` or less."""

@@ -1,4 +1,4 @@
-"""The switch suite: who may take part in a network at all."""
+"""The switch suite: admission of ports to their networks."""
 
 from __future__ import annotations
 

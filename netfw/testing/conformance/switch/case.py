@@ -1,4 +1,4 @@
-"""What the parts of the switch suite have in common."""
+"""Base class of the parts of the switch suite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MakeDriver = Callable[..., SwitchDriver]
 
 
 class Events:
-    """What a driver announced."""
+    """Events of a driver."""
 
     def __init__(self, driver: SwitchDriver, patience: float) -> None:
         self._patience = patience

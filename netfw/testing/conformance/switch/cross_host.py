@@ -197,7 +197,7 @@ class SwitchTunnelsConformance(SwitchSuite):
 
 
 class SwitchProviderConformance(SwitchSuite):
-    """Promise 3 across hosts, by physical networks; and what a host offers."""
+    """Promise 3 across hosts, by physical networks; and the facts of a host."""
 
     @proves(SwitchDriver, 3)
     def test_physical_networks_join_the_hosts_and_not_the_networks(

@@ -1,4 +1,4 @@
-"""Frames as bytes: what the stations of the switch suite say and ask.  Pure."""
+"""Frames of the test ports of the switch suite, as bytes.  Pure."""
 
 from __future__ import annotations
 

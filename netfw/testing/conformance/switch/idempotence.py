@@ -1,4 +1,4 @@
-"""The switch suite: what is right stays untouched, what is not comes right."""
+"""The switch suite: correct state stays untouched, drift is repaired."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class SwitchIdempotenceConformance(SwitchSuite):
 
     @proves(SwitchDriver, 7)
     def test_a_switch_that_lost_its_state_lets_nothing_mix(self, driver: SwitchDriver) -> None:
-        """Until somebody rebuilds it, it may pass nothing, but never too much."""
+        """Until it is rebuilt, the switch may drop allowed traffic, but passes no other."""
         nets, ports = self.couples()
         self.wire(driver, *nets, *ports)
         self.wire(driver, ports[1], admission=Admission.DEAD)

@@ -1,4 +1,4 @@
-"""A `SwitchEnvironment` of the lab: instances with raw sockets that speak and listen for real."""
+"""A `SwitchEnvironment` of the lab: instances that send and receive on raw sockets."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TO_ALL, TO_ONE, FORGED = range(3)
 
 
 class LabSwitchPorts:
-    """Stations on the hosts of a lab, from a pool of instances on each.
+    """Test ports on the hosts of a lab, from a pool of instances on each.
 
-    What is left for the vendor is how an instance is plugged.
+    The vendor adds how an instance is plugged.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -48,7 +48,7 @@ class LabSwitchPorts:
         self._made = 0
 
     def plug_in(self, port: SwitchTestPort, instance: Instance) -> None:
-        """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
+        """Make a device for *instance*, ``eth0`` or ``instance.device``, plugged."""
         raise NotImplementedError("override `plug_in`")
 
     def take_out(self, *ports: SwitchTestPort) -> None:
@@ -119,7 +119,7 @@ class SwitchLabEnvironment(LabSwitchPorts, SwitchEnvironment):
 
 
 class LabTrafficProbe(TrafficProbe):
-    """One thread that speaks for all stations and listens for them."""
+    """Sends and receives for all test ports, in one thread."""
 
     def __init__(self, sockets: Mapping[SwitchTestPort, socket.socket]) -> None:
         self._sockets = dict(sockets)

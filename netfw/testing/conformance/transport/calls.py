@@ -1,4 +1,4 @@
-"""Requests and answers: each reaches whom it is for, or somebody is told."""
+"""Requests and answers: each reaches its destination, or the caller gets an error."""
 
 from __future__ import annotations
 
@@ -237,8 +237,8 @@ class TransportCalls(TransportHooks):
                 assert call.ends(self.SHORT + self.SLACK)
                 assert isinstance(call.error, BackendUnavailable), call.error
                 logged = until(lambda text=before: self.log_text() != text, self.PATIENCE)  # type: ignore[misc]
-                assert logged, "nothing is logged about a stranger"
-            assert "spy" not in seen, "the request of a stranger was read"
+                assert logged, "an unauthorized client is not logged"
+            assert "spy" not in seen, "the request of an unauthorized client was read"
 
     @proves(Transport, 6)
     def test_a_slow_handler_delays_no_other_call(self) -> None:
