@@ -93,14 +93,11 @@ def test_a_rolled_back_change_is_not_delivered(context: ServerContext) -> None:
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_failed_delivery_is_retried_with_its_lane(
-    context: ServerContext,
-) -> None:
-    driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
+def test_a_failed_delivery_is_retried_with_its_lane(context: ServerContext) -> None:
+    driver = Recorder(does=Trouble(BackendUnavailable("the switch is off")))
     calm = Recorder("calm")
-    env = OutboxEnvironment(
-        context, driver, calm, pace=DeliveryConfig(first_pause=0.4, longest_pause=0.5)
-    )
+    pace = DeliveryConfig(first_pause=1000.0, longest_pause=1500.0)
+    env = OutboxEnvironment(context, driver, calm, pace=pace)
     first = env.network()
     env.port(first)
     env.delivery.drain()
@@ -110,13 +107,17 @@ def test_a_failed_delivery_is_retried_with_its_lane(
     assert (fault.error, fault.attempts, fault.lane.name) == ("the switch is off", 1, str(first))
     other = env.network()
     driver.does = Trouble(BackendUnavailable("still"), BackendUnavailable("still"))
-    deadline = time.monotonic() + 10
-    while env.waiting() and time.monotonic() < deadline:
-        env.delivery.drain()
-        time.sleep(0.01)
+    (left,) = env.end_pauses()
+    assert 600 < left <= 1000
+    env.delivery.drain()
+    assert driver.told == [], "each lane has failed once more"
+    shorter, longer = env.end_pauses()
+    assert 600 < shorter <= 1000 < longer <= 1500
+    env.delivery.drain()
     by_network = [line(each) for each in driver.told if each.network and each.network.id == first]
     assert by_network == ["network None>1", "port None>1"], "in order, however often it failed"
     assert other in {each.network.id for each in driver.told if each.network}
+    assert env.waiting() == 0
     assert context.database.transaction(lambda tx: tx.outbox.failures()) == ()
 
 
