@@ -43,13 +43,13 @@ LONG = "NETFW_LONG"
 
 
 class FirewallUpdatesConformance(FirewallSuite):
-    """The general laws of drivers, in terms of packets; and the law of updates."""
+    """The general promises of drivers, in terms of packets; and the promise on updates."""
 
     updates: ClassVar[int] = 500 if os.environ.get(LONG) else 60
     """Number of updates during which no packet may leak or be lost."""
 
     def states(self) -> tuple[list[State], list[FirewallTestPort]]:
-        """Policies that differ from each other in every way, about the same stations."""
+        """Return policies that differ in every way, for the same test ports."""
         one, two, friend, outside = self.make_ports(4)
         id, other, friends = a_group(), a_group(), a_group()
         around = trusted(friend, outside)

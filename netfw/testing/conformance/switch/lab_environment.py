@@ -111,7 +111,7 @@ class LabSwitchPorts:
         if self._idle[host]:
             return self._idle[host].pop()
         self._made += 1
-        return self.hosts[host].instance(f"station{self._made}")
+        return self.hosts[host].instance(f"instance{self._made}")
 
 
 class SwitchLabEnvironment(LabSwitchPorts, SwitchEnvironment):
@@ -124,7 +124,7 @@ class LabTrafficProbe(TrafficProbe):
     def __init__(self, sockets: Mapping[SwitchTestPort, socket.socket]) -> None:
         self._sockets = dict(sockets)
         self._ports = {port.number: port for port in sockets}
-        assert len(self._ports) == len(self._sockets), "two stations have one number"
+        assert len(self._ports) == len(self._sockets), "two test ports have one number"
         self._token = os.urandom(8)
         self._lock = threading.Condition()
         self._sent: dict[Pair, set[int]] = defaultdict(set)
