@@ -20,7 +20,7 @@ from netfw.http.server import HttpServer
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
 from netfw.server.api.config import http_settings, request_limits, tls_files
-from netfw.server.api.error_responses import worded
+from netfw.server.api.error_responses import render_json_error
 from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
@@ -143,7 +143,12 @@ class ApiListener:
         settings, tls = http_settings(conf), tls_files(conf)
         self._servers = {
             name: HttpServer(
-                probes, each, settings, None if _is_unix(each) else tls, wording=worded, name="api"
+                probes,
+                each,
+                settings,
+                None if _is_unix(each) else tls,
+                render_error=render_json_error,
+                name="api",
             )
             for name, each in sockets.items()
         }

@@ -69,7 +69,9 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     def ports(self, network: NetworkId) -> list[DhcpPort]:
         """Return the served ports of a network."""
         values = dict(self.machine.present).values()
-        return [each for each in values if isinstance(each, DhcpPort) and each.network == network]
+        return [
+            value for value in values if isinstance(value, DhcpPort) and value.network == network
+        ]
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
         networks = self._enter(update)
@@ -122,7 +124,7 @@ class FakeDhcp(DhcpDriver, FakeReconciler[DhcpKey, DhcpValue]):
     def _enter(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
         """Refuse what the contract forbids: two calls for one network, or one beside a sweep."""
         networks = {key.network for key in update if isinstance(key, NetworkKey)}
-        networks |= {each.network for each in update.put.values() if isinstance(each, DhcpPort)}
+        networks |= {value.network for value in update.put.values() if isinstance(value, DhcpPort)}
         with self._lock:
             self.calls.append(update)
             assert not self._alone, "a call beside one that comes alone"

@@ -7,7 +7,7 @@ import pytest
 from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
-class Yard:
+class BlockingPool:
     """A pool whose orders, tuples of words, are held up until the test lets them go."""
 
     def __init__(self, size):
@@ -50,87 +50,87 @@ class Yard:
 
 
 @pytest.fixture
-def yard():
-    yards = []
+def make_pool():
+    pools = []
 
     def make(size=2):
-        yards.append(Yard(size))
-        return yards[-1]
+        pools.append(BlockingPool(size))
+        return pools[-1]
 
     yield make
-    for each in yards:
+    for each in pools:
         each.let_go(100)
         each.pool.close()
 
 
 @pytest.mark.spec("DHCP-04")
-def test_no_more_are_at_work_than_it_has_threads(yard):
-    yard = yard(2)
+def test_no_more_are_at_work_than_it_has_threads(make_pool):
+    pool = make_pool(2)
     for group in "abcde":
-        yard.submit(group, group)
-    yard.wait_begun(2)
-    assert yard.pool.busy
-    yard.let_go(5)
-    assert sorted(yard.collected("abcde")) == list("abcde")
-    assert yard.most == 2
-    assert not yard.pool.busy
+        pool.submit(group, group)
+    pool.wait_begun(2)
+    assert pool.pool.busy
+    pool.let_go(5)
+    assert sorted(pool.collected("abcde")) == list("abcde")
+    assert pool.most == 2
+    assert not pool.pool.busy
 
 
 @pytest.mark.spec("DHCP-06")
-def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard):
-    yard = yard(2)
-    yard.submit("a", "1")
-    yard.wait_begun(1)
+def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(make_pool):
+    pool = make_pool(2)
+    pool.submit("a", "1")
+    pool.wait_begun(1)
     for word in "234":
-        yard.submit("a", word)
-    yard.submit("b", "x")
-    yard.wait_begun(2)
-    assert yard.begun == [("1",), ("x",)]
-    yard.let_go(3)
-    assert sorted(yard.collected("ab")) == ["1", "234", "x"]
+        pool.submit("a", word)
+    pool.submit("b", "x")
+    pool.wait_begun(2)
+    assert pool.begun == [("1",), ("x",)]
+    pool.let_go(3)
+    assert sorted(pool.collected("ab")) == ["1", "234", "x"]
 
 
-def test_urgent_orders_and_what_they_join_go_first(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b")
-    yard.submit("c", "c")
-    yard.submit("d", "d", urgent=True)
-    yard.submit("c", "C", urgent=True)
-    yard.let_go(4)
-    assert yard.collected("abcd") == ["a", "d", "cC", "b"]
+def test_urgent_orders_and_what_they_join_go_first(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b")
+    pool.submit("c", "c")
+    pool.submit("d", "d", urgent=True)
+    pool.submit("c", "C", urgent=True)
+    pool.let_go(4)
+    assert pool.collected("abcd") == ["a", "d", "cC", "b"]
 
 
-def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.pool.wait("a", 0.01)
-    assert yard.pool.take_results() == []
-    yard.let_go(1)
-    assert yard.news.wait(10)
-    assert yard.collected("a") == ["a"]
+def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.pool.wait("a", 0.01)
+    assert pool.pool.take_results() == []
+    pool.let_go(1)
+    assert pool.news.wait(10)
+    assert pool.collected("a") == ["a"]
 
 
-def test_queued_jobs_can_be_cancelled(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b", urgent=True)
-    yard.submit("c", "c")
-    assert yard.pool.cancel_queued() == [("b",), ("c",)]
-    yard.let_go(1)
-    assert yard.collected("abc") == ["a"]
+def test_queued_jobs_can_be_cancelled(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b", urgent=True)
+    pool.submit("c", "c")
+    assert pool.pool.cancel_queued() == [("b",), ("c",)]
+    pool.let_go(1)
+    assert pool.collected("abc") == ["a"]
 
 
-def test_closed_it_begins_nothing_more(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b")
-    closing = threading.Thread(target=yard.pool.close)
+def test_closed_it_begins_nothing_more(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b")
+    closing = threading.Thread(target=pool.pool.close)
     closing.start()
-    yard.let_go(1)
+    pool.let_go(1)
     closing.join(10)
     assert not closing.is_alive()
-    assert yard.begun == [("a",)]
+    assert pool.begun == [("a",)]

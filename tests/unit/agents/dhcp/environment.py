@@ -94,7 +94,7 @@ class ShyAnswers(MemorySource):
         return super().request(request)
 
 
-class World:
+class DhcpAgentEnvironment:
     """An agent on drivers in memory."""
 
     def __init__(self, *items, rules=None, **settings):
