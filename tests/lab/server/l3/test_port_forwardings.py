@@ -271,8 +271,8 @@ def test_the_agent_of_the_router_receives_port_forwardings(core: Layer3, site: S
     source = DatabaseSource(
         core.context.database,
         commits,
-        heard=core.plugin("network").handle_reports,
-        answer=core.plugin("network").handle_request,
+        handle_reports=core.plugin("network").handle_reports,
+        handle_request=core.plugin("network").handle_request,
     )
     try:
         follower = Follower(source, Subscription("l3", {Service.L3}))

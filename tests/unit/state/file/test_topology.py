@@ -221,7 +221,8 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
             network: out
             external_fixed_ips: [{subnet: s, ip_address: 192.0.2.9}]
         floatingips:
-        - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r}
+        - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r,
+           fixed_ip_address: 10.0.0.1}
         - {id: g, floating_network: out, floating_ip_address: 192.0.2.7, router: r}
         port_forwardings:
         - {floatingip: g, protocol: tcp, internal_port_id: p, internal_port: 80,
@@ -370,7 +371,8 @@ def test_a_port_forwarding_of_an_associated_floating_ip_causes_a_warning() -> No
         ports: [{name: p, network: n}]
         routers: [{name: r}]
         floatingips:
-        - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r}
+        - {id: f, floating_network: out, floating_ip_address: 192.0.2.8, port: p, router: r,
+           fixed_ip_address: 10.0.0.1}
         port_forwardings:
         - {floatingip: f, protocol: tcp, internal_port_id: p, internal_port: 80,
            external_port: 80, internal_ip_address: 10.0.0.1}
