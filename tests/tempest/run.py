@@ -177,7 +177,12 @@ def run_tests(arguments: list[str], workers: int) -> list[dict]:
     """The outcomes of the tests that *arguments* of stestr select."""
     bin = HOME / "bin"
     command = [bin / "stestr", "run", "--subunit", "--concurrency", str(workers), *arguments]
-    environment = {"TEMPEST_CONFIG_DIR": str(RUN), "PATH": f"{bin}:/usr/bin:/bin", "HOME": str(RUN)}
+    environment = {
+        "TEMPEST_CONFIG_DIR": str(RUN),
+        "PATH": f"{bin}:/usr/bin:/bin",
+        "PYTHON": "python",  # found by PATH: stestr does not quote a path with a space
+        "HOME": str(RUN),
+    }
     with (RUN / "tempest.log").open("wb") as log:
         tests = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, cwd=RUN, env=environment
