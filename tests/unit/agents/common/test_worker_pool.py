@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from netfw.agents.common.jobs import JobPriority
 from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
@@ -30,8 +31,8 @@ class Yard:
             self.now -= 1
         return "".join(order)
 
-    def submit(self, group, *words, urgent=False):
-        self.pool.submit(group, words, urgent=urgent)
+    def submit(self, group, *words, priority=JobPriority.CHANGE):
+        self.pool.submit(group, words, priority)
 
     def wait_begun(self, count):
         pause = threading.Event()
@@ -90,16 +91,29 @@ def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard
     assert sorted(yard.collected("ab")) == ["1", "234", "x"]
 
 
-def test_urgent_orders_and_what_they_join_go_first(yard):
+@pytest.mark.spec("L3-03")
+def test_jobs_go_in_the_order_of_their_priority_and_take_what_they_join_along(yard):
+    yard = yard(1)
+    yard.submit("a", "a")
+    yard.wait_begun(1)
+    yard.submit("b", "b", priority=JobPriority.BACKGROUND)
+    yard.submit("c", "c", priority=JobPriority.BACKGROUND)
+    yard.submit("d", "d")
+    yard.submit("c", "C")
+    yard.submit("e", "e", priority=JobPriority.REMOVAL)
+    yard.let_go(5)
+    assert yard.collected("abcde") == ["a", "e", "d", "cC", "b"]
+
+
+def test_queued_job_keeps_its_place_when_a_newer_one_joins_it(yard):
     yard = yard(1)
     yard.submit("a", "a")
     yard.wait_begun(1)
     yard.submit("b", "b")
     yard.submit("c", "c")
-    yard.submit("d", "d", urgent=True)
-    yard.submit("c", "C", urgent=True)
-    yard.let_go(4)
-    assert yard.collected("abcd") == ["a", "d", "cC", "b"]
+    yard.submit("b", "B", priority=JobPriority.BACKGROUND)
+    yard.let_go(3)
+    assert yard.collected("abc") == ["a", "bB", "c"]
 
 
 def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(yard):
@@ -116,8 +130,8 @@ def test_queued_jobs_can_be_cancelled(yard):
     yard = yard(1)
     yard.submit("a", "a")
     yard.wait_begun(1)
-    yard.submit("b", "b", urgent=True)
     yard.submit("c", "c")
+    yard.submit("b", "b", priority=JobPriority.REMOVAL)
     assert yard.pool.cancel_queued() == [("b",), ("c",)]
     yard.let_go(1)
     assert yard.collected("abc") == ["a"]

@@ -115,7 +115,7 @@ def test_the_machine_ends_as_it_should_be(history):
     assert world.metadata.machine.present == wanted.metadata.machine.present
     for key in world.machine.present:
         if isinstance(key, PortKey):
-            said = world.source.status(ref(world.agent._desired.port(key.port)), Service.DHCP)
+            said = world.source.status(ref(world.agent._desired.reported(key)), Service.DHCP)
             assert said is not None
             assert said.status is Status.ACTIVE
     world.agent.close()
