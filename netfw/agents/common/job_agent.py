@@ -155,7 +155,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._record_results()
         self._jobs.retry(self.job_keys(task.keys))
         if task.complete:
-            self.start()  # the host may have what it lacked
+            self._problems = self._executor.problems()  # the host may have what it lacked
             self._jobs.request(self._desired.all_keys(), routine=True)
         self._sweep_is_due |= task.complete or GARBAGE in task.keys
         self._reread_is_due |= task.reread

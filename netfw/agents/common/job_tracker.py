@@ -89,6 +89,11 @@ class JobTracker(Generic[G, K, V]):
         """The keys that have a new result, or are requested."""
         return frozenset(self._results) | self._requested
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a key is requested or submitted."""
+        return bool(self._requested or self._submitted)
+
     def served(self, key_type: type[T]) -> Set[T]:
         """Return the keys of one type that the driver has; a live view, not a copy."""
         return cast(Set[T], self._served[key_type])
@@ -162,6 +167,8 @@ class JobTracker(Generic[G, K, V]):
             counts = self._count(key, put, outcome)
             if key in outcome.done:
                 self._record_served(key, put)
+            elif key in outcome.waiting:
+                self._served[type(key)].discard(key)
             if self._submitted.get(key) != job.serials[key]:
                 continue  # a newer job has it
             del self._submitted[key]

@@ -33,10 +33,16 @@ class KeyResult:
 
 
 class StatusReporter(Generic[K]):
-    """Keeps the result of each key, and returns the reports that changed."""
+    """Keeps the result of each key, and returns the reports that changed.
+
+    *status_of* returns the status of a key with a result, and the reason if it is not served.
+    """
 
     def __init__(
-        self, host: str, service: Service, status_of: Callable[[K, KeyResult], Status]
+        self,
+        host: str,
+        service: Service,
+        status_of: Callable[[K, KeyResult], tuple[Status, str]],
     ) -> None:
         self._host, self._service, self._status_of = host, service, status_of
         self._results: dict[K, KeyResult] = {}
@@ -79,11 +85,12 @@ class StatusReporter(Generic[K]):
         return tuple(reports)
 
     def _report(self, key: K, resource: Resource, result: KeyResult) -> StatusReport:
+        status, reason = self._status_of(key, result)
         return StatusReport(
             ref=ref(resource),
             revision=resource.revision,
             host=self._host,
             service=self._service,
-            status=self._status_of(key, result),
-            reason=result.reason,
+            status=status,
+            reason=reason,
         )

@@ -101,8 +101,8 @@ class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
         }
 
 
-def _status_of(key: DhcpKey, result: KeyResult) -> Status:
-    return Status.DEGRADED if result.reason else Status.ACTIVE
+def _status_of(key: DhcpKey, result: KeyResult) -> tuple[Status, str]:
+    return (Status.DEGRADED if result.reason else Status.ACTIVE), result.reason
 
 
 __all__ = ["DhcpAgent", "DhcpAgentConfig"]
