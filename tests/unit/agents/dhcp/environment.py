@@ -17,7 +17,8 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.resource import ref
 from netfw.model.subnet import Subnet
 from netfw.state.memory_source import Assignment, MemorySource
-from netfw.testing.fakes.dhcp import FakeDhcp, FakeMetadata
+from netfw.testing.fakes.dhcp import FakeDhcp
+from netfw.testing.fakes.metadata import FakeMetadata
 
 HERE, THERE = "here", "there"
 
