@@ -29,7 +29,7 @@ from netfw.drivers.router_values import (
     RouterState,
 )
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
@@ -57,6 +57,8 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         self._values: ChangedValues[L3Key, L3Value] = ChangedValues()
         self._states: dict[RouterId, RouterState] = {}
         """The states of routers without contributions."""
+        self._again: set[L3Key] = set()
+        """Floating IPs whose router has another gateway than before."""
         self._touched: set[L3Key] = set()
         self._calls: set[ExtensionCallKey[RouterId]] = set()
         self.interfaces = self.gateways = 0
@@ -90,7 +92,8 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
             self._update_floating_ip(floating_ip)
 
     def take_changed(self) -> frozenset[L3Key]:
-        return self._values.take_changed()
+        again, self._again = frozenset(self._again), set()
+        return self._values.take_changed() | again
 
     def take_touched(self) -> frozenset[L3Key]:
         touched, self._touched = frozenset(self._touched), set()
@@ -146,7 +149,8 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         router = self._index.router(id)
         made = None if router is None else make_router_state(router, self._index, self._context)
         state = made if isinstance(made, RouterState) else None
-        self._count(self._states.pop(id, None), -1)
+        former = self._states.pop(id, None)
+        self._count(former, -1)
         self._count(state, 1)
         view = None
         if state is not None and router is not None:
@@ -154,9 +158,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
             related = tuple(self._index.related(id))
             view = ExtendedRouter(router=router, state=state, related=related)
         self._calls |= self._extensions.update(id, view)
-        former = self._values.get(RouterKey(id))
         self._set_router(id, made)
-        return isinstance(former, RouterState) != (state is not None) or isinstance(made, Absent)
+        if former is not None and _gateway_port(former) != _gateway_port(state):
+            self._again |= set(self.dependents(RouterKey(id)))
+        return (former is None) != (state is None) or isinstance(made, Absent)
 
     def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
         if isinstance(made, RouterState):
@@ -188,6 +193,11 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         if state is not None and state.full is not None:
             self.interfaces += sign * len(state.full.interfaces)
             self.gateways += sign * (state.full.gateway is not None)
+
+
+def _gateway_port(state: RouterState | None) -> PortId | None:
+    full = None if state is None else state.full
+    return None if full is None or full.gateway is None else full.gateway.port.id
 
 
 def _present(id: RouterId | None) -> frozenset[RouterId]:

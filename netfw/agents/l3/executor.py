@@ -61,8 +61,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         """Remove everything but *values* from the drivers.  Called while no job is running.
 
         *first*: a former agent may have left a floating IP at another router than *values* has it
-        at, and an update concerns both routers.  So all floating IPs are put at once, before jobs
-        run in parallel.
+        at, and an update concerns both routers.  So the present floating IPs are put at once,
+        before jobs run in parallel.
 
         :raises NetfwError: something cannot be removed.
         """
@@ -75,7 +75,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             converge_isolated(self._metadata, kept).raise_failed()
         put: dict[L3Key, RouterDriverValue] = {}
         if first:
-            put = {key: value for key, value in present.items() if isinstance(key, FloatingIpKey)}
+            found = (key for key in self._driver.present() if isinstance(key, FloatingIpKey))
+            put = {key: present[key] for key in found if key in present}
         keep = frozenset(present.keys() - put.keys())
         outcome = converge_isolated(self._driver, Update(put=put, complete=True, keep=keep))
         failed = {key: error for key, error in outcome.failed.items() if key not in put}
