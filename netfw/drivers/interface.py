@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
+from netfw.drivers.subscription import Service
 from netfw.model.address import NO_MAC, Mac
 from netfw.model.device_names import check_device_name, check_namespace_name, device_name
 from netfw.model.ids import PortId
@@ -49,6 +50,9 @@ class Device:
     mac: Mac | None = None
     ofport: int | None = None
     """Port number in the switch, where the switch has numbers and has assigned one."""
+    wired: bool | None = None
+    """The switch driver has admitted the port: its packets reach its network.  ``None``: the
+    dataplane does not tell."""
 
 
 class InterfaceCapability(Capability):
@@ -76,7 +80,10 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
        a name may move from one port to another in one update.
     4. A missing namespace is a ``NotFound`` for that port; to a driver that does not declare
        ``InterfaceCapability.NAMESPACES`` every namespace is ``NotSupported``.
-    5. ``devices`` returns what the host has; ``present`` returns the same ports.
+    5. ``devices`` returns what the host has; ``present`` returns the same ports.  A driver that
+       tells ``Device.wired`` and declares ``HostCapability.WATCH`` sends ``KeysChanged`` for a port
+       when it changes.
+    6. ``mark_initialized`` changes no port, and its mark outlives the driver.
     """
 
     GROUP: ClassVar[str] = "netfw.interface_drivers"
@@ -94,9 +101,22 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
         :raises BackendUnavailable: the backend does not answer.
         """
 
-    def device_name(self, port: PortId) -> str:
-        """Return the device name of a service's own port, as operators know it.  Pure."""
-        return device_name("tap", port)
+    def device_name(self, port: PortId, prefix: str = "tap") -> str:
+        """Return the device name of a service's own port, as operators know it.  Pure.
+
+        *prefix* tells the use of the port: ``qr-`` and ``qg-`` for interfaces and gateways of
+        routers.  Two ports, or two prefixes, have different names.
+        """
+        return device_name(prefix, port)
+
+    def mark_initialized(self, service: Service) -> None:
+        """Mark on the dataplane that *service* has applied its desired state once since it started.
+
+        For operators and for programs that wait until the host can take traffic.  The default does
+        nothing.
+
+        :raises BackendUnavailable: the backend does not answer.
+        """
 
     def present(self) -> frozenset[PortId]:
         return frozenset(self.devices())

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from netfw.model.ids import AddressGroupId, NetworkId, PortId, RouterId, SecurityGroupId
+from netfw.model.ids import (
+    AddressGroupId,
+    FloatingIpId,
+    NetworkId,
+    PortId,
+    RouterId,
+    SecurityGroupId,
+)
 
 
 @frozen
@@ -40,6 +47,26 @@ class RouterKey:
 
     def __str__(self) -> str:
         return f"router {self.router}"
+
+
+@frozen
+class AgentGatewayKey:
+    """This host's own port on an external network."""
+
+    network: NetworkId
+
+    def __str__(self) -> str:
+        return f"agent gateway to network {self.network}"
+
+
+@frozen
+class FloatingIpKey:
+    """A floating IP."""
+
+    floating_ip: FloatingIpId
+
+    def __str__(self) -> str:
+        return f"floating IP {self.floating_ip}"
 
 
 @frozen

@@ -8,7 +8,12 @@ from typing import ClassVar
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.pipeline_grant import Grant, GrantRequest
-from netfw.drivers.router_values import RouterState, RouterStatus
+from netfw.drivers.router_values import (
+    RouterDriverKey,
+    RouterDriverValue,
+    RouterPart,
+    RouterStatus,
+)
 from netfw.model.ids import RouterId
 
 
@@ -18,32 +23,43 @@ class RouterCapability(Capability):
     HA = "ha"
     """A router can be on several hosts, one of which is active."""
     DISTRIBUTED = "distributed"
-    """Routers can be distributed."""
+    """Routers can be distributed: local and central parts, agent gateways."""
 
 
-class RouterDriver(HostDriver[RouterId, RouterState]):
+class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     """Runs the routers that are scheduled to this host.
 
-    Called by the workers of the L3 agent, outside any transaction.  A router is never in two calls
-    at once; calls for different routers may run in parallel.  Devices are made with the host's
-    ``InterfaceDriver``.  Promises beyond those of :class:`HostDriver`:
+    Called by the workers of the L3 agent, outside any transaction.  An update concerns one or
+    several routers; calls may run in parallel, and no two at once concern the same router.  A
+    floating IP concerns the router of its value and the router that has it now.  Devices are made
+    with the host's ``InterfaceDriver``.  Promises beyond those of :class:`HostDriver`:
 
     1. Instances behind the interfaces reach each other, the destinations of the routes and, with a
        gateway, external networks, with NAT as ``Gateway.snat`` and the address scopes require.
     2. A floating IP works in both directions, and is announced to neighbours once its rules are in
-       force.  When it is moved or dropped, the connections over it end.
-    3. All NAT and filter rules of one pass are applied at once or not at all; if they are refused,
-       the former rules stay in force, and the router fails.
+       force; so is an address of the gateway, or of a contribution.  When one is moved or removed,
+       the connections over it end.
+    3. The rules of one update of a router are in force together or not at all; a refused rule fails
+       its own key, and the former rules stay.
     4. Converging an unchanged state touches nothing: forwarding, translation and established
        connections survive a restart of the driver or the agent.
     5. Interfaces, addresses, routes and floating IPs change in place; unchanged ones lose no
        packet.
     6. A dropped router leaves no namespace, device, process, file or rule.
     7. For a highly available router, singletons run on the active host; the driver sends
-       ``RoleChanged`` for every change, and restores the role after a restart.
+       ``RoleChanged`` for every change, and restores the role after a restart.  A router that is
+       not active neither answers nor forwards.
     8. A process that dies is restarted, and the driver sends ``ProcessDied``.
-    9. A mode or feature that the driver does not declare as a capability is ``NotSupported`` for
-       that router, and nothing of it is made.
+    9. A part or feature that the driver does not declare as a capability is ``NotSupported`` for
+       its key, and nothing of it is made.
+    10. A floating IP whose router has no gateway on this host waits; the update that brings the
+        gateway also has the floating IP.  While the gateway's device is not wired
+        (``Device.wired``), its floating IPs have their rules and wait; the driver sends
+        ``KeysChanged`` when it is wired, and announces them then.
+    11. Instances reach the metadata proxy at ``RouterState.metadata_port`` by the addresses of the
+        metadata service only; nothing else reaches that port.
+    12. Subnets with ``ipv6_ra_mode`` are advertised on their interface, with the mode, MTU and name
+        servers; a removed prefix is withdrawn.
     """
 
     GROUP: ClassVar[str] = "netfw.router_drivers"
@@ -73,3 +89,10 @@ class RouterDriver(HostDriver[RouterId, RouterState]):
         :raises NotSupported: the router has nothing of the requested type.
         :raises ConfigError: nothing is left to grant; the text names the present owners.
         """
+
+    def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
+        """Return the network namespace that a part of *router* has or will have.  Pure.
+
+        Metadata proxies run there, and the dry run shows it.  ``None``, the default: there is none.
+        """
+        return None

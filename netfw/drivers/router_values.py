@@ -1,19 +1,33 @@
-"""Values of a router driver: one whole router is one value."""
+"""Keys and values of a router driver.
+
+===================  =================  ====================================================
+key                  value              one for each
+===================  =================  ====================================================
+``RouterKey``        ``RouterState``    router on this host
+``FloatingIpKey``    ``FloatingIpNat``  floating IP that is translated on this host
+``AgentGatewayKey``  ``AgentGateway``   external network to which this host has its own port
+===================  =================  ====================================================
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from netfw.drivers.contribution import RouterContribution
 from netfw.drivers.events import Event
+from netfw.drivers.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
-from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import AddressScopeId, FloatingIpId, NetworkId, PortId, RouterId, SubnetId
+from netfw.model.ids import AddressScopeId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.route import Route
 from netfw.model.subnet import Subnet
+
+METADATA_PORT = 9697
+"""Default port of the metadata proxy in the namespace of a router."""
 
 
 class HaRole(enum.StrEnum):
@@ -24,15 +38,22 @@ class HaRole(enum.StrEnum):
     FAULT = "fault"
 
 
-class RouterMode(enum.StrEnum):
-    """The part of a router that is on this host."""
+class RouterPart(enum.StrEnum):
+    """A part of a router; a host has the full router, or one or both of the other parts."""
 
-    WHOLE = "whole"
+    FULL = "full"
     """The whole router; one of several instances if it is highly available."""
     LOCAL = "local"
     """The part of a distributed router for the instances of this host."""
     CENTRAL = "central"
     """The part of a distributed router that does SNAT for instances without a floating IP."""
+
+
+def _one_per_family(_: object, attribute: Attribute[Any], found: Iterable[IpAddress]) -> None:
+    """Refuse two addresses of one family."""
+    for version, count in Counter(address.version for address in found).items():
+        if count > 1:
+            raise ValueError(f"{attribute.name}: {count} of IPv{version}, at most one is possible")
 
 
 @frozen(kw_only=True)
@@ -44,9 +65,11 @@ class RouterPort:
     mac: Mac = field(converter=Mac)
     addresses: tuple[IpInterface, ...] = field(validator=no_scope)
     subnets: tuple[Subnet, ...] = ()
+    """The subnets of its addresses.  An interface advertises those with ``ipv6_ra_mode``."""
     mtu: int = 1500
-    scopes: frozenset[AddressScopeId] = frozenset()
-    """Address scopes of its subnets; traffic between two scopes is translated or refused."""
+    scopes: Mapping[int, AddressScopeId] = field(factory=dict)
+    """Address scopes of its network, by IP version; a family without one is in ``noscope``.
+    Traffic between two scopes is translated or refused."""
 
 
 @frozen(kw_only=True)
@@ -55,20 +78,21 @@ class Gateway:
 
     port: RouterPort
     snat: bool = True
-    """Instances without a floating IP leave with the gateway's address."""
-
-
-@frozen
-class Neighbour:
-    """A static neighbour entry: distributed routers do not resolve addresses on the link."""
-
-    address: IpAddress = field(validator=no_scope)
-    mac: Mac = field(converter=Mac)
+    """Instances without a floating IP leave with the gateway's IPv4 address."""
+    next_hops: tuple[IpAddress, ...] = field(default=(), validator=[no_scope, _one_per_family])
+    """Next hops of the default routes, at most one per family; one outside the subnets of the port
+    is on the link."""
+    ipv6_from_ra: bool = False
+    """Without an IPv6 next hop: router advertisements on the external network give one."""
+    onlink_subnets: tuple[IpNetwork, ...] = field(default=(), validator=no_scope)
+    """Other subnets of the external network, reached on the link."""
 
 
 @frozen(kw_only=True)
 class HighAvailability:
     """Settings of a router that is on several hosts, one of which is active."""
+
+    DRAFT: ClassVar[bool] = True
 
     port: RouterPort
     vrid: int
@@ -76,44 +100,116 @@ class HighAvailability:
 
 
 @frozen(kw_only=True)
-class Distribution:
-    """Settings of a distributed router beyond those of a plain one."""
+class FullRouter:
+    """``RouterPart.FULL``: a plain router, or one instance of a highly available one."""
 
-    host_mac: Mac = field(converter=Mac)
-    agent_gateway: RouterPort | None = None
-    """This host's own port on the external network, for the floating IPs of its instances."""
-    central: tuple[RouterPort, ...] = ()
-    """The ports of the central part, one for each subnet."""
-    neighbours: Mapping[PortId, tuple[Neighbour, ...]] = field(factory=dict)
-    """By interface: the ports of its subnets, on all hosts."""
+    interfaces: tuple[RouterPort, ...] = ()
+    gateway: Gateway | None = None
+    ha: HighAvailability | None = None
+
+
+@frozen(kw_only=True)
+class LocalRouter:
+    """``RouterPart.LOCAL`` of a distributed router."""
+
+    DRAFT: ClassVar[bool] = True
+
+    interfaces: tuple[RouterPort, ...] = ()
+    snat_addresses: Mapping[SubnetId, IpAddress] = field(factory=dict)
+    """By subnet: the central part's address on it, next hop of instances without a floating IP."""
+    external_network: NetworkId | None = None
+    """The network of the ``AgentGatewayKey`` that its floating IPs use."""
+
+    @snat_addresses.validator
+    def _check(self, attribute: Attribute[object], found: Mapping[SubnetId, IpAddress]) -> None:
+        no_scope(self, attribute, found.values())
+
+
+@frozen(kw_only=True)
+class CentralRouter:
+    """``RouterPart.CENTRAL`` of a distributed router."""
+
+    DRAFT: ClassVar[bool] = True
+
+    ports: tuple[RouterPort, ...] = ()
+    """The ports of the central part on the internal networks."""
+    gateway: Gateway
+    ha: HighAvailability | None = None
 
 
 @frozen(kw_only=True)
 class RouterState:
-    """The desired state of a router on this host.  The router's id is its key."""
+    """The desired state of a router on this host, without its floating IPs."""
 
-    mode: RouterMode = RouterMode.WHOLE
-    interfaces: tuple[RouterPort, ...] = ()
-    gateway: Gateway | None = None
+    full: FullRouter | None = None
+    local: LocalRouter | None = None
+    central: CentralRouter | None = None
     routes: tuple[Route, ...] = ()
-    floating_ips: tuple[FloatingIp, ...] = ()
-    forwardings: tuple[PortForwarding, ...] = ()
-    ha: HighAvailability | None = None
-    distribution: Distribution | None = None
-    metadata: bool = True
-    """Its instances reach the metadata service through it."""
+    """Routes with one destination and different next hops are one multipath route."""
+    metadata_port: int | None = field(default=METADATA_PORT)
+    """Port of the metadata proxy to which requests of instances are redirected, and which nothing
+    else reaches; ``None``: no metadata through this router."""
     contributions: tuple[RouterContribution, ...] = ()
     """Contributions of the extensions, in the order of the configuration."""
+
+    @metadata_port.validator
+    def _check_port(self, _: object, port: int | None) -> None:
+        if port is not None and port not in range(1, 65536):
+            raise ValueError(f"metadata_port: {port} is not within 1..65535")
+
+    def __attrs_post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("a router has a full part, or a local or central one, or both")
+        if self.full is not None and len(self.parts) > 1:
+            raise ValueError("a full router has neither a local nor a central part")
+
+    @property
+    def parts(self) -> frozenset[RouterPart]:
+        """The parts of the router that this host has."""
+        found = {
+            RouterPart.FULL: self.full,
+            RouterPart.LOCAL: self.local,
+            RouterPart.CENTRAL: self.central,
+        }
+        return frozenset(part for part, value in found.items() if value is not None)
+
+
+@frozen(kw_only=True)
+class AgentGateway:
+    """This host's own port on an external network, for floating IPs of its instances."""
+
+    DRAFT: ClassVar[bool] = True
+
+    port: RouterPort
+    next_hops: tuple[IpAddress, ...] = field(default=(), validator=[no_scope, _one_per_family])
+    onlink_subnets: tuple[IpNetwork, ...] = field(default=(), validator=no_scope)
+
+
+@frozen(kw_only=True)
+class FloatingIpNat:
+    """The translation of a floating IP to the fixed address of a port."""
+
+    router: RouterId
+    part: RouterPart = RouterPart.FULL
+    """The part of the router that translates it."""
+    external_network: NetworkId
+    floating_address: IpAddress = field(validator=no_scope)
+    fixed_address: IpAddress = field(validator=no_scope)
+
+    def __attrs_post_init__(self) -> None:
+        if self.floating_address.version != self.fixed_address.version:
+            raise ValueError(
+                f"{self.floating_address} and {self.fixed_address} are of different families"
+            )
 
 
 @frozen(kw_only=True)
 class RouterStatus:
     """A router as this host has it."""
 
-    namespace: str
+    namespaces: Mapping[RouterPart, str] = field(factory=dict)
+    """The network namespace of each part, where the driver has them."""
     devices: Mapping[PortId, str] = field(factory=dict)
-    floating_ips: Mapping[FloatingIpId, str] = field(factory=dict)
-    """Empty text for a floating IP that works, else the reason."""
     role: HaRole | None = None
 
 
@@ -132,3 +228,13 @@ class PrefixDelegated(Event):
     router: RouterId
     subnet: SubnetId
     prefix: IpNetwork | None = field(validator=no_scope)
+
+
+RouterDriverEntry = (
+    tuple[RouterKey, RouterState]
+    | tuple[FloatingIpKey, FloatingIpNat]
+    | tuple[AgentGatewayKey, AgentGateway]
+)
+"""A key and a value that belongs to it."""
+RouterDriverKey = RouterKey | FloatingIpKey | AgentGatewayKey
+RouterDriverValue = RouterState | FloatingIpNat | AgentGateway

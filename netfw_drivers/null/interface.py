@@ -11,6 +11,7 @@ from attrs import define, field
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update
@@ -27,6 +28,7 @@ class NullInterfaceState:
     attachments: dict[PortId, Attachment] = field(factory=dict)
     foreign: set[str] = field(factory=set)
     online: bool = True
+    initialized: set[Service] = field(factory=set)
     lock: Lock = field(factory=Lock, repr=False)
 
 
@@ -55,6 +57,10 @@ class NullInterfaceDriver(InterfaceDriver):
                 port_id: Device(name=attachment.device, mac=attachment.mac)
                 for port_id, attachment in state.attachments.items()
             }
+
+    def mark_initialized(self, service: Service) -> None:
+        with self._exclusive() as state:
+            state.initialized.add(service)
 
     def converge(self, update: Update[PortId, Attachment]) -> Outcome[PortId]:
         with self._exclusive() as state:

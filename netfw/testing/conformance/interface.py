@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 from uuid import uuid4
 
 import pytest
 from attrs import evolve
 
-from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import MTU, Attachment, InterfaceCapability, InterfaceDriver
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NotFound, NotSupported
 from netfw.model.address import Mac
-from netfw.model.device_names import device_name
+from netfw.model.device_names import check_device_name, device_name
 from netfw.model.ids import PortId
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.common.reconciler import ReconcilerConformance
+from netfw.testing.lab.wait import wait_until
 
 OTHER_MTU = 1400
 
@@ -42,6 +45,10 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         """Return whether the port's traffic can pass the switch."""
         raise NotImplementedError("override `is_admitted`")
+
+    def is_marked_initialized(self, service: Service) -> bool | None:
+        """Return whether the host carries the mark of *service*; ``None``: it has no marks."""
+        return None
 
     def examples(self, count: int) -> dict[PortId, Attachment]:
         ports = [PortId(uuid4()) for _ in range(count)]
@@ -210,6 +217,59 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         assert {key: device.mac for key, device in devices.items()} == {
             key: value.mac for key, value in things.items()
         }
+
+    @proves(InterfaceDriver, 5)
+    def test_a_wired_device_is_one_that_was_admitted(self, driver: InterfaceDriver) -> None:
+        ((key, value),) = self.examples(1).items()
+        driver.converge(Update(put={key: value}))
+        assert driver.devices()[key].wired in (False, None)
+        self.admit(key, value)
+        wanted = self.is_admitted(key, value)
+        assert driver.devices()[key].wired in (wanted, None)
+
+    @proves(InterfaceDriver, 5)
+    def test_a_change_of_wired_is_announced(self, driver: InterfaceDriver) -> None:
+        self.require(driver, HostCapability.WATCH)
+        ((key, value),) = self.examples(1).items()
+        driver.converge(Update(put={key: value}))
+        if driver.devices()[key].wired is None:
+            pytest.skip("the dataplane does not tell which ports are wired")
+        events: list[Event] = []
+        driver.watch(events.append)
+        self.admit(key, value)
+        wait_until(lambda: any(isinstance(e, KeysChanged) and key in e.keys for e in events))
+
+    def test_names_of_devices_tell_ports_and_uses_apart(self, driver: InterfaceDriver) -> None:
+        uses = [(port, prefix) for port in self.examples(2) for prefix in ("tap", "qr-", "qg-")]
+        names = [driver.device_name(port, prefix) for port, prefix in uses]
+        assert len(set(names)) == len(uses)
+        for (port, prefix), name in zip(uses, names, strict=True):
+            check_device_name(name)
+            assert str(port)[:11] in name
+            assert prefix == "tap" or name.startswith(prefix)
+
+    @proves(InterfaceDriver, 6)
+    def test_a_mark_changes_no_port_and_can_be_repeated(
+        self, driver: InterfaceDriver, make_driver: Callable[[], InterfaceDriver]
+    ) -> None:
+        things = self.examples(2)
+        driver.converge(Update(put=things))
+        before = driver.devices()
+        for each in (driver, driver, make_driver()):
+            each.mark_initialized(Service.L3)
+            assert self.is_marked_initialized(Service.L3) in (True, None)
+        assert driver.devices() == before
+        self.assert_so(things)
+        assert not self.is_marked_initialized(Service.DHCP)
+
+    @proves_raise(InterfaceDriver, "mark_initialized", BackendUnavailable)
+    def test_mark_initialized_raises_when_the_backend_is_unreachable(
+        self, driver: InterfaceDriver
+    ) -> None:
+        if type(driver).mark_initialized is InterfaceDriver.mark_initialized:
+            pytest.skip("the driver has no mark")
+        with self.outage(), pytest.raises(BackendUnavailable):
+            driver.mark_initialized(Service.L3)
 
     @proves_raise(InterfaceDriver, "devices", BackendUnavailable)
     def test_devices_raises_when_the_backend_is_unreachable(self, driver: InterfaceDriver) -> None:

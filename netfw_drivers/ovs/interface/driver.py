@@ -15,6 +15,7 @@ from netfw.drivers.events import Sink as EventSink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
@@ -22,9 +23,10 @@ from netfw.linux.ip.values import Link
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import DEFAULT_REMOTE, Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb.operations import AddPort, SetColumns
+from netfw.ovs.ovsdb.operations import AddPort, SetColumns, Table
 from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
+from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import Seconds
 from netfw_drivers.ovs.interface.observed import (
     InterfaceSettings,
@@ -110,9 +112,22 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         links = _read_links({place_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
-    def device_name(self, port: PortId) -> str:
+    def device_name(self, port: PortId, prefix: str = "tap") -> str:
         """Return the device name of a port; a veth pair has its ``tap`` end on the bridge."""
-        return device_name("ns-" if self._settings.use_veth else "tap", port)
+        return device_name("ns-" if self._settings.use_veth and prefix == "tap" else prefix, port)
+
+    def mark_initialized(self, service: Service) -> None:
+        """Set ``external_ids:<service>-initialized`` of the bridge."""
+        mark = {"external_ids": {f"{service}-initialized": "true"}}
+        try:
+            self._ovsdb.run(
+                [SetColumns(table=Table.BRIDGE, record=self._settings.bridge, keys=mark)]
+            )
+        except OperationRefused as refusal:
+            reason = "; ".join(refusal.reasons.values())
+            raise BackendUnavailable(
+                f"{service} cannot be marked as initialized: {reason}"
+            ) from refusal
 
     def present(self) -> frozenset[PortId]:
         return frozenset(self._ours())
@@ -371,4 +386,5 @@ def _device(port: Port, links: Mapping[Place, Mapping[str, Link]]) -> Device:
         name=name,
         mac=link.mac if link else None,
         ofport=ofport if ofport is not None and ofport > 0 else None,
+        wired=port.tag in LOCAL_VLANS,
     )

@@ -6,9 +6,11 @@ from contextlib import ExitStack, closing, contextmanager
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.base import DriverInfo
+from netfw.drivers.events import KeysChanged, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, OperationRefused
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update
@@ -23,6 +25,8 @@ class FakeInterfaceBackend:
     foreign: set[str] = field(factory=set)
     namespaces: set[str | None] = field(factory=lambda: {None})
     junk: set[str] = field(factory=set)
+    initialized: set[Service] = field(factory=set)
+    sinks: list[Sink] = field(factory=list)
     online: bool = True
 
     def check_online(self) -> None:
@@ -40,6 +44,7 @@ class Observed:
 class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observed]):
     CAPABILITIES = (
         HostCapability.PLAN,
+        HostCapability.WATCH,
         InterfaceCapability.NAMESPACES,
         InterfaceCapability.MTU_CHANGE,
     )
@@ -57,9 +62,16 @@ class FakeInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observ
     def devices(self) -> Mapping[PortId, Device]:
         self.backend.check_online()
         return {
-            key: Device(name=value.device, mac=value.mac)
+            key: Device(name=value.device, mac=value.mac, wired=key in self.backend.admitted)
             for key, value in self.backend.devices.items()
         }
+
+    def mark_initialized(self, service: Service) -> None:
+        self.backend.check_online()
+        self.backend.initialized.add(service)
+
+    def watch(self, sink: Sink) -> None:
+        self.backend.sinks.append(sink)
 
     def observe(self, scope: Update[PortId, Attachment] | None) -> Observed:
         self.backend.check_online()
@@ -165,9 +177,14 @@ class FakeInterfaceConformance(FakeBackendHooks, InterfaceDriverConformance):
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
         self.backend.admitted.add(port_id)
+        for sink in self.backend.sinks:
+            sink(KeysChanged("admitted", {port_id}))
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return port_id in self.backend.admitted
+
+    def is_marked_initialized(self, service: Service) -> bool:
+        return service in self.backend.initialized
 
     def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
         def spoil(key: PortId, value: Attachment) -> None:

@@ -5,6 +5,7 @@ from attrs import evolve
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefused
 from netfw.plan import Outcome, Plan, Stage
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
@@ -265,6 +266,45 @@ def ignore_missing_namespace(driver, original, scope):
 def report_upper_case_names(driver, original):
     """Report devices under names that the host does not have."""
     return {k: evolve(v, name=v.name.upper()) for k, v in original().items()}
+
+
+@MUTATIONS.override("devices", breaks(InterfaceDriver, 5))
+def report_every_device_as_wired(driver, original):
+    """Report a device as wired before the switch admitted its port."""
+    return {k: evolve(v, wired=True) for k, v in original().items()}
+
+
+@MUTATIONS.override("watch", breaks(InterfaceDriver, 5))
+def announce_nothing(driver, original, sink):
+    """Send no event when a port is wired."""
+
+
+@MUTATIONS.override("device_name")
+def use_one_prefix(driver, original, port, prefix):
+    """Name every device of a port alike."""
+    return original(port, "tap")
+
+
+@MUTATIONS.override("mark_initialized", breaks(InterfaceDriver, 6))
+def lose_mark_of_former_driver(driver, original, service):
+    """Replace the marks that the backend has."""
+    driver.backend.initialized = {Service.L2}
+
+
+@MUTATIONS.override("mark_initialized", breaks(InterfaceDriver, 6))
+def admit_ports_when_initialized(driver, original, service):
+    """Change ports beside the mark."""
+    original(service)
+    driver.backend.admitted.update(driver.backend.devices)
+
+
+@MUTATIONS.override(
+    "mark_initialized", breaks_raise(InterfaceDriver, "mark_initialized", BackendUnavailable)
+)
+def lose_mark_in_outage(driver, original, service):
+    """Ignore that the backend is unreachable."""
+    if driver.backend.online:
+        original(service)
 
 
 @MUTATIONS.override("devices", breaks_raise(InterfaceDriver, "devices", BackendUnavailable))

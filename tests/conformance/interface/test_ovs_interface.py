@@ -13,6 +13,7 @@ from attrs import evolve
 
 from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.subscription import Service
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
@@ -81,6 +82,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
             self.make_namespace(self.PLACE)
         yield make
         make().gc(())
+        bridge.vsctl("clear", "Bridge", "br-int", "external_ids")
         for host in self.hosts:
             host.close()
         for value in self.foreign:
@@ -160,6 +162,10 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return self.ovs.vsctl("get", "Port", self.row(port_id), "tag").strip() != "4095"
 
+    def is_marked_initialized(self, service: Service) -> bool:
+        ids = self.ovs.vsctl("get", "Bridge", "br-int", "external_ids")
+        return f"{service}-initialized=" in ids
+
     def drifts(self) -> Mapping[str, Callable[[PortId, Attachment], None]]:
         return {
             "another MAC": self.set_mac,
@@ -206,13 +212,13 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         self.ovs.start_switch()
 
 
-@pytest.mark.spec("DRV-03", "DHCP-23")
+@pytest.mark.spec("DRV-03", "DHCP-23", "L3-12")
 class TestInternalPorts(OvsInterfaceDriverConformance):
     USE_VETH = False
     PLACE = "plugged"
 
 
-@pytest.mark.spec("DRV-03", "DHCP-23")
+@pytest.mark.spec("DRV-03", "DHCP-23", "L3-12")
 class TestVethPairs(OvsInterfaceDriverConformance):
     USE_VETH = True
     PLACE = None

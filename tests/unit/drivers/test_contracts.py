@@ -169,7 +169,9 @@ def test_values_with_three_fields_are_made_by_keyword(value: type) -> None:
         assert all(field.kw_only for field in given)
 
 
-@pytest.mark.parametrize("union", ["SwitchKey", "FirewallKey", "DhcpKey", "MetadataKey"])
+@pytest.mark.parametrize(
+    "union", ["SwitchKey", "FirewallKey", "DhcpKey", "MetadataKey", "RouterDriverKey"]
+)
 def test_keys_of_one_driver_are_distinguishable_and_hashable(union: str) -> None:
     found = next(vars(module)[union] for module in modules() if hasattr(module, union))
     assert get_origin(found) in (Union, UnionType)

@@ -17,11 +17,19 @@ from netfw.drivers.firewall import Member
 from netfw.drivers.ipam import ThisAddress
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.metadata import MetadataProxy
-from netfw.drivers.router_values import Neighbour, PrefixDelegated, RouterPort
+from netfw.drivers.router_values import (
+    AgentGateway,
+    FloatingIpNat,
+    Gateway,
+    LocalRouter,
+    PrefixDelegated,
+    RouterPort,
+)
 from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterInterface, Wiring
 from netfw.model.segment import NetworkType
 
 ID, MAC = UUID(int=1), "fa:16:3e:00:00:01"
+PORT = RouterPort(id=ID, network=ID, mac=MAC, addresses=())
 SCOPES = "eth0", "x,output:1", "\n"
 
 
@@ -46,7 +54,19 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "find ports": lambda bad: FindPorts(address=bad, network=ID),
     "set prefix": lambda bad: SetPrefix(subnet=ID, prefix=prefix(bad)),
     "router port": lambda bad: RouterPort(id=ID, network=ID, mac=MAC, addresses=(face(bad),)),
-    "neighbour": lambda bad: Neighbour(bad, MAC),
+    "next hop": lambda bad: Gateway(port=PORT, next_hops=(bad,)),
+    "on-link subnet": lambda bad: Gateway(port=PORT, onlink_subnets=(prefix(bad),)),
+    "next hop of an agent gateway": lambda bad: AgentGateway(port=PORT, next_hops=(bad,)),
+    "on-link subnet of an agent gateway": lambda bad: AgentGateway(
+        port=PORT, onlink_subnets=(prefix(bad),)
+    ),
+    "address of the central part": lambda bad: LocalRouter(snat_addresses={ID: bad}),
+    "floating address": lambda bad: FloatingIpNat(
+        router=ID, external_network=ID, floating_address=bad, fixed_address=IPv6Address("fe80::2")
+    ),
+    "fixed address": lambda bad: FloatingIpNat(
+        router=ID, external_network=ID, floating_address=IPv6Address("fe80::2"), fixed_address=bad
+    ),
     "delegated": lambda bad: PrefixDelegated("came", ID, ID, prefix(bad)),
     "source": lambda bad: AllowedSource(MAC, prefix(bad)),
     "wiring": lambda bad: Wiring(
