@@ -1,0 +1,1 @@
+"""Router driver that uses namespaces, routes and iptables of the kernel."""
