@@ -104,6 +104,12 @@ class DesiredRouter:
         contributed = (each for part in self.state.contributions for each in part.addresses)
         return tuple(dict.fromkeys((*self.full.gateway.port.addresses, *contributed)))
 
+    def gateway_families(self) -> frozenset[Family]:
+        """Return the families that can have floating IPs."""
+        gateway = self.full.gateway
+        addresses = () if gateway is None else gateway.port.addresses
+        return frozenset(Family(each.version) for each in addresses)
+
     def rules(self, family: Family, present: ScopeMarks) -> RouterRules:
         """Return what the rules of one family follow from.
 

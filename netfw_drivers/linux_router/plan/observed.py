@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 from attrs import field, frozen
@@ -39,11 +39,6 @@ class FoundRouter:
 
     netns: ObservedNetns
     radvd: FoundRadvd = field(factory=FoundRadvd)
-    wired: Mapping[str, bool] = field(factory=dict)
-    """By device: whether the switch has admitted it; devices of which it does not tell are
-    missing."""
-    identity: Hashable = None
-    """Identity of the namespace, for the processes in it."""
 
     @property
     def is_absent(self) -> bool:
