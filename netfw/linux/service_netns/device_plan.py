@@ -6,11 +6,13 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 
 from attrs import evolve
 
-from netfw.linux.ip.operations import NetworkOperation, SetSysctl
+from netfw.linux.ip.operations import DelAddress, NetworkOperation, SetSysctl
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Link
-from netfw.linux.service_netns.steps import ChangeNetwork, Clear, Step
+from netfw.linux.service_netns.steps import ChangeNetwork, Clear, DeleteNamespace, Step, Unplug
 from netfw.linux.service_netns.values import PAIR, ObservedNetns, PortDevice, why_without_ipv6
+from netfw.model.address import IpAddress
+from netfw.model.ids import PortId
 from netfw.plan import Operation, Stage
 
 LOOPBACK = "lo"
@@ -98,3 +100,26 @@ def is_to_be_plugged(port: PortDevice, found: ObservedNetns) -> bool:
         return True
     dead = link.up and not link.carrier
     return dead and port.port in (found.present or ())
+
+
+def can_be_set(name: str, found: ObservedNetns) -> bool:
+    """Return whether it can be set: IPv6 that is disabled in the whole namespace stays so."""
+    switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
+    return name in found.sysctls and not switched_off
+
+
+def forgotten_address(operation: NetworkOperation, kept: Container[IpAddress]) -> IpAddress | None:
+    """Return the address that the operation removes, unless it is kept otherwise."""
+    if not isinstance(operation, DelAddress) or operation.address.interface.ip in kept:
+        return None
+    return operation.address.interface.ip
+
+
+def remove_namespace(found: ObservedNetns, ports: Iterable[PortId]) -> Iterator[Step]:
+    """Remove a namespace with its devices, and those of *ports* that are plugged elsewhere."""
+    for port in ports:
+        if found.present is None or port in found.present:
+            yield Unplug(port)
+    yield from clear_devices(found, keep=())
+    if found.exists:
+        yield DeleteNamespace(found.netns)

@@ -6,7 +6,7 @@ them is a difference like any other to the next plan.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
 from netfw.linux.ip.operations import (
     AddAddress,
@@ -25,22 +25,23 @@ from netfw.linux.iptables.rule import Family, Rule, match, target
 from netfw.linux.service_netns.device_plan import (
     LOOPBACK,
     MAKES_LINK_LOCAL,
+    can_be_set,
     clear_devices,
+    forgotten_address,
     in_netns,
     is_to_be_plugged,
     lacks_link_local,
     make_stages,
+    remove_namespace,
     renew_link_local,
     without_lost,
 )
 from netfw.linux.service_netns.steps import (
     ChangeNetwork,
-    DeleteNamespace,
     MakeNamespace,
     Plug,
     RestoreTables,
     Step,
-    Unplug,
 )
 from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns, why_without_ipv6
 from netfw.model.address import IpAddress
@@ -94,7 +95,7 @@ def plan_removal(
     :param port: its port, if the caller knows it, so that it is found even if another program
         removed its device or the whole namespace.
     """
-    return make_stages(owner, _removal(found, port))
+    return make_stages(owner, remove_namespace(found, () if port is None else (port,)))
 
 
 def device_settings(device: str) -> dict[str, str]:
@@ -102,14 +103,6 @@ def device_settings(device: str) -> dict[str, str]:
     return {
         device_parameter("ipv6", device, name): value for name, value in DEVICE_SETTINGS.items()
     }
-
-
-def _removal(found: ObservedNetns, port: PortId | None) -> Iterator[Step]:
-    if port is not None and (found.present is None or port in found.present):
-        yield Unplug(port)
-    yield from clear_devices(found, keep=())
-    if found.exists:
-        yield DeleteNamespace(found.netns)
 
 
 def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
@@ -129,7 +122,7 @@ def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
         yield ChangeNetwork(
             netns=wanted.netns,
             operation=operation,
-            forget=_forgotten(operation, kept) if wanted.forget_connections else None,
+            forget=forgotten_address(operation, kept) if wanted.forget_connections else None,
         )
     yield from in_netns(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
     yield from _rules(wanted, found)
@@ -140,19 +133,13 @@ def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOpe
     settings = SETTINGS
     if found.exists:
         both = {**SETTINGS, **device_settings(wanted.device)}
-        settings = {name: value for name, value in both.items() if _can_be_set(name, found)}
+        settings = {name: value for name, value in both.items() if can_be_set(name, found)}
     yield from plan_sysctl(settings, found.sysctls)
     if lacks_link_local(wanted, device_settings(wanted.device), found):
         yield from renew_link_local(wanted.device)
     loopback = found.links.get(LOOPBACK)
     if loopback is not None and not loopback.up:
         yield SetUp(LOOPBACK)
-
-
-def _can_be_set(name: str, found: ObservedNetns) -> bool:
-    """Return whether it can be set: IPv6 that is disabled in the whole namespace stays so."""
-    switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
-    return name in found.sysctls and not switched_off
 
 
 def _addresses(
@@ -171,12 +158,6 @@ def _addresses(
     # The device may be repaired or made anew: its later addresses are unknown here.
     removals = (operation for operation in operations if isinstance(operation, DelAddress))
     return (*removals, *(AddAddress(address, replace=True) for address in want))
-
-
-def _forgotten(operation: NetworkOperation, kept: Iterable[IpAddress]) -> IpAddress | None:
-    if not isinstance(operation, DelAddress) or operation.address.interface.ip in kept:
-        return None
-    return operation.address.interface.ip
 
 
 def _routes(
