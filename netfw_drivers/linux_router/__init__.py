@@ -1,1 +1,1 @@
-"""Router driver that uses namespaces, routes and iptables of the kernel."""
+"""Router driver for the Linux kernel: namespaces, iptables, policy routing."""

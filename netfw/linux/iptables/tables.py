@@ -10,7 +10,7 @@ from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
-from netfw.linux.iptables.plan import find_unsure, plan_chains, plan_rollback
+from netfw.linux.iptables.plan import Spelling, find_unsure, plan_chains, plan_rollback
 from netfw.linux.iptables.refusal import RulesRefused, explain_refusal
 from netfw.linux.iptables.restore import render_restore
 from netfw.linux.iptables.rule import Family, render_rule
@@ -73,6 +73,12 @@ class Iptables:
         """Return the owner's chains as lines, as last read and changed since."""
         self.observe(frozenset(Family) - self._known)
         return MappingProxyType(self._mirror.chains)
+
+    def mirror(self, update: Update[ChainKey, Chain]) -> tuple[Mirror, Spelling]:
+        """Return what a pure plan for *update* needs; reads only what is not known."""
+        self._read_unknown(update)
+        self._spelling.add(find_unsure(update, self._mirror, self.owner, self._spelling.known))
+        return self._mirror.copy(), self._spelling.known
 
     def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
         """Return what `converge` would do, table by table; changes nothing.

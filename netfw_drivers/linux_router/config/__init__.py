@@ -1,1 +1,1 @@
-"""Configuration of the processes of a router, and options of the driver.  Pure."""
+"""Renderers of the programs that a router runs, and options of the driver.  Pure."""
