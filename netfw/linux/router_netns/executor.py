@@ -12,6 +12,7 @@ from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Iptables, IptablesBinaries
+from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.spelling import SpellingCache
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
 from netfw.linux.router_netns.values import RouterNetns
@@ -92,6 +93,14 @@ class RouterNetnsExecutor(NetnsExecutor):
             self._forget_namespace(namespace)
             observed = ObservedNetns(netns=namespace)
         return self._with_ports(observed)
+
+    def mirror(self, namespace: str) -> Mirror:
+        """Return the filters of a namespace as they were last read or written.
+
+        :raises NotFound: there is no such namespace.
+        """
+        mirror, _ = self._tables(namespace, self.chain_owner).mirror(Update(complete=True))
+        return mirror
 
     def plan(self, wanted: RouterNetns) -> tuple[Stage, ...]:
         """Observe the namespace, its filters as mirrored, and plan what makes it as *wanted*."""

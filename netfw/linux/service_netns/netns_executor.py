@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
@@ -10,7 +11,7 @@ from typing import assert_never, cast
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -63,6 +64,14 @@ class NetnsExecutor:
     def namespaces(self, prefix: str) -> frozenset[str]:
         """Return the namespaces whose names begin with *prefix*."""
         return frozenset(name for name in netns.names() if name.startswith(prefix))
+
+    def devices(self) -> Mapping[PortId, Device]:
+        """Return the ports that the interface driver has on this host.
+
+        :raises BackendUnavailable: its backend does not answer.
+        """
+        with self._interface_lock:
+            return self._interface.devices()
 
     def handles(self, stage: Stage) -> bool:
         """Return whether *stage* is one of a service namespace."""

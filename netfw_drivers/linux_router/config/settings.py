@@ -40,19 +40,6 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "agent.  It must be able to read the files in router_confs.",
     ),
     cfg.IntOpt(
-        "min_rtr_adv_interval",
-        default=30,
-        min=3,
-        help="Minimum seconds between two unsolicited router advertisements of an interface.",
-    ),
-    cfg.IntOpt(
-        "max_rtr_adv_interval",
-        default=100,
-        min=4,
-        max=1800,
-        help="Maximum seconds between two unsolicited router advertisements of an interface.",
-    ),
-    cfg.IntOpt(
         "announce_count",
         default=3,
         min=1,
@@ -94,7 +81,6 @@ class RouterSettings:
     iptables: Backend = Backend.SYSTEM
     random_fully: bool = False
     radvd_user: str | None = None
-    advertisement_intervals: tuple[int, int] = (30, 100)
     announce_count: int = 3
     announce_interval: int = 180
     announce_mac: Mac | None = None
@@ -105,15 +91,9 @@ class RouterSettings:
 def read_settings(options: Mapping[str, Any]) -> RouterSettings:
     """Parse the values of `OPTIONS`.
 
-    :raises ConfigError: a value that cannot be, or two that contradict each other.
+    :raises ConfigError: a value that cannot be.
     """
     tool = options["iptables_tool"]
-    least, most = options["min_rtr_adv_interval"], options["max_rtr_adv_interval"]
-    if least > most * 3 // 4:
-        raise ConfigError(
-            f"min_rtr_adv_interval = {least}: at most three quarters of max_rtr_adv_interval, "
-            f"which is {most}"
-        )
     try:
         mac = options["announce_mac"]
         announce_mac = None if mac is None else Mac(mac)
@@ -127,7 +107,6 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         iptables=Backend.SYSTEM if tool == "system" else Backend(f"-{tool}"),
         random_fully=options["use_random_fully"],
         radvd_user=options["radvd_user"],
-        advertisement_intervals=(least, most),
         announce_count=options["announce_count"],
         announce_interval=options["announce_interval"],
         announce_mac=announce_mac,

@@ -133,9 +133,7 @@ class DesiredRouter:
             scope_marks=allocate_scope_marks(scopes, present),
         )
 
-    def netns(
-        self, marks: Mapping[Family, ScopeMarks], translations: Translations
-    ) -> RouterNetns:
+    def netns(self, marks: Mapping[Family, ScopeMarks], translations: Translations) -> RouterNetns:
         """Return the namespace; *marks* are those that address scopes have already.
 
         :raises InvalidInput: the next hop of a route is on none of the router's networks.
@@ -176,8 +174,8 @@ class DesiredRouter:
         metadata = METADATA_ADDRESSES[Family.IPV6]
         own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
         for port in self.full.interfaces:
-            device = self._device(port.id, INTERFACE)
-            yield _netns_port(port, device, (*port.addresses, *own), _DEVICE_SYSCTLS)
+            name = self._device(port.id, INTERFACE)
+            yield _netns_port(port, name, (*port.addresses, *own), _DEVICE_SYSCTLS)
         gateway, device = self.full.gateway, self.gateway_device
         if gateway is not None and device is not None:
             settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}

@@ -43,7 +43,7 @@ class FloatingIpChanges:
     """The floating IPs that each router of an update should have."""
 
     desired: Mapping[RouterId, Translations] = field(factory=dict)
-    refused: Mapping[FloatingIpKey, NetfwError] = field(factory=dict)
+    refused: Mapping[RouterDriverKey, NetfwError] = field(factory=dict)
 
 
 def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> FloatingIpChanges:
@@ -62,7 +62,7 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
             for id, each in found.translations.items()
             if id not in named and (not update.complete or id in kept)
         }
-    refused: dict[FloatingIpKey, NetfwError] = {}
+    refused: dict[RouterDriverKey, NetfwError] = {}
     for id, nat in put.items():
         own = desired.setdefault(nat.router, {})
         rivals = [each for each, has in own.items() if has.floating == nat.floating_address]
@@ -82,9 +82,7 @@ def plan_ended_connections(
     Return the stages, and the router as it is after them.
     """
     moved = {
-        id: each
-        for id, each in found.translations.items()
-        if id in desired and desired[id] != each
+        id: each for id, each in found.translations.items() if id in desired and desired[id] != each
     }
     bare = {
         id: each
@@ -174,5 +172,6 @@ def _address(device: str, floating: IpAddress) -> Address:
 
 
 def _stage(router: RouterId, step: Step, ids: Iterable[FloatingIpId]) -> Stage:
-    owners = frozenset(map(FloatingIpKey, ids)) or frozenset({RouterKey(router)})
+    keys: list[RouterDriverKey] = [FloatingIpKey(id) for id in ids]
+    owners = frozenset(keys or [RouterKey(router)])
     return Stage((Operation(step.backend, step.text, owners, step),))

@@ -82,7 +82,9 @@ def allocate_scope_marks(scopes: Iterable[Scope], present: ScopeMarks) -> dict[S
     for scope in sorted((scope for scope in wanted if scope not in marks), key=str):
         number = next(free, None)
         if number is None:
-            raise Exhausted(f"a router has at most {len(_SCOPES)} address scopes, not {len(wanted)}")
+            raise Exhausted(
+                f"a router has at most {len(_SCOPES)} address scopes, not {len(wanted)}"
+            )
         marks[scope] = number
     return marks
 
@@ -140,5 +142,7 @@ def _chain_prefix(owner: str) -> str:
         check_chain_name(owner)
         full_name(CHAIN_OWNER, f"{owner}{LONGEST_SUFFIX}")
     except InvalidInput as error:
-        raise ConfigError(f"extension {owner!r}: its chains cannot have its name: {error}") from error
+        raise ConfigError(
+            f"extension {owner!r}: its chains cannot have its name: {error}"
+        ) from error
     return f"{CHAIN_OWNER}-{owner}-"

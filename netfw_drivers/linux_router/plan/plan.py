@@ -43,9 +43,7 @@ class RouterContext:
     def desired(self, router: RouterId, state: RouterState) -> DesiredRouter:
         """Return a router, whose state was validated, in terms of the kernel."""
         assert state.full is not None, "it was validated"
-        netns = NetnsContext(
-            device_name=self.device_name, random_fully=self.settings.random_fully
-        )
+        netns = NetnsContext(device_name=self.device_name, random_fully=self.settings.random_fully)
         return DesiredRouter(id=router, state=state, full=state.full, context=netns)
 
     def desired_netns(

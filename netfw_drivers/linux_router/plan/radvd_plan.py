@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv6Network, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,15 +14,21 @@ from netfw.drivers.router_values import RouterPort
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw_drivers.linux_router.config.radvd import RadvdInterface, RadvdPrefix, render_radvd
+from netfw_drivers.linux_router.config.radvd import (
+    SLAAC_LENGTH,
+    RadvdInterface,
+    RadvdPrefix,
+    render_radvd,
+)
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.names import INTERFACE, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRadvd
 
 SERVICE = "radvd"
-DEPRECATED_LIMIT = 16
-"""Limit of withdrawn prefixes of an interface that are advertised as such; the last ones win."""
+REMOVED_LIMIT = 16
+"""Limit of removed prefixes of an interface that are advertised as such; the last ones win."""
+_AUTONOMOUS = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
 _SECTION = re.compile(r"^\s*(?:interface (?P<device>\S+)|prefix (?P<prefix>\S+))", re.MULTILINE)
 
 
@@ -68,13 +74,16 @@ def config_path(directory: Path, router: RouterId) -> Path:
 def plan_radvd(
     router: DesiredRouter, found: FoundRadvd, settings: RouterSettings
 ) -> Iterator[RadvdStep]:
-    """Plan the radvd of a router; prefixes that it advertised before are withdrawn."""
+    """Plan the radvd of a router; prefixes that it advertised before are withdrawn.
+
+    :raises InvalidInput: an interface has more prefixes or name servers than can be advertised.
+    """
     interfaces = tuple(_interfaces(router, found.text or ""))
-    if not any(not prefix.deprecated for each in interfaces for prefix in each.prefixes):
+    if not interfaces:
         if not found.is_absent:
             yield StopRadvd(router.id)
         return
-    text = render_radvd(interfaces, settings.advertisement_intervals)
+    text = render_radvd(interfaces)
     program = make_program(router.id, settings)
     if found.text != text or found.digest != program.digest():
         yield RunRadvd(router.id, text, program)
@@ -95,12 +104,15 @@ def _interfaces(router: DesiredRouter, present: str) -> Iterator[RadvdInterface]
     advertised = _parse_prefixes(present)
     for port in router.full.interfaces:
         device = router.context.device_name(port.id, INTERFACE)
-        prefixes = [RadvdPrefix(_prefix(each), _is_autonomous(each)) for each in _subnets(port)]
+        prefixes = [
+            RadvdPrefix(prefix=_prefix(each), autonomous=each.ipv6_ra_mode in _AUTONOMOUS)
+            for each in _subnets(port)
+        ]
         named = {each.prefix for each in prefixes}
         gone = [prefix for prefix in advertised.get(device, []) if prefix not in named]
         prefixes += [
-            RadvdPrefix(prefix, autonomous=True, deprecated=True)
-            for prefix in gone[-DEPRECATED_LIMIT:]
+            RadvdPrefix(prefix=prefix, autonomous=prefix.prefixlen == SLAAC_LENGTH, removed=True)
+            for prefix in gone[-REMOVED_LIMIT:]
         ]
         if prefixes:
             modes = {each.ipv6_ra_mode for each in _subnets(port)}
@@ -108,9 +120,7 @@ def _interfaces(router: DesiredRouter, present: str) -> Iterator[RadvdInterface]
                 device=device,
                 mtu=port.mtu,
                 prefixes=tuple(prefixes),
-                dns_servers=tuple(
-                    dict.fromkeys(dns for each in _subnets(port) for dns in each.dns_nameservers)
-                ),
+                dns_servers=tuple(_name_servers(port)),
                 managed=Ipv6Mode.STATEFUL in modes,
                 other_config=Ipv6Mode.STATELESS in modes,
             )
@@ -125,8 +135,9 @@ def _prefix(subnet: Subnet) -> IPv6Network:
     return subnet.cidr
 
 
-def _is_autonomous(subnet: Subnet) -> bool:
-    return subnet.ipv6_ra_mode in (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
+def _name_servers(port: RouterPort) -> dict[IPv6Address, None]:
+    servers = (each for subnet in _subnets(port) for each in subnet.dns_nameservers)
+    return dict.fromkeys(each for each in servers if isinstance(each, IPv6Address))
 
 
 def _parse_prefixes(text: str) -> dict[str, list[IPv6Network]]:

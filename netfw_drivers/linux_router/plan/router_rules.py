@@ -116,8 +116,7 @@ class RouterRules:
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
         }
         chains: dict[tuple[RuleTable, str], list[Rule]] = {}
-        for place, rules in self._extensions().items():
-            table, chain, owner = place
+        for (table, chain, owner), rules in self._extensions().items():
             name = f"{owner}{EXTENSION_SUFFIXES[chain]}"
             chains[table, name] = rules
             hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
@@ -222,12 +221,15 @@ class RouterRules:
             yield (RuleTable.NAT, chain), [self._rule(target=Jump(floating.DNAT))]
         from_outside = match("mark", mark=mark_text(EXTERNAL))
         stays = match("conntrack", ctstate=Not("DNAT"))
-        yield (RuleTable.NAT, RuleChain.POSTROUTING), [
-            self._rule(matches=(from_outside,), target=RETURN),
-            self._rule(out_device=Not(self.gateway.name), matches=(stays,), target=RETURN),
-            self._rule(target=Jump(floating.SNAT)),
-            self._rule(target=Jump(_SNAT)),
-        ]
+        yield (
+            (RuleTable.NAT, RuleChain.POSTROUTING),
+            [
+                self._rule(matches=(from_outside,), target=RETURN),
+                self._rule(out_device=Not(self.gateway.name), matches=(stays,), target=RETURN),
+                self._rule(target=Jump(floating.SNAT)),
+                self._rule(target=Jump(_SNAT)),
+            ],
+        )
 
     def _snat(self) -> Iterator[Rule]:
         """Translate to the gateway's address; without SNAT, only what came back (hairpin)."""
@@ -251,4 +253,3 @@ class RouterRules:
 
     def _contributed(self, rule: RouterRule) -> Rule:
         return Rule(target=Target("extension", " ".join(rule.words)), owner=self.key)
-

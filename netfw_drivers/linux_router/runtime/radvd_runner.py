@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from signal import Signals
 from uuid import UUID
 
 from netfw.drivers.events import Event, KeysChanged, ProcessDied
@@ -13,7 +12,6 @@ from netfw.drivers.keys import RouterKey
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import (
-    FileChange,
     RemoveFile,
     WriteFile,
     change_files,
@@ -23,6 +21,7 @@ from netfw.linux.fs.atomic_files import (
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor
 from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.process.program import Program
+from netfw.linux.process.reload import change_and_reload
 from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import router_namespace
@@ -82,13 +81,12 @@ class RadvdRunner:
         if not isinstance(step, RunRadvd):
             self._supervisor.stop(key)
             removed = [RemoveFile(str(path)) for path in self._files(step.router)]
-            self._change_files([*removed, RemoveFile(str(self._path(step.router)))])
+            own = RemoveFile(str(self._path(step.router)))
+            change_files([*removed, own], self._scratch)
             return
-        running = self._supervisor.running(key)
-        self._change_files([WriteFile(str(self._path(step.router)), step.text_of_file)])
+        written = WriteFile(str(self._path(step.router)), step.text_of_file)
+        change_and_reload(self._supervisor, key, [written], self._scratch)
         self._supervisor.start(key, step.program)
-        if running is not None and running.digest == step.program.digest():
-            self._supervisor.signal(key, Signals.SIGHUP)
 
     def supervise(self, router: RouterId) -> None:
         """Supervise a process that ran before, if there is one; errors as of `execute`."""
@@ -125,8 +123,9 @@ class RadvdRunner:
         beside = (path.with_suffix(suffix) for suffix in (".json", ".pid", ".log"))
         return (path.with_name(f"{path.name}.pid"), *beside)
 
-    def _change_files(self, changes: list[FileChange]) -> None:
-        change_files(changes, self._settings.directory / "scratch")
+    @property
+    def _scratch(self) -> Path:
+        return self._settings.directory / "scratch"
 
     def _handle_event(self, event: Event) -> None:
         """Translate an event of the supervisor, and publish it."""

@@ -21,9 +21,7 @@ class WiringCache:
     :param notify: called with events, from any thread.
     """
 
-    def __init__(
-        self, devices: Devices, notify: Callable[[Event], None], *, watched: bool
-    ) -> None:
+    def __init__(self, devices: Devices, notify: Callable[[Event], None], *, watched: bool) -> None:
         self._devices, self._notify, self._watched = devices, notify, watched
         self._lock = threading.Lock()
         self._wired: dict[PortId, bool | None] = {}
