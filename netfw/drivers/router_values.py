@@ -67,7 +67,7 @@ class RouterPort:
     subnets: tuple[Subnet, ...] = ()
     """The subnets of its addresses.  An interface advertises those with ``ipv6_ra_mode``."""
     mtu: int = 1500
-    scopes: Mapping[int, AddressScopeId] = field(factory=dict)
+    scopes: Mapping[int, AddressScopeId] = field(factory=dict, hash=False)
     """Address scopes of its network, by IP version; a family without one is in ``noscope``.
     Traffic between two scopes is translated or refused."""
 
@@ -115,7 +115,7 @@ class LocalRouter:
     DRAFT: ClassVar[bool] = True
 
     interfaces: tuple[RouterPort, ...] = ()
-    snat_addresses: Mapping[SubnetId, IpAddress] = field(factory=dict)
+    snat_addresses: Mapping[SubnetId, IpAddress] = field(factory=dict, hash=False)
     """By subnet: the central part's address on it, next hop of instances without a floating IP."""
     external_network: NetworkId | None = None
     """The network of the ``AgentGatewayKey`` that its floating IPs use."""

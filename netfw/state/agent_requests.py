@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv6Network
+from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import evolve
@@ -20,6 +21,8 @@ from netfw.model.resource import Resource
 from netfw.model.subnet import Subnet
 
 RESERVED_DHCP_DEVICE = "reserved_dhcp_port"
+DESCRIBED_SERVICES: Final = frozenset({"port_forwarding", "router", "security_groups"})
+"""Service plugins of a server whose resources a source without a server describes."""
 
 
 def find_ports(request: FindPorts, resources: Iterable[Resource]) -> tuple[Port, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.agent_requests import (
+    EnabledServices,
     EnsureDhcpPort,
     FindPorts,
     ReleaseDhcpPort,
@@ -24,7 +25,12 @@ from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
-from netfw.state.agent_requests import dhcp_port, find_ports, find_released_dhcp_port
+from netfw.state.agent_requests import (
+    DESCRIBED_SERVICES,
+    dhcp_port,
+    find_ports,
+    find_released_dhcp_port,
+)
 from netfw.state.dependencies import AgentRoot, Assignment, Item, roots
 from netfw.state.status_cache import StatusCache
 from netfw.state.store import Key, Store
@@ -206,6 +212,8 @@ class MemorySource(StateSource):
             case ResolveDevices():
                 found = (resources.get(Ref(Kind.PORT, id)) for id in request.ports)
                 return tuple(port for port in found if isinstance(port, Port)), frozenset()
+            case EnabledServices():
+                return DESCRIBED_SERVICES, frozenset()
             case EnsureDhcpPort():
                 port = dhcp_port(request, resources.values())
                 concerned = self._commit((port,), ())

@@ -15,6 +15,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire.codec import describe
 from netfw.model.wire.scalars import ADDRESS, CIDR
 from netfw.state.file.name_resolution import Body, Found
+from netfw.state.file.router_defaults import complete_router_port
 
 UNDERLAY_MTU: Final = 1500
 OVERHEAD: Final[Mapping[str, int]] = {
@@ -67,6 +68,7 @@ def complete_port(
     if body.get("binding:host_id"):
         body.setdefault("binding:vif_type", VifType.OVS.value)
     home = _network_id(body)
+    yield from complete_router_port(body, networks.get(home))
     if (network := networks.get(home)) is not None:
         body.setdefault("port_security_enabled", network.port_security)
         if network.qos_policy_id is not None:

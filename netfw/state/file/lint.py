@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from uuid import UUID
 
 from netfw.errors import nearest
+from netfw.model.device_owner import DeviceOwner, is_router_port
+from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.name_resolution import as_id
 
 Resources = Mapping[Ref, Resource]
 
@@ -21,6 +26,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
         *_unknown_hosts(gathered, resources),
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),
+        *_unrouted(gathered, resources),
     ]
     return tuple(warnings)
 
@@ -54,6 +60,35 @@ def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]
                 yield entry.fault(path, "its subnet is of another network")
             if fixed.address not in subnet.cidr:
                 yield entry.fault(path, f"{fixed.address} is not within {subnet.cidr}")
+
+
+def _unrouted(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield what is meant to be at a router, and is at none."""
+    with_gateway: set[str] = set()
+    for entry, port in _ports(gathered, resources):
+        if not is_router_port(port.device_owner):
+            continue
+        if as_id(port.device_id) is None:
+            yield entry.fault("device_id", "is the id of no router; write router: and its name")
+        elif port.device_owner == DeviceOwner.ROUTER_GATEWAY:
+            with_gateway.add(str(as_id(port.device_id)))
+    for key, entry in gathered.entries.items():
+        match resources.get(key):
+            case Router(id=id, gateway=ExternalGateway()) if str(id) not in with_gateway:
+                problem = "no port is this gateway: add one on the network, with router:"
+                yield entry.fault("external_gateway_info", problem)
+            case FloatingIp(port_id=UUID(), fixed_address=None):
+                yield entry.fault("", "the address of the port is open: state fixed_ip_address")
+            case FloatingIp(port_id=UUID(), router_id=None):
+                problem = "not one router connects the port with the network: state router"
+                yield entry.fault("", problem)
+            case PortForwarding(floating_ip_id=id) if _is_unrouted(resources, id):
+                yield entry.fault("floatingip_id", "is at no router: state router there")
+
+
+def _is_unrouted(resources: Resources, id: UUID) -> bool:
+    floating = resources.get(Ref(Kind.FLOATING_IP, id))
+    return isinstance(floating, FloatingIp) and floating.router_id is None
 
 
 def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:

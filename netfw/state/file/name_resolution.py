@@ -42,6 +42,11 @@ def id_of(kind: Kind, name: str) -> UUID:
     return uuid5(NAMESPACE, f"{kind}/{name}")
 
 
+def address_scope_id(name: str) -> UUID:
+    """Return the id of an address scope, which is its name and no entry."""
+    return as_id(name) or uuid5(NAMESPACE, f"address_scope/{name}")
+
+
 def id_by_content(kind: Kind, body: Mapping[str, Any], *context: str) -> UUID:
     """Return the id of an entry without a name; it changes with the content."""
     content = json.dumps(body, sort_keys=True, default=str)

@@ -79,6 +79,7 @@ REFERENCES: Final[Mapping[Kind, tuple[Reference, ...]]] = MappingProxyType(
             Reference("qos_network_policy_id", Kind.QOS_POLICY),
             Reference("fixed_ips.*.subnet_id", Kind.SUBNET),
             Reference("security_groups.*", Kind.SECURITY_GROUP),
+            Reference("router_id", Kind.ROUTER),
         ),
         Kind.TRUNK: (
             Reference("port_id", Kind.PORT),

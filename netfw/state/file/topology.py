@@ -16,7 +16,9 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, SegmentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
+from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.router import Router
 from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import check_host
@@ -34,6 +36,7 @@ from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered, gather
 from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
+from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 
 T = TypeVar("T")
@@ -90,19 +93,30 @@ class _Build:
         subnets = _by_network(self._of(Subnet))
         for entry in self._entries(Kind.NETWORK):
             complete_network(entry.body, over_ipv6)
+            complete_address_scopes(entry.body)
         self._read(Kind.NETWORK)
         networks = {network.id: network for network in self._of(Network)}
         for entry in self._entries(Kind.PORT):
             if entry.id is not None:
                 problems = complete_port(entry.body, entry.id, networks, subnets)
                 self.faults += [entry.fault(path, problem) for path, problem in problems]
+        self._read(Kind.PORT)
+        self._read(Kind.ROUTER)
+        self._complete_floating_ips()
         for kind in Kind:
-            if kind not in (Kind.SUBNET, Kind.NETWORK):
+            if kind not in (Kind.SUBNET, Kind.NETWORK, Kind.PORT, Kind.ROUTER):
                 self._read(kind)
         self._complete_networks(networks.values(), subnets)
         self._agents(hosts)
         self._assign()
         self._evict_known()
+
+    def _complete_floating_ips(self) -> None:
+        defaults = RouterDefaults(self._of(Port), self._of(Router))
+        for entry in self._entries(Kind.FLOATING_IP):
+            defaults.complete_floating_ip(entry.body)
+        for entry in self._entries(Kind.PORT_FORWARDING):
+            defaults.complete_port_forwarding(entry.body)
 
     def _entries(self, kind: Kind) -> list[Entry]:
         return [entry for entry in self.gathered.entries.values() if entry.kind is kind]

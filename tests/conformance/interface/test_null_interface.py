@@ -6,6 +6,7 @@ import pytest
 
 from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.subscription import Service
 from netfw.model.ids import PortId
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from netfw_drivers.null.interface import NullInterfaceDriver, NullInterfaceState
@@ -31,6 +32,9 @@ class TestNullInterfaceDriver(FakeBackendHooks, InterfaceDriverConformance):
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
         """Do nothing: there is no switch."""
+
+    def is_marked_initialized(self, service: Service) -> bool:
+        return service in self.backend.initialized
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
         return False

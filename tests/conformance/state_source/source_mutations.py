@@ -7,13 +7,15 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.agent_requests import EnsureDhcpPort
+from netfw.drivers.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts
 from netfw.drivers.reports import ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import PortId
+from netfw.model.port import Port
 from netfw.model.resource import ref
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
@@ -45,6 +47,18 @@ def ignore_subscription(source, original, subscription):
     """Return all resources, whatever the subscription."""
     *_, last = original(subscription)
     yield evolve(last, put=tuple(source.resources().values()))
+
+
+@MUTATIONS.override("snapshot", breaks(StateSource, 1))
+def leave_out_gateways(source, original, subscription):
+    """Leave out the gateway ports of routers."""
+    for page in original(subscription):
+        kept = [
+            each
+            for each in page.put
+            if not isinstance(each, Port) or each.device_owner != DeviceOwner.ROUTER_GATEWAY
+        ]
+        yield evolve(page, put=tuple(kept))
 
 
 @MUTATIONS.override("snapshot", breaks(StateSource, 2))
@@ -190,7 +204,7 @@ def _(source, original, *items, page=500):
 def accept_report_of_old_revision(source, _, report):
     """Accept reports of older revisions."""
     port = source.resources().get(report.ref)
-    return port is not None and port.binding.host == report.host
+    return isinstance(port, Port) and port.binding.host == report.host
 
 
 @MUTATIONS.override("accepts", breaks(StateSource, 10), on=accept_every_report)
@@ -204,6 +218,31 @@ def accept_report_of_other_host(source, _, report):
 def ignore_reports(source, _, report):
     """Ignore reports of ACTIVE."""
     return report.status is not Status.ACTIVE
+
+
+@MUTATIONS.override("accepts", breaks(StateSource, 10), on=accept_every_report)
+def ignore_reports_on_routers(source, _, report):
+    """Accept reports on ports alone."""
+    port = source.resources().get(report.ref)
+    return (
+        isinstance(port, Port)
+        and port.binding.host == report.host
+        and port.revision == report.revision
+    )
+
+
+@MUTATIONS.override("request", breaks(StateSource, 11))
+def name_no_services(source, original, request):
+    """Name no service as enabled."""
+    return frozenset() if isinstance(request, EnabledServices) else original(request)
+
+
+@MUTATIONS.override("request", breaks(StateSource, 11))
+def find_ports_of_networks_alone(source, original, request):
+    """Find no port behind a router."""
+    if isinstance(request, FindPorts) and request.router is not None:
+        return ()
+    return original(request)
 
 
 @MUTATIONS.override("request", breaks(StateSource, 11))

@@ -11,8 +11,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.agent_requests import (
-    EnabledServices,
     EnsureDhcpPort,
+    EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
     ResolveDevices,
@@ -237,8 +237,8 @@ def test_a_dhcp_port_derives_its_address_where_hosts_do():
 
 
 def test_what_it_does_not_answer_is_named():
-    with pytest.raises(NotSupported, match="EnabledServices"):
-        MemorySource().request(EnabledServices())
+    with pytest.raises(NotSupported, match="EnsureHostMac"):
+        MemorySource().request(EnsureHostMac("here"))
 
 
 def calls_of(function):

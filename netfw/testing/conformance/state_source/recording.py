@@ -92,13 +92,13 @@ def ports(at: SourceEnvironment) -> set[Ref]:
     return {ref(item) for item in at.backend.items() if isinstance(item, Port)}
 
 
-def up(port: Port, host: str) -> StatusReport:
-    """Return the report of *host* that *port* works."""
+def up(resource: Resource, host: str, service: Service = Service.L2) -> StatusReport:
+    """Return the report of *host* that *resource* works."""
     return StatusReport(
-        ref=ref(port),
-        revision=port.revision,
+        ref=ref(resource),
+        revision=resource.revision,
         host=host,
-        service=Service.L2,
+        service=service,
         status=Status.ACTIVE,
     )
 

@@ -12,12 +12,13 @@ from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
 from netfw.model.device_owner import DeviceOwner
-from netfw.model.floating_ip import FloatingIp
+from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import (
     AddressGroupId,
     AgentId,
     FloatingIpId,
     NetworkId,
+    PortForwardingId,
     PortId,
     QosPolicyId,
     RouterId,
@@ -29,6 +30,7 @@ from netfw.model.ids import (
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
+from netfw.model.port_range import PortRange
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import Resource, ref
 from netfw.model.router import Router
@@ -120,6 +122,20 @@ AGENT_THERE = Agent(
     binary="netfw-ovs-agent",
     host=THERE,
     configurations=JsonDocument({"tunneling_ip": "192.0.2.2", "tunnel_types": ["vxlan"]}),
+)
+GATEWAY_PORT = evolve(
+    port(6, HERE, OTHER_NET),
+    device_owner=DeviceOwner.ROUTER_GATEWAY.value,
+    device_id=str(ROUTER.id),
+)
+FORWARDING = PortForwarding(
+    id=PortForwardingId(_id(71)),
+    floating_ip_id=FLOATING.id,
+    protocol=ForwardedProtocol.TCP,
+    external_ports=PortRange(2222, 2222),
+    internal_ports=PortRange(22, 22),
+    internal_port_id=NEIGHBOUR.id,
+    internal_address=SUBNET.cidr[14],
 )
 DHCP_ASSIGNMENT = Assignment(Service.DHCP, HERE, ref(NET))
 ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))

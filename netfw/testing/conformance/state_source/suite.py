@@ -15,24 +15,22 @@ If the source can be unreachable, pass a cut-off: ``SourceEnvironment(source, ba
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from typing import ClassVar
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.state_source import Cursor, StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
 from netfw.model.common_fields import Status
-from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.resource import ref
 from netfw.state.dependencies import reachable
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.state_source import samples
-from netfw.testing.conformance.state_source.environment import Follower, SourceEnvironment
+from netfw.testing.conformance.state_source.case import WIDE
+from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.histories import Step, histories, interests
 from netfw.testing.conformance.state_source.recording import (
     HintedReader,
@@ -44,35 +42,15 @@ from netfw.testing.conformance.state_source.recording import (
     up,
     write,
 )
-
-WIDE = 1000
-"""A page that holds everything."""
+from netfw.testing.conformance.state_source.routers import RouterTests
 
 
 class UnknownRequest(Request[None]):
     """A request of a kind that no source answers."""
 
 
-class StateSourceConformance:
+class StateSourceConformance(RouterTests):
     """The tests of state sources.  Override :meth:`setting`."""
-
-    examples: ClassVar[settings] = settings(
-        deadline=None,
-        derandomize=True,
-        max_examples=150,
-        suppress_health_check=list(HealthCheck),
-    )
-    """The effort of the property tests."""
-    absent: ClassVar[frozenset[Kind]] = frozenset()
-    """Kinds that this source never has; its backend accepts and drops them."""
-
-    def setting(self, page: int) -> AbstractContextManager[SourceEnvironment]:
-        """Return a context with a new, empty source, *page* resources per page, and its backend."""
-        raise NotImplementedError("override setting(); see the module's docstring")
-
-    def refs(self, resources: Iterable[Resource]) -> set[Ref]:
-        """Return the references to these, of the kinds that the source has."""
-        return {key for key in refs(resources) if key.kind not in self.absent}
 
     @proves(StateSource, 1)
     def test_a_snapshot_is_exactly_what_the_subscription_covers(self) -> None:
@@ -92,21 +70,6 @@ class StateSourceConformance:
                 assert sorted(map(str, delivered)) == sorted(map(str, concerned)), interest
                 assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
             assert [page.put for page in at.source.snapshot(samples.L3_HERE)] == [()]
-
-    @proves(StateSource, 1)
-    def test_a_router_brings_its_interfaces_networks_and_floating_ips(self) -> None:
-        with self.setting(WIDE) as at:
-            at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
-            assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
-                (
-                    samples.ROUTER,
-                    samples.ROUTER_PORT,
-                    samples.NET,
-                    samples.QOS,
-                    samples.SUBNET,
-                    samples.SEGMENT,
-                )
-            ) | refs((samples.FLOATING, samples.NEIGHBOUR))
 
     @proves(StateSource, 2)
     def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:

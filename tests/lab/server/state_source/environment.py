@@ -15,10 +15,10 @@ from uuid import UUID
 from attrs import evolve
 from sqlalchemy import delete, event, select
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, Request
+from netfw.drivers.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts, Request
 from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, ReportResult, StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.common_fields import Status
@@ -28,8 +28,8 @@ from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Retention
 from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
 from netfw.server.db.schema.tables import ASSIGNMENTS
-from netfw.state.agent_requests import dhcp_port
-from netfw.state.dependencies import Assignment, Item
+from netfw.state.agent_requests import dhcp_port, find_ports
+from netfw.state.dependencies import Assignment, Item, reachable
 
 ABSENT = frozenset(Kind) - STORED.keys()
 
@@ -99,20 +99,22 @@ class DatabaseWorld:
     def heard(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
-            if isinstance(report, StatusReport):
-                found = self.database.read(
-                    lambda view, r=report: [r.resource() for r in view.resources.present([r.ref])]
-                )
-                if any(_counts(report, port) for port in found):
-                    self._statuses[report.ref, report.service] = report.status
+            if isinstance(report, StatusReport) and _counts(report, self.items()):
+                self._statuses[report.ref, report.service] = report.status
         return ReportResult()
 
     def answer(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
-        if not isinstance(request, EnsureDhcpPort):
-            raise NotSupported(f"no handler answers {type(request).__name__}")
-        port = _unique(dhcp_port(request, resources))
+        match request:
+            case EnabledServices():
+                return frozenset({"router"})
+            case FindPorts():
+                return find_ports(request, resources)
+            case EnsureDhcpPort():
+                port = _unique(dhcp_port(request, resources))
+            case _:
+                raise NotSupported(f"no handler answers {type(request).__name__}")
         self.commit((port,))
         return self.database.transaction(lambda tx: _stored(tx, ref(port)))
 
@@ -184,12 +186,13 @@ def _forget(tx: Transaction) -> None:
         pass
 
 
-def _counts(report: StatusReport, found: Resource) -> bool:
-    return (
-        isinstance(found, Port)
-        and found.revision == report.revision
-        and found.binding.host == report.host
-    )
+def _counts(report: StatusReport, items: Sequence[Item]) -> bool:
+    """Return whether the host of *report* serves its resource, at this revision."""
+    here = reachable(items, Subscription(report.host, {report.service}))
+    found = here.get(report.ref)
+    if found is None or found.revision != report.revision:
+        return False
+    return not isinstance(found, Port) or found.binding.host == report.host
 
 
 def _unchecked(dialect: str) -> Callable[[Any, Any], None]:

@@ -228,7 +228,7 @@ def test_names_are_found_wherever_entries_refer_to_others() -> None:
         """
     )
     assert the(Trunk, found).sub_ports[0].port_id == id_of(Kind.PORT, "q")
-    assert found.warnings == ()
+    assert not [each for each in found.warnings if "there is no" in each.problem]
 
 
 @pytest.mark.spec("DRV-21")

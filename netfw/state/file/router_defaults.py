@@ -1,0 +1,105 @@
+"""Defaults for routers, floating IPs and port forwardings of a file.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from uuid import UUID
+
+from netfw.model.address import IpAddress
+from netfw.model.device_owner import DeviceOwner, is_router_interface
+from netfw.model.ids import PortId, RouterId, SubnetId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.router import Router
+from netfw.model.wire.scalars import ADDRESS
+from netfw.state.file.name_resolution import Body, Found, address_scope_id
+
+SCOPES = ("ipv4_address_scope", "ipv6_address_scope")
+
+
+def complete_address_scopes(body: Body) -> None:
+    """Replace the names of a network's address scopes by ids."""
+    for name in SCOPES:
+        if isinstance(body.get(name), str):
+            body[name] = str(address_scope_id(body[name]))
+
+
+def complete_router_port(body: Body, network: Network | None) -> Iterator[Found]:
+    """Make a port with ``router_id`` the gateway of that router on an external network, and its
+    interface elsewhere.
+
+    Yield the problems found.
+    """
+    if "router_id" not in body:
+        return
+    router = body.pop("router_id")
+    if body.setdefault("device_id", router) != router:
+        yield "device_id", "contradicts the router"
+    owner = DeviceOwner.ROUTER_INTERFACE
+    if network is not None and network.external:
+        owner = DeviceOwner.ROUTER_GATEWAY
+    body.setdefault("device_owner", owner.value)
+
+
+class RouterDefaults:
+    """Completes floating IPs and port forwardings from the ports and routers of all files."""
+
+    def __init__(self, ports: Collection[Port], routers: Collection[Router]) -> None:
+        self._ports = {port.id: port for port in ports}
+        self._external = {each.id: each.gateway.network_id for each in routers if each.gateway}
+        self._routers: dict[SubnetId, set[RouterId]] = {}
+        for port in ports:
+            if is_router_interface(port.device_owner) and (id := _uuid(port.device_id)):
+                for fixed in port.fixed_ips:
+                    self._routers.setdefault(fixed.subnet_id, set()).add(RouterId(id))
+
+    def complete_floating_ip(self, body: Body) -> None:
+        """Set the fixed address, if the port has one of the family, and the router, if one alone
+        connects that address with the external network."""
+        port = self._ports.get(PortId(_uuid(body.get("port_id")) or UUID(int=0)))
+        address = _address(body.get("floating_ip_address"))
+        if port is None or address is None:
+            return
+        if "fixed_ip_address" not in body:
+            _set_only_address(body, "fixed_ip_address", port, address.version)
+        if "router_id" not in body:
+            found = self._between(port, body)
+            if len(found) == 1:
+                body["router_id"] = str(found.pop())
+
+    def complete_port_forwarding(self, body: Body) -> None:
+        """Set the inside address, if the port has one IPv4 address."""
+        port = self._ports.get(PortId(_uuid(body.get("internal_port_id")) or UUID(int=0)))
+        if port is not None and "internal_ip_address" not in body:
+            _set_only_address(body, "internal_ip_address", port, 4)
+
+    def _between(self, port: Port, body: Body) -> set[RouterId]:
+        """Return the routers between an address of *port* and the floating IP's network."""
+        network, inside = _uuid(body.get("floating_network_id")), body.get("fixed_ip_address")
+        subnets = {each.subnet_id for each in port.fixed_ips if str(each.address) == inside}
+        return {
+            router
+            for subnet in subnets
+            for router in self._routers.get(subnet, ())
+            if self._external.get(router) == network
+        }
+
+
+def _set_only_address(body: Body, name: str, port: Port, version: int) -> None:
+    found = [each.address for each in port.fixed_ips if each.address.version == version]
+    if len(found) == 1:
+        body[name] = str(found[0])
+
+
+def _uuid(text: object) -> UUID | None:
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
+
+
+def _address(raw: object) -> IpAddress | None:
+    try:
+        return ADDRESS.parse(raw)
+    except ValueError:
+        return None

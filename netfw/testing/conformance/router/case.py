@@ -1,0 +1,144 @@
+"""What the parts of the router suite have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from netfw.drivers.base import Capability
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.router_values import RouterDriverKey
+from netfw.model.address import IpAddress
+from netfw.plan import Outcome, Update
+from netfw.testing.conformance.router.environment import Arrival, Machine, RouterEnvironment
+from netfw.testing.conformance.router.factories import Floating, Site
+from netfw.testing.lab.wait import wait_until
+
+MakeDriver = Callable[[], RouterDriver]
+FAMILIES = (4, 6)
+
+
+class RouterSuite:
+    """Fixtures and assertions of the tests.
+
+    The hook is `shared_environment`: all tests of the class use what it yields, and each of them
+    has to leave it as it was.
+    """
+
+    HOOKS: ClassVar[tuple[str, ...]] = ("shared_environment",)
+    environment: RouterEnvironment
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_environment(cls) -> Iterator[RouterEnvironment]:
+        """Yield the host, without routers and without state of a driver."""
+        raise NotImplementedError(
+            "override the `shared_environment` fixture with one that yields yours"
+        )
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blank(cls, shared_environment: RouterEnvironment) -> frozenset[str]:
+        """Return the state of the host when nothing is desired."""
+        return emptied(shared_environment)
+
+    @pytest.fixture
+    def make_driver(
+        self, shared_environment: RouterEnvironment, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
+        with self.drivers(shared_environment, blank) as make:
+            yield make
+
+    @contextmanager
+    def drivers(
+        self, environment: RouterEnvironment, blank: frozenset[str]
+    ) -> Iterator[MakeDriver]:
+        """Yield a factory of drivers; check at the end that they left nothing behind."""
+        self.environment = environment
+        working: list[RouterDriver] = []
+
+        def make() -> RouterDriver:
+            while working:  # one at a time works on a host
+                environment.killed(working.pop())
+            working.append(environment.make_driver())
+            return working[-1]
+
+        yield make
+        for driver in working:
+            environment.killed(driver)
+        environment.dismiss()
+        left = emptied(environment) - blank
+        assert not left, f"left behind: {sorted(left)}"
+
+    @pytest.fixture
+    def driver(self, make_driver: MakeDriver) -> RouterDriver:
+        return make_driver()
+
+    def require(self, driver: HostDriver[Any, Any], capability: Capability) -> None:
+        """Skip the test if the driver does not declare *capability*."""
+        if capability not in driver.describe().capabilities:
+            pytest.skip(f"the driver does not declare the capability {capability.value!r}")
+
+    def bring(self, driver: RouterDriver, site: Site, *floating: Floating) -> None:
+        """Put a router and floating IPs, and wait until they are done."""
+        self.environment.know(site.ports)
+        update = Update(put=site.wanted(*floating))
+        outcome = driver.converge(update)
+        assert not outcome.failed, str(outcome)
+        if outcome.waiting:
+            wait_until(
+                lambda: driver.converge(update).ok,
+                lambda: f"still waiting: {outcome}",
+                seconds=self.environment.patience,
+            )
+
+    def drop(self, driver: RouterDriver, *things: Site | Floating) -> None:
+        """Drop *things*, and check that they are removed."""
+        outcome: Outcome[RouterDriverKey] = driver.converge(
+            Update(drop=frozenset(each.key for each in things))
+        )
+        assert outcome.ok, str(outcome)
+
+    def instance(self, site: Site, net: int = 0, number: int = 20, **options: Any) -> Machine:
+        """Return a machine on a network behind the router."""
+        inside = site.nets[net]
+        return self.environment.machine(
+            inside.id, inside.interfaces(number), inside.gateways(), **options
+        )
+
+    def outside(self, site: Site, number: int = 1, **options: Any) -> Machine:
+        """Return a machine on the external network; it reaches IPv6 networks by the router."""
+        inside_v6 = [each.ip for each in site.gateway.port.addresses if each.version == 6]
+        return self.environment.machine(
+            site.external.id, site.external.interfaces(number), inside_v6, **options
+        )
+
+    def arrives(self, source: Machine, to: IpAddress, *request: Any) -> Arrival:
+        """Return how a request of *source* arrived; it may take a moment after a change."""
+        found: list[Arrival] = []
+
+        def attempt() -> bool:
+            arrival = source.reach(to, *request)
+            found.extend([] if arrival is None else [arrival])
+            return bool(found)
+
+        wait_until(attempt, f"{source.name} does not reach {to}", seconds=self.environment.patience)
+        return found[0]
+
+    def assert_unreachable(self, source: Machine, to: IpAddress, *request: Any) -> None:
+        """Check that a request of *source* gets no answer."""
+        arrival = source.reach(to, *request)
+        assert arrival is None, f"{source.name} should not reach {to} and did: {arrival}"
+
+
+def emptied(environment: RouterEnvironment) -> frozenset[str]:
+    """Return the state after a driver has removed all that drivers made."""
+    driver = environment.make_driver()
+    outcome: Outcome[RouterDriverKey] = driver.gc([])
+    assert outcome.ok, str(outcome)
+    environment.killed(driver)
+    return environment.dump_state()

@@ -1,0 +1,250 @@
+"""The environment of the router suite on a host in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv6Network
+
+from attrs import evolve
+
+from netfw.drivers.dhcp import METADATA_ADDRESSES
+from netfw.drivers.events import KeysChanged, ProcessDied
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router_values import RouterState
+from netfw.testing.conformance.router.environment import (
+    Advertisement,
+    FoundRouter,
+    Machine,
+    RouterEnvironment,
+    Stream,
+    Traffic,
+)
+from netfw.testing.conformance.router.factories import next_mac
+from tests.conformance.router.fake_router import FakeRouterDriver
+from tests.conformance.router.fake_router_backend import FakeRouterBackend, Packet
+
+METADATA = [face.ip for face in METADATA_ADDRESSES.values()]
+
+
+class FakeStream(Stream):
+    def __init__(self, machine, packet, found) -> None:
+        receiver, _, self.router, self.addresses = found
+        self.machine, self.packet, self.receiver = machine, packet, receiver
+        self.ended = False
+
+    def is_alive(self) -> bool:
+        arrival = self.machine.backend.send(self.machine, self.packet)
+        name = None if self.receiver is None else self.receiver.name
+        return not self.ended and arrival is not None and arrival.at == name
+
+    def close(self) -> None:
+        self.machine.backend.streams.remove(self)
+
+
+class FakeTraffic(Traffic):
+    def __init__(self, machine, address) -> None:
+        self.machine, self.address, self.lost = machine, address, 0
+        machine.backend.traffics.append(self)
+
+    def send(self) -> None:
+        self.lost += self.machine.reach(self.address) is None
+
+    def stop(self) -> int:
+        self.send()
+        self.machine.backend.traffics.remove(self)
+        return self.lost
+
+
+class FakeMachine(Machine):
+    def __init__(self, backend, name, network, *, addresses, gateways, mtu) -> None:
+        self.backend, self.name, self.network = backend, name, network
+        self.addresses, self.gateways, self.mtu = tuple(addresses), tuple(gateways), mtu
+        self.mac = next_mac()
+        self.watched = None
+        self.told = None, None
+
+    def own(self, version):
+        return next(face.ip for face in self.addresses if face.version == version)
+
+    def packet(self, address, protocol="icmp", port=0, source_port=0) -> Packet:
+        source = self.own(address.version)
+        return Packet(
+            source=source, target=address, protocol=protocol, port=port, source_port=source_port
+        )
+
+    def knows_way(self, address) -> bool:
+        near = any(address in face.network for face in self.addresses)
+        return near or any(each.version == address.version for each in self.gateways)
+
+    def reach(self, address, protocol="icmp", port=0, source_port=0):
+        if not any(face.version == address.version for face in self.addresses):
+            return None
+        return self.backend.send(self, self.packet(address, protocol, port, source_port))
+
+    def connect(self, address, port):
+        packet = self.packet(address, "tcp", port)
+        found = self.backend.deliver(self, packet)
+        if found is None or (found[0] is None and self.refuses(found[2], port)):
+            return None
+        stream = FakeStream(self, packet, found)
+        self.backend.streams.append(stream)
+        return stream
+
+    def refuses(self, router, port) -> bool:
+        return port == self.backend.routers[router].metadata_port
+
+    def traffic(self, address):
+        return FakeTraffic(self, address)
+
+    def path_mtu(self, address, size):
+        found = self.backend.deliver(self, self.packet(address))
+        router = found[2]
+        for port in self.backend.ports(router):
+            if any(address in face.network for face in port.addresses) and size > port.mtu:
+                return port.mtu
+        return None
+
+    def announced(self, address, stale, action: Callable[[], None]):
+        self.watched, self.told = address, (None, None)
+        action()
+        self.watched = None
+        return self.told
+
+    def take_announcement(self, address, mac) -> None:
+        if address == self.watched:
+            self.watched = None
+            self.told = mac, self.reach(address)
+
+    def advertisement(self):
+        for router in self.backend.routers:
+            for port in self.backend.ports(router):
+                subnets = [each for each in port.subnets if each.ipv6_ra_mode]
+                if port.network == self.network and subnets and router not in self.backend.dead:
+                    return self.backend.advertise(port, subnets)
+        return None
+
+    def metadata(self, address):
+        for router in self.backend.routers:
+            if any(port.network == self.network for port in self.backend.ports(router)):
+                state = self.backend.routers[router]
+                if router in self.backend.listening and state.metadata_port:
+                    return self.own(address.version)
+        return None
+
+
+class FakeRouterEnvironment(RouterEnvironment):
+    """A host in memory; drivers of ``driver`` work on it."""
+
+    patience = 0.2
+
+    def __init__(self, driver: type[FakeRouterDriver] = FakeRouterDriver) -> None:
+        self.driver = driver
+        self.backend = FakeRouterBackend()
+        self.backend.advertise = self.advertise
+        self.count = 0
+
+    def advertise(self, port, subnets) -> Advertisement:
+        return Advertisement(
+            prefixes=frozenset(str(s.cidr) for s in subnets if isinstance(s.cidr, IPv6Network)),
+            mode=subnets[0].ipv6_ra_mode,
+            mtu=port.mtu,
+            name_servers=frozenset(a for s in subnets for a in s.dns_nameservers),
+        )
+
+    def make_driver(self):
+        return self.driver(self.backend)
+
+    def killed(self, driver) -> None:
+        driver.close()
+
+    def know(self, ports, *, wired=True) -> None:
+        ids = {port.id for port in ports}
+        if not wired:
+            self.backend.wired -= ids
+            return
+        new = ids - self.backend.wired
+        self.backend.wired |= ids
+        keys = {
+            FloatingIpKey(id)
+            for id, nat in self.backend.nat.items()
+            if (port := self.backend.gateway_port(nat.router)) is not None and port.id in new
+        }
+        for sink in self.backend.sinks if keys else ():
+            sink(KeysChanged("wired", keys))
+
+    def machine(self, network, addresses, gateways=(), *, mtu=1500):
+        self.count += 1
+        name = f"machine{self.count}"
+        machine = FakeMachine(
+            self.backend, name, network, addresses=addresses, gateways=gateways, mtu=mtu
+        )
+        self.backend.machines.append(machine)
+        return machine
+
+    def listen_metadata(self, router, state) -> None:
+        self.backend.listening.add(router)
+
+    def dismiss(self) -> None:
+        for things in (self.backend.machines, self.backend.streams, self.backend.traffics):
+            things.clear()
+        self.backend.listening.clear()
+        self.backend.foreign.clear()
+
+    def found(self, router, ports):
+        if router not in self.backend.routers:
+            return FoundRouter() if self.backend.junk else None
+        have = {port.id: port for port in self.backend.ports(router)}
+        return FoundRouter(
+            addresses={id: frozenset(port.addresses) for id, port in have.items()},
+            macs={id: port.mac for id, port in have.items()},
+            mtus={id: port.mtu for id, port in have.items()},
+        )
+
+    def connections(self, address) -> int:
+        alive = [each for each in self.backend.streams if not each.ended]
+        return sum(address in each.addresses for each in alive)
+
+    def dump_state(self):
+        backend = self.backend
+        routers = {f"router {id}" for id in backend.routers}
+        return frozenset(routers | {f"nat {id}" for id in backend.nat} | backend.junk)
+
+    def contains(self, text) -> bool:
+        return any(text in str(state) for state in self.backend.routers.values())
+
+    def kill_processes(self, router) -> bool:
+        self.backend.dead.add(router)
+        for sink in tuple(self.backend.sinks):
+            self.backend.dead.discard(router)
+            sink(ProcessDied("radvd ended", {RouterKey(router)}))
+        return True
+
+    def vanish(self, key, value) -> None:
+        del self.backend.routers[key.router]
+
+    def make_foreign(self, value: RouterState) -> None:
+        self.backend.foreign.add(value.full.interfaces[0].id)
+
+    def foreign_is_intact(self, value: RouterState) -> bool:
+        return value.full.interfaces[0].id in self.backend.foreign
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        self.backend.online = False
+        yield
+        self.backend.online = True
+
+    @contextmanager
+    def refuse_rules(self, address) -> Iterator[None]:
+        self.backend.refused.add(address)
+        yield
+        self.backend.refused.clear()
+
+    def drifts(self):
+        def spoil(key, value) -> None:
+            (port,) = value.full.interfaces
+            full = evolve(value.full, interfaces=(evolve(port, mtu=1300),))
+            self.backend.routers[key.router] = evolve(value, full=full)
+
+        return {"another MTU": spoil, "gone": self.vanish}

@@ -1,0 +1,249 @@
+"""A fake router driver that keeps every promise, on a host in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.router import RouterCapability, RouterDriver
+from netfw.drivers.router_values import (
+    FloatingIpNat,
+    RouterDriverEntry,
+    RouterDriverKey,
+    RouterDriverValue,
+    RouterPart,
+    RouterPort,
+    RouterState,
+    RouterStatus,
+)
+from netfw.drivers.support.entry_validation import entry_error
+from netfw.errors import ConfigError, Conflict, NetfwError, NotFound, NotSupported, OperationRefused
+from netfw.model.ids import FloatingIpId, RouterId
+from netfw.plan import Operation, Plan, Stage, Update
+from tests.conformance.router.fake_router_backend import FakeRouterBackend
+
+MARKS = 32
+
+
+@frozen
+class Observed:
+    routers: Mapping[RouterId, RouterState]
+    nat: Mapping[FloatingIpId, FloatingIpNat]
+    wired: frozenset
+    foreign: frozenset
+
+
+class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverValue, Observed]):
+    VERSION = 2
+
+    def __init__(self, backend: FakeRouterBackend) -> None:
+        self.backend = backend
+        self.grants: dict[str, Grant] = {}
+        self.requests: dict[str, GrantRequest] = {}
+
+    @classmethod
+    def from_conf(cls, options, host):
+        return cls(host.share(FakeRouterBackend, FakeRouterBackend))
+
+    def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
+        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH})
+
+    def status(self, router: RouterId) -> RouterStatus:
+        self.backend.check_online()
+        if router not in self.backend.routers:
+            raise NotFound(f"router {router} is not on this host")
+        devices = {port.id: f"qr-{port.id}"[:14] for port in self.backend.ports(router)}
+        namespace = self.namespace_of(router, RouterPart.FULL)
+        return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
+
+    def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
+        return f"qrouter-{router}"
+
+    def grant(self, request: GrantRequest) -> Grant:
+        if request.meters or request.tables or request.registers:
+            raise NotSupported("a router has marks alone")
+        if self.requests.get(request.owner) == request:
+            return self.grants[request.owner]
+        first = sum(mark.bits for each in self.grants.values() for mark in each.marks.values())
+        marks = {}
+        for mark in request.marks:
+            if first + mark.bits > MARKS:
+                raise ConfigError(f"no mark is left: {', '.join(self.grants)} have them")
+            marks[mark.name] = RegisterGrant(register=None, first=first, bits=mark.bits)
+            first += mark.bits
+        grant = Grant(
+            owner=request.owner, cookie=0, cookie_mask=0, prefix=f"x-{request.owner}", marks=marks
+        )
+        self.requests[request.owner], self.grants[request.owner] = request, grant
+        return grant
+
+    def watch(self, sink) -> None:
+        self.backend.sinks.append(sink)
+
+    def close(self) -> None:
+        self.backend.sinks.clear()
+
+    def present(self) -> frozenset[RouterDriverKey]:
+        self.backend.check_online()
+        routers = {RouterKey(router) for router in self.backend.routers}
+        return frozenset({*routers, *(FloatingIpKey(each) for each in self.backend.nat)})
+
+    def observe(self, scope) -> Observed:
+        self.backend.check_online()
+        return Observed(
+            dict(self.backend.routers),
+            dict(self.backend.nat),
+            frozenset(self.backend.wired),
+            frozenset(self.backend.foreign),
+        )
+
+    def plan(self, update: Update[RouterDriverKey, RouterDriverValue], observed: Observed) -> Plan:
+        refused = self.refusals(update, observed)
+        routers = {
+            key: value
+            for key, value in update.put.items()
+            if isinstance(key, RouterKey) and key not in refused
+        }
+        nat = {
+            key: value
+            for key, value in update.put.items()
+            if isinstance(key, FloatingIpKey) and key not in refused
+        }
+        waiting = self.waiting(nat, routers, observed)
+        work = [self.operation("remove", key) for key in self.removed(update, observed)]
+        work += [
+            self.operation("put", key, value)
+            for key, value in routers.items()
+            if observed.routers.get(key.router) != value
+        ]
+        work += [
+            self.operation("put", key, value)
+            for key, value in nat.items()
+            if observed.nat.get(key.floating_ip) != value
+            and waiting.get(key) != "its router has no gateway here"
+        ]
+        stages = [Stage((operation,)) for operation in work]
+        return Plan(stages=stages, refused=refused, waiting=waiting)
+
+    def refusals(self, update, observed) -> dict[RouterDriverKey, NetfwError]:
+        refused: dict[RouterDriverKey, NetfwError] = {}
+        for key, value in update.put.items():
+            error = entry_error(RouterDriverEntry, key, value)
+            if error is None and not self.supports(value):
+                error = NotSupported("distributed and highly available routers")
+            taken = error is None and isinstance(value, RouterState)
+            if taken and self.ports_of(value) & observed.foreign:
+                error = Conflict("a device of the router belongs to another program")
+            if error is not None:
+                refused[key] = error
+        return refused
+
+    def supports(self, value: RouterDriverValue) -> bool:
+        if isinstance(value, RouterState):
+            return value.full is not None and value.full.ha is None
+        return isinstance(value, FloatingIpNat) and value.part is RouterPart.FULL
+
+    def ports_of(self, state: RouterState) -> frozenset:
+        gateway = state.full.gateway
+        ports: tuple[RouterPort, ...] = state.full.interfaces
+        return frozenset(p.id for p in (*ports, *(() if gateway is None else (gateway.port,))))
+
+    def waiting(self, nat, routers, observed) -> dict[RouterDriverKey, str]:
+        waits = {}
+        for key, value in nat.items():
+            state = routers.get(RouterKey(value.router), observed.routers.get(value.router))
+            if state is None or state.full.gateway is None:
+                waits[key] = "its router has no gateway here"
+            elif state.full.gateway.port.id not in observed.wired:
+                waits[key] = "the gateway is not wired"
+        return waits
+
+    def removed(self, update, observed) -> list[RouterDriverKey]:
+        routers = {RouterKey(each) for each in observed.routers}
+        nat = {FloatingIpKey(each) for each in observed.nat}
+        gone = update.drop & (routers | nat)
+        if update.complete:
+            gone |= (routers | nat) - update.put.keys() - update.keep
+        gone = {*gone, *self.orphans(update, observed, gone)}
+        return sorted(gone, key=lambda key: (isinstance(key, RouterKey), str(key)))
+
+    def orphans(self, update, observed, gone) -> set[FloatingIpKey]:
+        """Return floating IPs whose router goes, or loses its gateway."""
+        lost = {key.router for key in gone if isinstance(key, RouterKey)}
+        for key, value in update.put.items():
+            if isinstance(value, RouterState) and value.full and value.full.gateway is None:
+                lost.add(key.router)
+        return {FloatingIpKey(id) for id, nat in observed.nat.items() if nat.router in lost}
+
+    def operation(self, verb, key, value=None) -> Operation:
+        return Operation("fake", f"{verb} {key}", frozenset({key}), (verb, key, value))
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        for stage in plan.stages:
+            self.backend.check_online()
+            for operation in stage.operations:
+                self.execute(operation)
+            self.backend.probe()
+            checkpoint(stage)
+
+    def execute(self, operation: Operation) -> None:
+        verb, key, value = operation.payload
+        if isinstance(key, RouterKey):
+            self.put_router(operation, key.router, value)
+        elif verb == "remove":
+            self.remove_nat(key.floating_ip)
+        else:
+            self.put_nat(operation, key.floating_ip, value)
+
+    def put_router(self, operation, router: RouterId, state: RouterState | None) -> None:
+        backend = self.backend
+        if state is not None and self.ports_of(state) & backend.foreign:
+            raise OperationRefused({operation: "a device of the router is taken"})
+        before = self.gateway_addresses(router)
+        if state is None:
+            del backend.routers[router]
+        else:
+            self.write_router(router, state)
+        backend.dead.discard(router)
+        after = self.gateway_addresses(router)
+        self.end_connections(router, before - after)
+        for address in after - before:
+            self.announce(router, address)
+
+    def write_router(self, router: RouterId, state: RouterState) -> None:
+        self.backend.routers[router] = state
+
+    def gateway_addresses(self, router: RouterId) -> set:
+        gateway = self.backend.gateway_port(router)
+        return set() if gateway is None else set(self.backend.outside_addresses(router))
+
+    def put_nat(self, operation, id: FloatingIpId, value: FloatingIpNat) -> None:
+        if value.floating_address in self.backend.refused:
+            raise OperationRefused({operation: "the rule is refused"})
+        if id in self.backend.nat:
+            self.remove_nat(id)
+        self.backend.nat[id] = value
+        self.end_connections(value.router, {value.fixed_address})
+        self.announce(value.router, value.floating_address)
+
+    def remove_nat(self, id: FloatingIpId) -> None:
+        gone = self.backend.nat.pop(id)
+        self.end_connections(gone.router, {gone.floating_address})
+
+    def end_connections(self, router: RouterId, addresses) -> None:
+        for address in addresses:
+            self.backend.end_streams(router, address)
+
+    def announce(self, router: RouterId, address) -> None:
+        port = self.backend.gateway_port(router)
+        self.backend.announce(port.network, address, port.mac)
+
+    def advertised(self, port: RouterPort) -> bool:
+        """Return whether a process advertises subnets on *port*."""
+        return any(subnet.ipv6_ra_mode for subnet in port.subnets)

@@ -1,0 +1,212 @@
+"""A host in memory: routers, machines, and how packets pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address, ip_network
+
+from attrs import define, field, frozen
+
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router_values import FloatingIpNat, RouterPort, RouterState
+from netfw.errors import BackendUnavailable
+from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
+from netfw.testing.conformance.router.environment import Arrival
+
+HOPS = 8
+
+
+@frozen(kw_only=True)
+class Packet:
+    source: object
+    target: object
+    protocol: str = "icmp"
+    port: int = 0
+    source_port: int = 0
+    hops: int = 0
+
+
+@define(slots=False)
+class FakeRouterBackend:
+    """What the kernel of the host has."""
+
+    routers: dict[RouterId, RouterState] = field(factory=dict)
+    nat: dict[FloatingIpId, FloatingIpNat] = field(factory=dict)
+    machines: list = field(factory=list)
+    streams: list = field(factory=list)
+    traffics: list = field(factory=list)
+    wired: set[PortId] = field(factory=set)
+    foreign: set[PortId] = field(factory=set)
+    junk: set[str] = field(factory=set)
+    refused: set[object] = field(factory=set)
+    listening: set[RouterId] = field(factory=set)
+    dead: set[RouterId] = field(factory=set)
+    """Routers whose process was killed."""
+    sinks: list = field(factory=list)
+    rules: dict[str, RouterState] = field(factory=dict)
+    online: bool = True
+
+    def check_online(self) -> None:
+        if not self.online:
+            raise BackendUnavailable("the switch does not answer")
+
+    def ports(self, router: RouterId) -> tuple[RouterPort, ...]:
+        full = self.routers[router].full
+        return (*full.interfaces, *(() if full.gateway is None else (full.gateway.port,)))
+
+    def gateway_port(self, router: RouterId) -> RouterPort | None:
+        state = self.routers.get(router)
+        return None if state is None or state.full.gateway is None else state.full.gateway.port
+
+    def outside_addresses(self, router: RouterId) -> Iterator[object]:
+        """Yield the addresses of the gateway's device."""
+        port = self.gateway_port(router)
+        yield from (each.ip for each in port.addresses)
+        yield from (each.floating_address for each in self.nat.values() if each.router == router)
+        for each in self.routers[router].contributions:
+            yield from (address.ip for address in each.addresses)
+
+    def probe(self) -> None:
+        """Send one packet of all running traffic, as each moment of a change may meet one."""
+        for traffic in self.traffics:
+            traffic.send()
+
+    def announce(self, network: NetworkId, address: object, mac: str) -> None:
+        for machine in self.machines:
+            if machine.network == network:
+                machine.take_announcement(address, mac)
+
+    def end_streams(self, router: RouterId, address: object) -> None:
+        for stream in self.streams:
+            if stream.router == router and address in stream.addresses:
+                stream.ended = True
+
+    # Packets
+
+    def send(self, machine: object, packet: Packet) -> Arrival | None:
+        """Deliver *packet* of *machine*; return how it arrived if an answer finds its way back."""
+        found = self.deliver(machine, packet)
+        if found is None:
+            return None
+        receiver, seen, _, _ = found
+        if receiver is None or receiver.knows_way(seen.source):
+            name = "router" if receiver is None else receiver.name
+            return Arrival(
+                at=name, source=seen.source, source_port=seen.source_port, hops=seen.hops
+            )
+        return None
+
+    def deliver(self, machine: object, packet: Packet):
+        """Return the receiver (``None``: a router), the packet there, the router and addresses."""
+        if any(packet.target in face.network for face in machine.addresses):
+            found = self.on_link(machine.network, packet.target)
+            if found is not None:
+                return found, packet, None, ()
+            entry = self.router_at(machine.network, packet.target)
+        else:
+            version = packet.target.version
+            gateway = next((each for each in machine.gateways if each.version == version), None)
+            entry = None if gateway is None else self.router_at(machine.network, gateway)
+        return None if entry is None else self.forward(*entry, packet)
+
+    def on_link(self, network: NetworkId, address: object):
+        for machine in self.machines:
+            if machine.network == network and any(f.ip == address for f in machine.addresses):
+                return machine
+        return None
+
+    def router_at(self, network: NetworkId, address: object):
+        for router in self.routers:
+            for port in self.ports(router):
+                outside = port is self.gateway_port(router)
+                own = [each.ip for each in port.addresses]
+                own += list(self.outside_addresses(router)) if outside else []
+                if port.network == network and address in own:
+                    return router, port
+        return None
+
+    def forward(self, router: RouterId, inward: RouterPort, packet: Packet):
+        target, port, translated = self.destination(router, packet)
+        if target in [each.ip for each in inward.addresses] and not translated:
+            return None, packet, router, ()
+        out, hop = self.route(router, target)
+        if out is None or self.in_contribution(router, target):
+            return None
+        source, kind = self.source(router, out, inward, packet, translated)
+        if not (translated or kind) and not self.same_scope(inward, out, target.version):
+            return None
+        receiver = self.on_link(out.network, hop)
+        if receiver is None or target not in [each.ip for each in receiver.addresses]:
+            return None
+        seen = Packet(
+            source=source,
+            target=target,
+            protocol=packet.protocol,
+            port=port,
+            source_port=packet.source_port,
+            hops=packet.hops + 1,
+        )
+        return receiver, seen, router, (packet.source, packet.target, source, target)
+
+    def destination(self, router: RouterId, packet: Packet):
+        for nat in self.nat.values():
+            if nat.router == router and nat.floating_address == packet.target:
+                return nat.fixed_address, packet.port, True
+        for contribution in self.routers[router].contributions:
+            for rule in contribution.rules:
+                words = dict(zip(rule.words[::2], rule.words[1::2], strict=True))
+                first, _, last = words["--dport"].partition(":")
+                hit = words["-d"] == f"{packet.target}/32" and words["-p"] == packet.protocol
+                if hit and int(first) <= packet.port <= int(last or first):
+                    address, _, to = words["--to-destination"].partition(":")
+                    return ip_address(address), int(to.split("-")[0]), True
+        return packet.target, packet.port, False
+
+    def in_contribution(self, router: RouterId, target: object) -> bool:
+        found = self.routers[router].contributions
+        return any(each.ip == target for one in found for each in one.addresses)
+
+    def route(self, router: RouterId, target: object):
+        state = self.routers[router]
+        for port in self.ports(router):
+            if any(target in face.network for face in port.addresses):
+                return port, target
+        hops = [each.nexthop for each in state.routes if target in each.destination]
+        gateway = state.full.gateway
+        if not hops and gateway is not None:
+            if any(target in ip_network(each) for each in gateway.onlink_subnets):
+                return gateway.port, target
+            hops = [each for each in gateway.next_hops if each.version == target.version]
+        if not hops:
+            return None, None
+        hop = hops[int(target) % len(hops)]
+        for port in self.ports(router):
+            if any(hop in face.network for face in port.addresses):
+                return port, hop
+        return (None, None) if gateway is None else (gateway.port, hop)
+
+    def source(self, router, out, inward, packet, translated):
+        """Return the source address after translation, and whether it was translated."""
+        for nat in self.nat.values():
+            outgoing = out is self.gateway_port(router) or translated
+            if nat.router == router and nat.fixed_address == packet.source and outgoing:
+                return nat.floating_address, True
+        gateway = self.routers[router].full.gateway
+        if out is not self.gateway_port(router) or inward is out or not gateway.snat:
+            return packet.source, False
+        if packet.source.version == 6 or self.untranslated_scope(inward, out):
+            return packet.source, False
+        return next(each.ip for each in out.addresses if each.version == 4), True
+
+    def untranslated_scope(self, inward: RouterPort, out: RouterPort) -> bool:
+        return bool(out.scopes.get(4)) and inward.scopes.get(4) == out.scopes.get(4)
+
+    def same_scope(self, inward: RouterPort, out: RouterPort, version: int) -> bool:
+        return self.scope(inward, version) == self.scope(out, version)
+
+    def scope(self, port: RouterPort, version: int) -> object:
+        return port.scopes.get(version)
+
+
+Key = RouterKey | FloatingIpKey
+Sink = Callable[[object], None]

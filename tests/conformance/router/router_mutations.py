@@ -1,0 +1,367 @@
+"""Mutations of the fake router driver: each breaks one promise."""
+
+from attrs import evolve
+
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.router_values import FloatingIpNat, RouterStatus
+from netfw.errors import BackendUnavailable, ConfigError, NetfwError, NotFound, NotSupported
+from netfw.plan import Outcome
+from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
+
+MUTATIONS = Mutations()
+
+
+def full_of(state, **changes):
+    """Return *state* with another full part."""
+    return evolve(state, full=evolve(state.full, **changes))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def forget_routes(driver, original, router, state):
+    """Apply no routes."""
+    original(router, evolve(state, routes=()))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def use_first_next_hop_only(driver, original, router, state):
+    """Use one of several next hops of a destination."""
+    first = {route.destination: route for route in reversed(state.routes)}
+    original(router, evolve(state, routes=tuple(first.values())))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1, 5))
+def keep_removed_interfaces(driver, original, router, state):
+    """Leave an interface that is no longer desired."""
+    have = driver.backend.routers.get(router)
+    stay = () if have is None else have.full.interfaces
+    wanted = {port.id for port in state.full.interfaces}
+    kept = tuple(port for port in stay if port.id not in wanted)
+    original(router, full_of(state, interfaces=(*state.full.interfaces, *kept)))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def serve_first_address_of_a_family(driver, original, router, state):
+    """Give an interface one address of each family."""
+    ports = tuple(
+        evolve(port, addresses=tuple({a.version: a for a in reversed(port.addresses)}.values()))
+        for port in state.full.interfaces
+    )
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def ignore_mtu(driver, original, router, state):
+    """Give every device the default MTU."""
+    ports = tuple(evolve(port, mtu=1500) for port in state.full.interfaces)
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def always_translate(driver, original, router, state):
+    """Translate although SNAT is off."""
+    gateway = state.full.gateway
+    original(
+        router, full_of(state, gateway=None if gateway is None else evolve(gateway, snat=True))
+    )
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def never_translate(driver, original, router, state):
+    """Translate nothing without a floating IP."""
+    gateway = state.full.gateway
+    original(
+        router, full_of(state, gateway=None if gateway is None else evolve(gateway, snat=False))
+    )
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def refuse_next_hop_outside_subnets(driver, original, router, state):
+    """Leave out a next hop that is in no subnet of the gateway."""
+    gateway = state.full.gateway
+    if gateway is not None:
+        near = [
+            hop
+            for hop in gateway.next_hops
+            if any(hop in face.network for face in gateway.port.addresses)
+        ]
+        gateway = evolve(gateway, next_hops=tuple(near))
+    original(router, full_of(state, gateway=gateway))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def use_one_mark_for_all_scopes(driver, original, router, state):
+    """Mark all scopes alike, so that nothing is between two of them."""
+    ports = tuple(evolve(port, scopes={}) for port in state.full.interfaces)
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def share_networks_of_equal_cidr(driver, original, router, state):
+    """Connect an interface to the network of another router with that address."""
+    known = {
+        port.addresses: port.network
+        for other in driver.backend.routers
+        if other != router
+        for port in driver.backend.routers[other].full.interfaces
+    }
+    ports = tuple(
+        evolve(port, network=known.get(port.addresses, port.network))
+        for port in state.full.interfaces
+    )
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("put_nat", breaks(RouterDriver, 1, 2))
+def translate_one_way(driver, original, operation, id, value):
+    """Translate to the fixed address, and not from it."""
+    original(operation, id, value)
+    driver.backend.source = lambda router, out, inward, packet, translated: type(
+        driver.backend
+    ).source(evolve_nat(driver.backend), router, out, inward, packet, translated)
+
+
+def evolve_nat(backend):
+    """Return a view of *backend* without floating IPs."""
+    view = type(backend)()
+    view.routers = backend.routers
+    return view
+
+
+@MUTATIONS.override("put_nat", breaks(RouterDriver, 2))
+def announce_before_the_rules(driver, original, operation, id, value):
+    """Announce a floating IP before it works."""
+    driver.announce(value.router, value.floating_address)
+    original(operation, id, value)
+
+
+@MUTATIONS.override("announce", breaks(RouterDriver, 2))
+def announce_nothing(driver, original, router, address):
+    """Announce no address."""
+
+
+@MUTATIONS.override("end_connections", breaks(RouterDriver, 2))
+def leave_connections(driver, original, router, addresses):
+    """Leave the tracked connections of addresses that are gone."""
+
+
+@MUTATIONS.override("removed", breaks(RouterDriver, 2))
+def keep_floating_ip_of_taken_address(driver, original, update, observed):
+    """Leave a dropped floating IP whose address another one takes over."""
+    taken = {
+        value.floating_address for value in update.put.values() if isinstance(value, FloatingIpNat)
+    }
+    return [
+        key
+        for key in original(update, observed)
+        if not isinstance(key, FloatingIpKey)
+        or observed.nat[key.floating_ip].floating_address not in taken
+    ]
+
+
+@MUTATIONS.override("plan", breaks(RouterDriver, 2))
+def ignore_another_router(driver, original, update, observed):
+    """Leave a floating IP at its first router."""
+    put = {
+        key: evolve(value, router=observed.nat[key.floating_ip].router)
+        if isinstance(key, FloatingIpKey) and key.floating_ip in observed.nat
+        else value
+        for key, value in update.put.items()
+    }
+    return original(evolve(update, put=put), observed)
+
+
+@MUTATIONS.override("put_nat", breaks(RouterDriver, 2))
+def translate_from_outside_only(driver, original, operation, id, value):
+    """Leave out the hairpin: translate only what comes by the gateway."""
+    original(operation, id, value)
+    backend = driver.backend
+    forward = type(backend).forward
+
+    def outside_only(router, inward, packet):
+        if inward is not backend.gateway_port(router):
+            hit = [nat for nat in backend.nat.values() if nat.floating_address == packet.target]
+            if hit:
+                return None
+        return forward(backend, router, inward, packet)
+
+    backend.forward = outside_only
+
+
+@MUTATIONS.override("converge", breaks(RouterDriver, 3))
+def fail_the_router_for_one_floating_ip(driver, original, update):
+    """Fail every key of the router when one floating IP is refused."""
+    outcome = original(update)
+    if any(isinstance(key, FloatingIpKey) for key in outcome.failed):
+        error = next(iter(outcome.failed.values()))
+        return Outcome(failed=dict.fromkeys(update, error))
+    return outcome
+
+
+@MUTATIONS.override("put_nat", breaks(RouterDriver, 3))
+def lose_rules_when_one_is_refused(driver, original, operation, id, value):
+    """Remove the former rules when a new one is refused."""
+    try:
+        original(operation, id, value)
+    except NetfwError:
+        driver.backend.nat.clear()
+        driver.backend.probe()
+        raise
+
+
+@MUTATIONS.override("__init__", breaks(RouterDriver, 4))
+def forget_nat_on_restart(driver, original, backend):
+    """Remove the floating IPs of the former process at the start."""
+    original(backend)
+    backend.nat.clear()
+    backend.probe()
+
+
+@MUTATIONS.override("apply", breaks(RouterDriver, 4))
+def rebuild_on_every_update(driver, original, plan, checkpoint):
+    """Remove the translations of all floating IPs for a moment, with every update."""
+    kept = dict(driver.backend.nat)
+    driver.backend.nat.clear()
+    driver.backend.probe()
+    driver.backend.nat.update(kept)
+    original(plan, checkpoint)
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 5))
+def rebuild_router_on_change(driver, original, router, state):
+    """Remove a router, and make it again, for any change."""
+    if router in driver.backend.routers:
+        del driver.backend.routers[router]
+        driver.backend.probe()
+    original(router, state)
+
+
+@MUTATIONS.override("put_router", breaks(RouterDriver, 6))
+def leave_namespace(driver, original, operation, router, state):
+    """Leave the namespace of a dropped router."""
+    original(operation, router, state)
+    if state is None:
+        driver.backend.junk.add(f"namespace {router}")
+
+
+@MUTATIONS.override("status", breaks(RouterDriver, 6))
+def report_no_devices(driver, original, router):
+    """Report no devices of a router."""
+    return evolve(original(router), devices={})
+
+
+@MUTATIONS.override("watch", breaks(RouterDriver, 8, 10))
+def watch_nothing(driver, original, sink):
+    """Neither restart processes nor tell of changes."""
+
+
+@MUTATIONS.override("supports", breaks(RouterDriver, 9))
+def accept_agent_gateways(driver, original, value):
+    """Report as done what the driver does not implement."""
+    return original(value) or not hasattr(value, "full")
+
+
+@accept_agent_gateways.also("put_nat")
+def _(driver, original, operation, id, value):
+    if isinstance(value, FloatingIpNat):
+        original(operation, id, value)
+
+
+@MUTATIONS.override("refusals", breaks(RouterDriver, 9))
+def raise_for_a_wrong_value(driver, original, update, observed):
+    """Raise for a value that does not fit its key, instead of refusing it."""
+    refused = original(update, observed)
+    for key, value in update.put.items():
+        if isinstance(key, RouterKey) and isinstance(value, FloatingIpNat):
+            raise ValueError(f"{key} is no floating IP")
+    return refused
+
+
+@MUTATIONS.override("grant", breaks(RouterDriver, 9))
+def grant_one_mark_to_all(driver, original, request):
+    """Grant every extension the same bits."""
+    grant = original(request)
+    marks = {name: evolve(mark, first=0) for name, mark in grant.marks.items()}
+    return evolve(grant, marks=marks)
+
+
+@MUTATIONS.override("waiting", breaks(RouterDriver, 10))
+def wait_for_nothing(driver, original, nat, routers, observed):
+    """Report a floating IP as done before its gateway is wired."""
+    return {key: why for key, why in original(nat, routers, observed).items() if "wired" not in why}
+
+
+@MUTATIONS.override("waiting", breaks(RouterDriver, 10))
+def name_no_reason_to_wait(driver, original, nat, routers, observed):
+    """Wait without a reason."""
+    return dict.fromkeys(original(nat, routers, observed), "")
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 11))
+def redirect_no_metadata(driver, original, router, state):
+    """Redirect no metadata request."""
+    original(router, evolve(state, metadata_port=None))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 11))
+def use_another_metadata_port(driver, original, router, state):
+    """Redirect to another port than desired, without metadata too, and guard that one alone."""
+    original(router, evolve(state, metadata_port=9000))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 12))
+def advertise_nothing(driver, original, router, state):
+    """Advertise no subnet."""
+    ports = tuple(
+        evolve(port, subnets=tuple(evolve(s, ipv6_ra_mode=None) for s in port.subnets))
+        for port in state.full.interfaces
+    )
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 12))
+def never_withdraw_a_prefix(driver, original, router, state):
+    """Go on advertising the subnets of the first state."""
+    have = driver.backend.routers.get(router)
+    known = {} if have is None else {port.id: port for port in have.full.interfaces}
+    ports = tuple(
+        evolve(port, subnets=known[port.id].subnets) if port.id in known else port
+        for port in state.full.interfaces
+    )
+    original(router, full_of(state, interfaces=ports))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 2))
+def keep_rules_of_dropped_extension(driver, original, router, state):
+    """Keep the contributions of an extension that is gone."""
+    have = driver.backend.routers.get(router)
+    former = () if have is None else have.contributions
+    original(router, evolve(state, contributions=state.contributions or former))
+
+
+@MUTATIONS.override("status", breaks_raise(RouterDriver, "status", NotFound))
+def invent_status(driver, original, router):
+    """Return an empty status of an unknown router."""
+    try:
+        return original(router)
+    except NotFound:
+        return RouterStatus()
+
+
+@MUTATIONS.override("status", breaks_raise(RouterDriver, "status", BackendUnavailable))
+def status_from_cache(driver, original, router):
+    """Return a status while the backend is unreachable."""
+    online, driver.backend.online = driver.backend.online, True
+    try:
+        return original(router)
+    finally:
+        driver.backend.online = online
+
+
+@MUTATIONS.override("grant", breaks_raise(RouterDriver, "grant", NotSupported, ConfigError))
+def grant_everything(driver, original, request):
+    """Grant meters, and more marks than there are."""
+    try:
+        return original(request)
+    except NetfwError:
+        return next(iter(driver.grants.values()), None)

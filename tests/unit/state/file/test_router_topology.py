@@ -1,0 +1,170 @@
+"""Routers, floating IPs and port forwardings of a file, and what it may leave out of them."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import pytest
+
+from netfw.drivers.subscription import Service, Subscription
+from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind
+from netfw.model.router import Router
+from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw.state.dependencies import reachable
+from netfw.state.file import read_topology
+from netfw.state.file.name_resolution import id_of
+from tests import ROOT
+from tests.unit.state.file.test_topology import all_of, faults_of, good, the, topology
+
+CLOUD = """
+networks: [{name: n}, {name: out, "router:external": true}]
+subnets:
+- {name: s, network: n, cidr: 10.0.0.0/24}
+- {name: o, network: out, cidr: 203.0.113.0/24}
+routers: [{name: r, external_gateway_info: {network: out}}]
+ports:
+- {name: inside, network: n, router: r, fixed_ips: [10.0.0.1]}
+- {name: outside, network: out, router: r, fixed_ips: [203.0.113.2]}
+- {name: vm, network: n, fixed_ips: [10.0.0.9]}
+"""
+FLOATING = "floatingips: [{floating_network: out, floating_ip_address: 203.0.113.9, port: vm}]"
+
+
+def test_a_port_of_a_router_is_its_gateway_where_the_network_is_external() -> None:
+    ports = {port.name: port for port in all_of(Port, good(CLOUD))}
+    router = str(id_of(Kind.ROUTER, "r"))
+    assert (ports["inside"].device_id, ports["outside"].device_id) == (router, router)
+    assert ports["inside"].device_owner == "network:router_interface"
+    assert ports["outside"].device_owner == "network:router_gateway"
+    assert ports["vm"].device_id == ports["vm"].device_owner == ""
+
+
+def test_a_router_port_may_state_its_owner() -> None:
+    found = good(
+        CLOUD.replace("router: r,", "router: r, device_owner: network:router_ha_interface,")
+    )
+    assert [port.device_owner for port in all_of(Port, found)][:2] == [
+        "network:router_ha_interface"
+    ] * 2
+
+
+def test_a_device_that_is_not_the_router_is_a_fault() -> None:
+    stated = CLOUD.replace("name: inside,", "name: inside, device_id: x,")
+    assert faults_of(stated) == ["0.yaml:8: ports[0].device_id: contradicts the router"]
+
+
+def test_a_router_by_a_wrong_name_is_a_fault() -> None:
+    [fault] = faults_of(CLOUD.replace("router: r, fixed_ips: [10", "router: rr, fixed_ips: [10"))
+    assert (
+        fault == "0.yaml:8: ports[0].router: there is no router 'rr' in the file, did you mean 'r'?"
+    )
+
+
+def test_address_scopes_are_names_of_their_own() -> None:
+    found = good(
+        """
+        networks:
+        - {name: a, ipv4_address_scope: x, ipv6_address_scope: y}
+        - {name: b, ipv4_address_scope: x}
+        - {name: c, ipv4_address_scope: 00000000-0000-0000-0000-00000000000a}
+        - {name: d, ipv4_address_scope: null}
+        """
+    )
+    a, b, c, d = all_of(Network, found)
+    assert a.ipv4_address_scope == b.ipv4_address_scope != a.ipv6_address_scope
+    assert str(c.ipv4_address_scope) == "00000000-0000-0000-0000-00000000000a"
+    assert d.ipv4_address_scope is None
+
+
+def test_a_floating_ip_finds_its_fixed_address_and_its_router() -> None:
+    found = good(CLOUD, FLOATING)
+    floating = the(FloatingIp, found)
+    assert floating.fixed_address == ip_address("10.0.0.9")
+    assert floating.router_id == id_of(Kind.ROUTER, "r")
+    assert found.warnings == ()
+
+
+def test_what_a_floating_ip_states_stays() -> None:
+    stated = FLOATING.replace("port: vm", "port: vm, fixed_ip_address: 10.0.0.99, router_id: null")
+    floating = the(FloatingIp, good(CLOUD, stated))
+    assert (floating.fixed_address, floating.router_id) == (ip_address("10.0.0.99"), None)
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        (("[10.0.0.9]", "[10.0.0.9, 10.0.0.10]"), "state fixed_ip_address"),
+        (("[10.0.0.9]", "[]"), "state fixed_ip_address"),
+        (("router: r, fixed_ips: [10.0.0.1]", "fixed_ips: [10.0.0.1]"), "state router"),
+    ],
+)
+def test_a_floating_ip_that_would_not_work_is_a_warning(
+    change: tuple[str, str], warning: str
+) -> None:
+    found = good(CLOUD.replace(*change), FLOATING)
+    assert warning in "".join(each.problem for each in found.warnings)
+
+
+def test_a_floating_ip_between_two_routers_names_one() -> None:
+    second = """
+    routers: [{name: r2, external_gateway_info: {network: out}}]
+    ports:
+    - {name: inside2, network: n, router: r2, fixed_ips: [10.0.0.2]}
+    - {name: outside2, network: out, router: r2, fixed_ips: [203.0.113.3]}
+    """
+    found = good(CLOUD, second, FLOATING)
+    assert the(FloatingIp, found).router_id is None
+    assert "state router" in "".join(each.problem for each in found.warnings)
+    named = good(CLOUD, second, FLOATING.replace("port: vm", "port: vm, router: r2"))
+    assert the(FloatingIp, named).router_id == id_of(Kind.ROUTER, "r2")
+    assert named.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        (("name: outside, network: out, router: r,", "name: outside, network: out,"), "no port is"),
+        (
+            ("router: r,", "device_owner: network:router_interface, device_id: r,"),
+            "write router: and its name",
+        ),
+    ],
+)
+def test_a_router_without_its_ports_is_a_warning(change: tuple[str, str], warning: str) -> None:
+    found = topology(CLOUD.replace(*change))
+    assert found.faults == ()
+    assert warning in "".join(each.problem for each in found.warnings)
+
+
+def test_a_port_forwarding_finds_its_inside_address() -> None:
+    ports = "external_port: 80, internal_port: 8080"
+    rule = f"{{floatingip: f, protocol: tcp, {ports}, internal_port_id: vm}}"
+    floating = "{id: f, floating_network: out, floating_ip_address: 203.0.113.9, router: r}"
+    found = good(CLOUD, f"floatingips: [{floating}]\nport_forwardings: [{rule}]")
+    assert the(PortForwarding, found).internal_address == ip_address("10.0.0.9")
+    assert found.warnings == ()
+    lost = good(
+        CLOUD, f"floatingips: [{floating.replace(', router: r', '')}]\nport_forwardings: [{rule}]"
+    )
+    assert "is at no router" in "".join(each.problem for each in lost.warnings)
+
+
+def test_an_l3_agent_gets_everything_that_the_sample_says_of_its_router() -> None:
+    items = read_topology(ROOT / "samples/topologies/routers.yaml").items
+    found = reachable(items, Subscription("host2", {Service.L3})).values()
+    by_type = {
+        kind: [each for each in found if isinstance(each, kind)]
+        for kind in (Router, Port, Network, Subnet, FloatingIp, PortForwarding)
+    }
+    [router] = by_type[Router]
+    assert len(router.routes) == 2
+    names = {each.name for each in by_type[Port]}
+    assert names >= {"edge-blue", "edge-green", "edge-outside", "web1"}
+    assert {each.name for each in by_type[Network]} == {"blue", "green", "outside"}
+    assert len(by_type[Subnet]) == 5
+    assert Ipv6Mode.SLAAC in {each.ipv6_ra_mode for each in by_type[Subnet]}
+    assert [len(by_type[FloatingIp]), len(by_type[PortForwarding])] == [2, 2]
+    assert not reachable(items, Subscription("host1", {Service.L3}))
