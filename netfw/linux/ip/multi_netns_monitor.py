@@ -25,7 +25,15 @@ from netfw.linux.netlink.messages import (
 )
 from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 
-_GROUPS = {"links": 1, "IPv4 addresses": 5, "IPv4 routes": 7, "IPv6 addresses": 9, "routes": 11}
+_GROUPS = {
+    "links": 1,
+    "IPv4 addresses": 5,
+    "IPv4 routes": 7,
+    "IPv4 policy rules": 8,
+    "IPv6 addresses": 9,
+    "IPv6 routes": 11,
+    "IPv6 policy rules": 19,
+}
 _NEW_NSID, _GET_NSID = 88, 90
 _NSID_ATTRIBUTE, _DESCRIPTOR_ATTRIBUTE = 1, 3
 _GENERIC, _INT = bytes(4), struct.Struct("=i")
@@ -40,9 +48,9 @@ _Birth = tuple[int, int]
 class MultiNetnsMonitor:
     """Calls *callback*, from a thread of its own until ``close``, with the namespaces that changed.
 
-    1. A namespace has changed when its links, addresses or routes did, or when its name refers to
-       another namespace or to none.  The change itself is not reported; when events may have been
-       lost, all watched namespaces are reported.
+    1. A namespace has changed when its links, addresses, routes or policy rules did, or when its
+       name refers to another namespace or to none.  The change itself is not reported; when events
+       may have been lost, all watched namespaces are reported.
     2. The call comes *debounce* seconds after the first change, once for all changes until then.
     3. Only namespaces for which `watch` was called are reported; one that was made anew needs
        another call.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from socket import AF_INET, AF_INET6
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -18,7 +18,17 @@ from netfw.linux.ip.execute import Applied, execute
 from netfw.linux.ip.ipv6 import why_no_ipv6_here
 from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, Request
 from netfw.linux.ip.operations import NetworkOperation
-from netfw.linux.ip.values import MAIN_TABLE, FoundAddress, Link, Neighbour, Route, Rule
+from netfw.linux.ip.plan import by_hand
+from netfw.linux.ip.values import (
+    MAIN_TABLE,
+    PROTOCOL_BOOT,
+    PROTOCOL_STATIC,
+    FoundAddress,
+    Link,
+    Neighbour,
+    Route,
+    Rule,
+)
 from netfw.linux.netns import Namespace
 
 T = TypeVar("T")
@@ -130,6 +140,25 @@ class NetlinkClient:
             return [route for route in found if route.table == table]
 
         return tuple(self._read(f"ip route show table {table}", read))
+
+    def static_routes(self) -> tuple[Route, ...]:
+        """Return the routes of all tables and both families that netfw or an operator added.
+
+        The cost does not depend on the routes that the kernel keeps for each address.
+        """
+
+        def read(netlink: Netlink) -> list[Route]:
+            messages = [
+                message
+                for protocol in (PROTOCOL_STATIC, PROTOCOL_BOOT)
+                for message in _dump_families(
+                    netlink, partial(netlink_encode.read_routes_of, protocol)
+                )
+            ]
+            found = _kept(messages, netlink_decode.route, netlink)
+            return [route for route in found if by_hand(route)]
+
+        return tuple(self._read("ip route show table all", read))
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the rules of both families, in the order the kernel tries them."""

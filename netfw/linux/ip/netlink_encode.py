@@ -280,6 +280,11 @@ def read_routes(version: int, table: int) -> Request:
     return Request(netlink_socket.GET_ROUTE, fields, (("RTA_TABLE", table),))
 
 
+def read_routes_of(protocol: int, version: int) -> Request:
+    """Build a request for the routes of one origin, of all tables."""
+    return Request(netlink_socket.GET_ROUTE, {"family": _family(version), "proto": protocol})
+
+
 def read_rules(version: int) -> Request:
     return Request(netlink_socket.GET_RULE, {"family": _family(version)})
 

@@ -25,6 +25,7 @@ from netfw.linux.ip.operations import (
 from netfw.linux.ip.values import (
     PROTOCOL_BOOT,
     PROTOCOL_STATIC,
+    PROTOCOL_UNSPEC,
     Address,
     FoundAddress,
     Neighbour,
@@ -88,7 +89,7 @@ def _goes_with(entry: FoundAddress, stale: Iterable[FoundAddress]) -> bool:
 
 def by_hand(thing: Route | Rule) -> bool:
     """Return whether netfw or an operator added it, not the kernel or a routing daemon."""
-    return thing.protocol in (PROTOCOL_BOOT, PROTOCOL_STATIC)
+    return thing.protocol in (PROTOCOL_UNSPEC, PROTOCOL_BOOT, PROTOCOL_STATIC)
 
 
 def plan_routes(

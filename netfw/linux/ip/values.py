@@ -26,10 +26,11 @@ from netfw.model.address import (
 )
 
 MAIN_TABLE = 254
+PROTOCOL_UNSPEC = 0
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
 PROTOCOL_STATIC = 4
-"""Origin of a route or a rule; netfw uses static, ``ip`` by hand is boot."""
+"""Origin of a route or a rule; netfw uses static, ``ip`` by hand boot for routes, none for rules."""
 
 
 class Scope(enum.IntEnum):

@@ -40,6 +40,10 @@ class Mirror:
         self.hooks |= read.hooks
         self.printed = {key for key in self.printed if key.family is not family} | read.printed
 
+    def copy(self) -> Mirror:
+        """Return the mirror as it is now."""
+        return Mirror(dict(self.chains), dict(self.hooks), set(self.printed))
+
     def record(self, operations: Iterable[Operation_]) -> None:
         """Record an executed change."""
         for operation in operations:
@@ -101,9 +105,14 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
 
 def jumped_to(line: str, owner: str) -> str | None:
     """Return the name (without the owner) of the owner's chain that a rule jumps to, if any."""
-    words = _QUOTED.sub('""', line)  # a comment may contain anything
+    words = without_quoted_text(line)
     found = re.search(rf"(?:^| )-[jg] {owner}-([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: |$)", words)
     return found[1] if found else None
+
+
+def without_quoted_text(line: str) -> str:
+    """Return a rule without what is quoted: a comment may contain anything."""
+    return _QUOTED.sub('""', line)
 
 
 def _tables(text: str) -> Iterator[tuple[str, str]]:

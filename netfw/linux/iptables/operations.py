@@ -19,15 +19,32 @@ class HookPoint:
 
 
 @frozen
+class RuleEdits:
+    """Changes to single rules of a long chain: the removals, then the insertions in this order."""
+
+    removed: tuple[str, ...] = ()
+    """Lines to remove; iptables refuses one that the chain does not hold."""
+    inserted: tuple[tuple[int | None, str], ...] = ()
+    """Lines to insert, each with its position (from 1) at that time; None: at the end."""
+
+
+@frozen
 class PutChain:
-    """Make the chain contain exactly these rules; *lines* are the rules as text."""
+    """Make the chain contain exactly these rules; *lines* are the rules as text.
+
+    The chain is rewritten, or, with *edits*, changed in single rules.
+    """
 
     key: ChainKey
     chain: Chain = field(repr=False, eq=False)
     lines: tuple[str, ...] = field(repr=False)
+    edits: RuleEdits | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        return f"put {self.key}: {counted(len(self.lines), 'rule')}"
+        if self.edits is None:
+            return f"put {self.key}: {counted(len(self.lines), 'rule')}"
+        inserted, removed = len(self.edits.inserted), len(self.edits.removed)
+        return f"edit {self.key}: {inserted} in, {removed} out of {len(self.lines)} rules"
 
 
 @frozen

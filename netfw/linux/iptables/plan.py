@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from attrs import frozen
 
@@ -16,6 +17,7 @@ from netfw.linux.iptables.operations import (
     HookPoint,
     Operation,
     PutChain,
+    RuleEdits,
     TableChange,
 )
 from netfw.linux.iptables.rule import Family, Jump, Rule, render_rule
@@ -23,6 +25,12 @@ from netfw.plan import Update
 
 Spelling = Mapping[tuple[Family, str], Mapping[str, str]]
 """By family and table: the text that iptables prints for rules that netfw spells otherwise."""
+
+EDITED_FROM = 32
+"""Number of rules from which a chain is changed in single rules; a shorter one is rewritten, which
+costs the same and repairs it as a whole."""
+MOST_REMOVED = 8
+"""Limit of rules that are removed one by one: iptables looks each up in the whole chain."""
 
 
 @frozen
@@ -44,9 +52,9 @@ def plan_chains(
     """
     drop = [key for key in _dropped(update, mirror) if key in mirror.chains]
     put = [
-        operation
-        for key, chain in update.put.items()
-        if not _holds(operation := _put(key, chain, owner), mirror, spelling)
+        make_put(key, chain, lines, mirror, spelling)
+        for key, chain, lines in _rendered(update, owner)
+        if not _holds(key, lines, mirror, spelling)
     ]
     _refuse_dangling(put, update, mirror, frozenset(drop))
     operations: list[Operation] = [*put, *map(DropChain, drop)]
@@ -57,37 +65,103 @@ def plan_chains(
 def find_unsure(
     update: Update[ChainKey, Chain], mirror: Mirror, owner: str, spelling: Spelling
 ) -> Iterator[Unsure]:
-    """Find the rules whose text alone does not decide whether they are present already."""
+    """Find the rules whose text alone does not decide whether they are present already.
+
+    A short chain with another number of rules is rewritten, however its rules are spelled.
+    """
     for key, chain in update.put.items():
         have = mirror.chains.get(key, ())
-        if key not in mirror.printed or len(have) != len(chain.rules):
+        is_short = len(have) < EDITED_FROM
+        if key not in mirror.printed or (is_short and len(have) != len(chain.rules)):
             continue
         known = spelling.get((key.family, key.table), {})
-        for rule, printed in zip(chain.rules, have, strict=True):
-            line = render_rule(rule, owner)
-            if line != printed and line not in known:
+        lines = [render_rule(rule, owner) for rule in chain.rules]
+        present = frozenset(have)
+        if present <= {*lines, *(known.get(line, line) for line in lines)}:
+            continue
+        for rule, line in zip(chain.rules, lines, strict=True):
+            if line not in present and line not in known:
                 yield Unsure(key, rule, line)
 
 
-def same_lines(put: PutChain, have: tuple[str, ...], spelling: Spelling) -> bool:
+def make_put(
+    key: ChainKey, chain: Chain, lines: tuple[str, ...], mirror: Mirror, spelling: Spelling
+) -> PutChain:
+    """Make the operation that gives the chain *lines*: by edits if it is long and few differ."""
+    have = mirror.chains.get(key, ())
+    return PutChain(key, chain, lines, plan_edits(lines, have, spelling, key))
+
+
+def plan_edits(
+    lines: tuple[str, ...], have: tuple[str, ...], spelling: Spelling, key: ChainKey
+) -> RuleEdits | None:
+    """Plan the edits that turn *have* into *lines*; None if the chain is to be rewritten.
+
+    That is so if the chain is short, if many rules differ, if one is there twice, or if rules
+    that stay change places.
+    """
+    if len(have) < EDITED_FROM:
+        return None
+    known = spelling.get((key.family, key.table), {})
+    places = {line: place for place, line in enumerate(lines)}
+    if len(places) < len(lines):
+        return None
+    places |= {known[line]: place for line, place in places.items() if line in known}
+    removed = tuple(line for line in have if line not in places)
+    kept = [places[line] for line in have if line in places]
+    if any(earlier >= later for earlier, later in pairwise(kept)):
+        return None
+    there = frozenset(kept)
+    inserted = [place for place in range(len(lines)) if place not in there]
+    if len(removed) > MOST_REMOVED or len(inserted) > len(lines) // 4:
+        return None
+    end = kept[-1] if kept else -1
+    return RuleEdits(removed, tuple((None if at > end else at + 1, lines[at]) for at in inserted))
+
+
+def plan_rollback(
+    former: Mirror, present: Mirror, places: frozenset[tuple[Family, str]], spelling: Spelling
+) -> tuple[TableChange, ...]:
+    """Plan the changes that give the tables at *places* their former chains and jumps again."""
+    operations: list[Operation] = []
+    for key, lines in former.chains.items():
+        if (key.family, key.table) in places and not _holds(key, lines, present, spelling):
+            operations.append(make_put(key, Chain(), lines, present, spelling))
+    operations += [
+        DropChain(key)
+        for key in present.chains
+        if (key.family, key.table) in places and key not in former.chains
+    ]
+    for point in former.hooks.keys() | present.hooks.keys():
+        if (point.family, point.table) in places:
+            was, now = former.hooks.get(point, ()), present.hooks.get(point, ())
+            operations += [DropHook(point, _hooked(point), line) for line in now if line not in was]
+            operations += [AddHook(point, _hooked(point), line) for line in was if line not in now]
+    return _by_table(operations)
+
+
+def _hooked(point: HookPoint) -> ChainKey:
+    return ChainKey(family=point.family, table=point.table, name=point.builtin)
+
+
+def _holds(key: ChainKey, lines: tuple[str, ...], mirror: Mirror, spelling: Spelling) -> bool:
     """Return whether the present lines are the desired ones, in our or in iptables' spelling."""
-    if put.lines == have:
-        return True
-    known = spelling.get((put.key.family, put.key.table), {})
-    return len(put.lines) == len(have) and all(
-        printed in (line, known.get(line)) for line, printed in zip(put.lines, have, strict=True)
+    have = mirror.chains.get(key)
+    if have is None or lines == have:
+        return have is not None
+    known = spelling.get((key.family, key.table), {})
+    return len(lines) == len(have) and all(
+        printed in (line, known.get(line)) for line, printed in zip(lines, have, strict=True)
     )
 
 
-def _holds(put: PutChain, mirror: Mirror, spelling: Spelling) -> bool:
-    have = mirror.chains.get(put.key)
-    return have is not None and same_lines(put, have, spelling)
-
-
-def _put(key: ChainKey, chain: Chain, owner: str) -> PutChain:
-    check_chain(key, chain)
-    full_name(owner, key.name)
-    return PutChain(key, chain, tuple([render_rule(rule, owner) for rule in chain.rules]))
+def _rendered(
+    update: Update[ChainKey, Chain], owner: str
+) -> Iterator[tuple[ChainKey, Chain, tuple[str, ...]]]:
+    for key, chain in update.put.items():
+        check_chain(key, chain)
+        full_name(owner, key.name)
+        yield key, chain, tuple([render_rule(rule, owner) for rule in chain.rules])
 
 
 def _dropped(update: Update[ChainKey, Chain], mirror: Mirror) -> Iterable[ChainKey]:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
+from typing import TypeGuard
 
 from attrs import frozen
 
@@ -25,10 +26,11 @@ _TOOL = re.compile(r"^[a-z0-9-]+(?: v[\d.]+ \([a-z_]+\))?: ?")
 
 @frozen
 class Script:
-    """A restore as lines, with the first line (from 1) of each operation."""
+    """A restore as lines, with the first line (from 1) of each operation and of each table."""
 
     lines: list[str]
     starts: list[tuple[int, Operation | None]]
+    tables: list[tuple[int, TableChange]]
 
     @property
     def text(self) -> str:
@@ -39,6 +41,12 @@ class Script:
         at = bisect_right(self.starts, line, key=itemgetter(0)) - 1
         return self.starts[at][1] if at >= 0 and line <= len(self.lines) else None
 
+    def changes(self, line: int | None) -> tuple[TableChange, ...]:
+        """Return the change of the table of a line; those of all tables if it is unknown."""
+        at = bisect_right(self.tables, line or 0, key=itemgetter(0)) - 1
+        chosen = self.tables[at : at + 1] if at >= 0 else self.tables
+        return tuple(change for _, change in chosen)
+
 
 @frozen
 class RestoreError:
@@ -48,18 +56,19 @@ class RestoreError:
     why: str
 
 
-def render_restore(change: TableChange, owner: str) -> Script:
-    """Render the change as the input of one restore.
+def render_restore(changes: Iterable[TableChange], owner: str) -> Script:
+    """Render the changes of one family as the input of one restore.
 
     ``:chain`` creates a chain or flushes it.  All chains come first, so that rules may jump to any
     of them; chains are deleted last, when no rule jumps to them any more.
     """
-    lines: list[str] = []
-    starts: list[tuple[int, Operation | None]] = []
-    for operation, part in _parts(change, owner):
-        starts.append((len(lines) + 1, operation))
-        lines += part
-    return Script(lines, starts)
+    script = Script([], [], [])
+    for change in changes:
+        script.tables.append((len(script.lines) + 1, change))
+        for operation, part in _parts(change, owner):
+            script.starts.append((len(script.lines) + 1, operation))
+            script.lines.extend(part)
+    return script
 
 
 Part = tuple[Operation | None, Iterable[str]]
@@ -69,15 +78,14 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     """Yield the parts of the script, in their order."""
     yield None, [f"*{change.table}"]
     for operation in change.operations:
-        if isinstance(operation, PutChain | DropChain):
+        if isinstance(operation, DropChain) or _is_rewritten(operation):
             yield operation, [f":{full_name(owner, operation.key.name)} - [0:0]"]
     for operation in change.operations:
         if isinstance(operation, DropHook):
             yield operation, [f"-D {operation.point.builtin} {operation.line}"]
     for operation in change.operations:
         if isinstance(operation, PutChain):
-            head = f"-A {owner}-{operation.key.name} "
-            yield operation, [head + line for line in operation.lines]
+            yield operation, _rule_lines(operation, f"{owner}-{operation.key.name}")
     for operation in change.operations:
         if isinstance(operation, AddHook):
             verb = "-A" if operation.last else "-I"
@@ -86,6 +94,22 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
         if isinstance(operation, DropChain):
             yield operation, [f"-X {full_name(owner, operation.key.name)}"]
     yield None, ["COMMIT"]
+
+
+def _is_rewritten(operation: Operation) -> TypeGuard[PutChain]:
+    return isinstance(operation, PutChain) and operation.edits is None
+
+
+def _rule_lines(put: PutChain, chain: str) -> list[str]:
+    if put.edits is None:
+        return [f"-A {chain} {line}" for line in put.lines]
+    return [
+        *(f"-D {chain} {line}" for line in put.edits.removed),
+        *(
+            f"-A {chain} {line}" if position is None else f"-I {chain} {position} {line}"
+            for position, line in put.edits.inserted
+        ),
+    ]
 
 
 def parse_restore_errors(output: str) -> tuple[RestoreError, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Hashable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeVar
 
@@ -124,6 +125,8 @@ class Rule:
     protocol: str | Not[str] | None = None
     matches: tuple[Match, ...] = ()
     comment: str = ""
+    owner: Hashable = field(default=None, eq=False, repr=False)
+    """Key of the object that needs the rule; a refusal of the rule concerns it alone."""
     text: str = field(init=False, repr=False, eq=False)
     """The rule as text, without a jump, which needs the owner's name.  Rendered once: rules are
     compared far more often than made."""

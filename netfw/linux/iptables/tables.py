@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from netfw.errors import OperationRefused
+from netfw.errors import BackendError, OperationRefused
 from netfw.linux.iptables.binaries import IptablesBinaries
 from netfw.linux.iptables.chain import Chain, ChainKey, check_owner
 from netfw.linux.iptables.mirror import Mirror, parse_save
 from netfw.linux.iptables.operations import PutChain, TableChange
-from netfw.linux.iptables.plan import Unsure, find_unsure, plan_chains
-from netfw.linux.iptables.restore import RestoreError, Script, parse_restore_errors, render_restore
-from netfw.linux.iptables.rule import Family, Rule, render_rule
-from netfw.linux.iptables.rule_normalizer import RuleNormalizer
+from netfw.linux.iptables.plan import Spelling, find_unsure, plan_chains, plan_rollback
+from netfw.linux.iptables.refusal import RulesRefused, explain_refusal
+from netfw.linux.iptables.restore import render_restore
+from netfw.linux.iptables.rule import Family, render_rule
+from netfw.linux.iptables.spelling import SpellingCache
+from netfw.linux.iptables.table_order import order_tables
 from netfw.linux.netns import Namespace
 from netfw.plan import Update
 
@@ -23,25 +25,35 @@ class Iptables:
 
     1. Only chains called ``<owner>-...`` and jumps to them from built-in chains are ever touched;
        rules of other owners are neither changed nor reordered.
-    2. The operations on one table are executed together or not at all.
+    2. The operations on one table are executed together or not at all.  Several tables are
+       executed together by `restore`: when one is refused, those before it are rolled back; what
+       the former rules and the new ones deny is denied all the while.
     3. The machine is read once and when `observe` is called; after that, converging costs what
-       changed.  A refused change is planned once more on a fresh mirror, and after one that ended
-       in any other error the machine is read again: it may have been executed all the same.
+       changed: of a long chain only the rules that differ are written.  A refused change is planned
+       once more on a fresh mirror, and after one that ended in any other error the machine is read
+       again: it may have been executed all the same.
     4. Drift found by `observe` (rules that another program removed, added, changed or moved) is
        repaired by the next `converge` of those chains.
 
     Not thread-safe: used by one thread at a time.
+
+    :param spelling: a cache of the same owner and backend, to share; its own by default.
     """
 
     def __init__(
-        self, owner: str, *, namespace: Namespace = None, tool: IptablesBinaries | None = None
+        self,
+        owner: str,
+        *,
+        namespace: Namespace = None,
+        tool: IptablesBinaries | None = None,
+        spelling: SpellingCache | None = None,
     ) -> None:
         check_owner(owner)
         self.owner, self.namespace = owner, namespace
         self._tool = tool or IptablesBinaries()
         self._mirror = Mirror()
         self._known: set[Family] = set()
-        self._spelling: dict[tuple[Family, str], dict[str, str]] = {}
+        self._spelling = spelling or SpellingCache(self._tool, owner)
 
     def observe(self, families: Iterable[Family] = tuple(Family)) -> frozenset[ChainKey]:
         """Read the machine, and return the chains that the owner has there.
@@ -62,6 +74,12 @@ class Iptables:
         self.observe(frozenset(Family) - self._known)
         return MappingProxyType(self._mirror.chains)
 
+    def mirror(self, update: Update[ChainKey, Chain]) -> tuple[Mirror, Spelling]:
+        """Return what a pure plan for *update* needs; reads only what is not known."""
+        self._read_unknown(update)
+        self._spelling.add(find_unsure(update, self._mirror, self.owner, self._spelling.known))
+        return self._mirror.copy(), self._spelling.known
+
     def plan(self, update: Update[ChainKey, Chain]) -> tuple[TableChange, ...]:
         """Return what `converge` would do, table by table; changes nothing.
 
@@ -69,34 +87,47 @@ class Iptables:
         :raises Conflict: a jump to a chain that will not exist.
         """
         self._read_unknown(update)
-        self._learn(find_unsure(update, self._mirror, self.owner, self._spelling))
-        changes = plan_chains(update, self._mirror, self.owner, self._spelling)
+        self._spelling.add(find_unsure(update, self._mirror, self.owner, self._spelling.known))
+        changes = plan_chains(update, self._mirror, self.owner, self._spelling.known)
         self._confirm(update, changes)
         return changes
 
     def apply(self, change: TableChange) -> None:
         """Execute one change, all of it or nothing.
 
-        :raises OperationRefused: the former rules stay in force; each refused operation is named.
+        :raises RulesRefused: the former rules stay in force; each refused operation is named.
         :raises BackendUnavailable: another process held the lock of iptables.
         """
-        script = render_restore(change, self.owner)
-        known = change.family in self._known
-        self._known.discard(change.family)  # unknown until it is done
-        done = self._tool.restore(change.family, script.text, self.namespace)
-        if done.ok:
-            if known:
-                self._mirror.record(change.operations)
-                self._known.add(change.family)
-            return
-        raise self._refusal(change, script, parse_restore_errors(done.errors))
+        self._load(change.family, [change])
+
+    def restore(self, changes: Iterable[TableChange]) -> None:
+        """Execute changes of several tables, one process for each family, all or nothing.
+
+        :raises RulesRefused: the former rules are in force again; each refused operation and rule
+            is named.
+        :raises BackendUnavailable: another process held the lock of iptables.
+        """
+        families: dict[Family, list[TableChange]] = {}
+        for change in changes:
+            families.setdefault(change.family, []).append(change)
+        self.observe(families.keys() - self._known)
+        former = self._mirror.copy()
+        begun: list[TableChange] = []
+        for family, own in families.items():
+            begun += own
+            try:
+                self._load(family, order_tables(own, self._mirror, self._spelling.known))
+            except RulesRefused as error:
+                refusal = error.of(own)
+                self._roll_back(former, begun, refusal)
+                raise refusal from error
 
     def converge(self, update: Update[ChainKey, Chain]) -> None:
         """Make the chains of *update* as desired.
 
         :raises InvalidInput: a chain that its table or family cannot have.
         :raises Conflict: a jump to a chain that will not exist.
-        :raises OperationRefused: a table was refused; of it, nothing was changed.
+        :raises RulesRefused: a table was refused; nothing was changed.
         :raises BackendUnavailable: another process held the lock of iptables.
         """
         fresh = self._read_unknown(update)
@@ -108,8 +139,7 @@ class Iptables:
             self._apply(update)
 
     def _apply(self, update: Update[ChainKey, Chain]) -> None:
-        for change in self.plan(update):
-            self.apply(change)
+        self.restore(self.plan(update))
 
     def _read_unknown(self, update: Update[ChainKey, Chain]) -> bool:
         """Read families not read yet; return whether all that *update* needs was read just now."""
@@ -117,18 +147,6 @@ class Iptables:
         missing = needed - self._known
         self.observe(missing)
         return missing == needed
-
-    def _learn(self, unsure: Iterator[Unsure]) -> None:
-        """Let iptables print the rules whose present text differs from ours."""
-        rules: dict[tuple[Family, str], dict[str, Rule]] = {}
-        for each in unsure:
-            rules.setdefault((each.key.family, each.key.table), {})[each.line] = each.rule
-        if not rules:
-            return
-        with RuleNormalizer(self._tool, self.owner) as scratch:
-            for place, by_line in rules.items():
-                spelled = scratch.normalize(*place, list(by_line.values()))
-                self._spelling.setdefault(place, {}).update(spelled)
 
     def _confirm(self, update: Update[ChainKey, Chain], changes: tuple[TableChange, ...]) -> None:
         """Mark chains that were read and are as desired, so that they are not compared again."""
@@ -138,30 +156,31 @@ class Iptables:
             rules = update.put[key].rules
             self._mirror.confirm(key, tuple([render_rule(rule, self.owner) for rule in rules]))
 
-    def _refusal(
-        self, change: TableChange, script: Script, errors: tuple[RestoreError, ...]
-    ) -> OperationRefused:
-        reasons: dict[object, str] = {}
-        for error in errors:
-            line = error.line or 0
-            operation = script.operation(line)
-            if operation is not None:
-                reasons[operation] = f"{error.why} (`{script.lines[line - 1]}`)"
-            else:
-                reasons |= self._search(change, error.why)
-        return OperationRefused(reasons)
+    def _load(self, family: Family, changes: Sequence[TableChange]) -> None:
+        """Execute changes of one family in their order, by one process."""
+        script = render_restore(changes, self.owner)
+        known = family in self._known
+        self._known.discard(family)  # unknown until it is done
+        done = self._tool.restore(family, script.text, self.namespace)
+        if not done.ok:
+            raise explain_refusal(script, done.errors, self._tool, self.owner)
+        if known:
+            for change in changes:
+                self._mirror.record(change.operations)
+            self._known.add(family)
 
-    def _search(self, change: TableChange, why: str) -> dict[object, str]:
-        """Find the rules at fault when a table was refused as a whole; else blame all of them."""
-        with RuleNormalizer(self._tool, self.owner) as scratch:
-            for operation in change.operations:
-                if not isinstance(operation, PutChain):
-                    continue
-                rule = scratch.refused(change.family, change.table, operation.chain.rules)
-                if rule is not None:
-                    return {operation: f"{why} (`{render_rule(rule, self.owner)}`)"}
-        whole = (
-            f"{why}; each rule alone is taken, so that the change as a whole is at fault "
-            "(a loop of chains, or a chain that is still in use?)"
-        )
-        return dict.fromkeys(change.operations, whole)
+    def _roll_back(
+        self, former: Mirror, begun: Sequence[TableChange], refusal: RulesRefused
+    ) -> None:
+        """Give the tables their former rules, whatever part of *begun* was executed."""
+        try:
+            families = {change.family for change in begun}
+            self.observe(families)
+            places = frozenset((change.family, change.table) for change in begun)
+            back = plan_rollback(former, self._mirror, places, self._spelling.known)
+            for family in families:
+                own = [change for change in back if change.family is family]
+                if own:
+                    self._load(family, order_tables(own, self._mirror, {}))
+        except BackendError as error:
+            refusal.add_note(f"the former rules are not all in force: {error}")

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
-from netfw.linux.service_netns.executor import ServiceNetnsExecutor
-from netfw.linux.service_netns.plan import plan_service_netns
-from netfw.linux.service_netns.values import ServiceNetns
+from netfw.plan import Stage
 
 
-class DriftMonitor:
+class DesiredNetns(Protocol):
+    """The desired state of a namespace."""
+
+    @property
+    def netns(self) -> str: ...
+
+
+D = TypeVar("D", bound=DesiredNetns)
+D_contra = TypeVar("D_contra", contravariant=True)
+
+
+class NetnsPlanner(Protocol[D_contra]):
+    """Observes a namespace and plans what makes it as desired: an executor."""
+
+    def plan(self, wanted: D_contra, /) -> tuple[Stage, ...]: ...
+
+
+class DriftMonitor(Generic[D]):
     """Observes a namespace after each change in it, and reports one that is not as desired.
 
     It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Sysctls
@@ -22,13 +38,13 @@ class DriftMonitor:
         one that is not watched any more.
     """
 
-    def __init__(self, executor: ServiceNetnsExecutor, on_drift: Callable[[str], None]) -> None:
-        self._executor, self._on_drift = executor, on_drift
+    def __init__(self, planner: NetnsPlanner[D], on_drift: Callable[[str], None]) -> None:
+        self._planner, self._on_drift = planner, on_drift
         self._lock = threading.Lock()
         self._monitor: MultiNetnsMonitor | None = None
-        self._watched: dict[str, ServiceNetns] = {}
+        self._watched: dict[str, D] = {}
 
-    def watch(self, desired: ServiceNetns) -> None:
+    def watch(self, desired: D) -> None:
         """Watch a namespace that is as *desired* now.
 
         :raises NotFound: it is gone.
@@ -63,16 +79,15 @@ class DriftMonitor:
             if desired is not None and self._has_drifted(desired):
                 self._report(desired)
 
-    def _has_drifted(self, desired: ServiceNetns) -> bool:
+    def _has_drifted(self, desired: D) -> bool:
         try:
-            observed = self._executor.observe(desired.netns)
-            return bool(plan_service_netns(desired.netns, desired, observed))
+            return bool(self._planner.plan(desired))
         except BackendUnavailable:
             return False  # an unavailable backend is reported elsewhere
         except NetfwError:
             return True
 
-    def _report(self, desired: ServiceNetns) -> None:
+    def _report(self, desired: D) -> None:
         with self._lock:
             if self._watched.get(desired.netns) is not desired:
                 return  # it is being repaired, or was meanwhile

@@ -6,53 +6,54 @@ them is a difference like any other to the next plan.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-
-from attrs import evolve
+from collections.abc import Hashable, Iterator
 
 from netfw.linux.ip.operations import (
     AddAddress,
     AddRoute,
     DelAddress,
     NetworkOperation,
-    SetSysctl,
     SetUp,
 )
 from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_sysctl
 from netfw.linux.ip.sysctl_names import device_parameter
-from netfw.linux.ip.values import Address, Link, Route, RouteKind, route
+from netfw.linux.ip.values import Address, Route, RouteKind, route
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
 from netfw.linux.iptables.rule import Family, Rule, match, target
+from netfw.linux.service_netns.device_plan import (
+    LOOPBACK,
+    MAKES_LINK_LOCAL,
+    can_be_set,
+    clear_devices,
+    forgotten_address,
+    in_netns,
+    is_to_be_plugged,
+    lacks_link_local,
+    make_stages,
+    remove_namespace,
+    renew_link_local,
+    without_lost,
+)
 from netfw.linux.service_netns.steps import (
     ChangeNetwork,
-    ChangeRules,
-    Clear,
-    DeleteNamespace,
     MakeNamespace,
     Plug,
+    RestoreTables,
     Step,
-    Unplug,
 )
-from netfw.linux.service_netns.values import PAIR, ObservedNetns, ServiceNetns, why_without_ipv6
+from netfw.linux.service_netns.values import ObservedNetns, ServiceNetns, why_without_ipv6
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
-from netfw.plan import Operation, Stage, Update
+from netfw.plan import Stage, Update
 
 CHAIN_OWNER = "station"
-LOOPBACK = "lo"
-UNASKED = frozenset(
-    {"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "sit0", "ip6tnl0", "ip6gre0", "ip6_vti0"}
-)
-"""Devices that the kernel puts into every namespace, once their module is loaded; they cannot be
-deleted."""
-_MAKES_LINK_LOCAL = "addr_gen_mode"
 DEVICE_SETTINGS = {
     "disable_ipv6": "0",
     "accept_ra": "0",
     "accept_dad": "0",
-    _MAKES_LINK_LOCAL: "0",
+    MAKES_LINK_LOCAL: "0",
 }
 """IPv6 parameters of each device: a link-local address from its MAC address, no addresses or routes
 from router advertisements, and no duplicate detection to wait for: a server listens at once."""
@@ -83,7 +84,7 @@ def plan_service_netns(
     """
     if wanted.netns != found.netns:
         raise ValueError(f"{wanted.netns} is wanted, and {found.netns} was looked at")
-    return _stages(owner, _steps(wanted, found))
+    return make_stages(owner, _steps(wanted, found))
 
 
 def plan_removal(
@@ -94,7 +95,7 @@ def plan_removal(
     :param port: its port, if the caller knows it, so that it is found even if another program
         removed its device or the whole namespace.
     """
-    return _stages(owner, _removal(found, port))
+    return make_stages(owner, remove_namespace(found, () if port is None else (port,)))
 
 
 def device_settings(device: str) -> dict[str, str]:
@@ -104,46 +105,27 @@ def device_settings(device: str) -> dict[str, str]:
     }
 
 
-def _stages(owner: Hashable, steps: Iterable[Step]) -> tuple[Stage, ...]:
-    return tuple(
-        Stage((Operation(step.backend, step.text, frozenset({owner}), step),)) for step in steps
-    )
-
-
-def _removal(found: ObservedNetns, port: PortId | None) -> Iterator[Step]:
-    if port is not None and (found.present is None or port in found.present):
-        yield Unplug(port)
-    yield from _clearing(found, keep=None)
-    if found.exists:
-        yield DeleteNamespace(found.netns)
-
-
 def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
     if not found.exists:
         yield MakeNamespace(wanted.netns)
-    yield from _in(wanted.netns, _settings(wanted, found))
-    yield from _clearing(found, keep=wanted.device)
-    found = _without_lost(found)
-    plugging = _is_to_be_plugged(wanted, found)
+    yield from in_netns(wanted.netns, _settings(wanted, found))
+    yield from clear_devices(found, keep={wanted.device})
+    found = without_lost(found)
+    plugging = is_to_be_plugged(wanted, found)
     if plugging:
         yield Plug(wanted.port, wanted.attachment)
     elif not found.links[wanted.device].up:
-        yield from _in(wanted.netns, [SetUp(wanted.device)])
+        yield from in_netns(wanted.netns, [SetUp(wanted.device)])
     addressing = _addresses(wanted, found, plugging)
     kept = {interface.ip for interface in wanted.addresses}
     for operation in addressing:
         yield ChangeNetwork(
             netns=wanted.netns,
             operation=operation,
-            forget=_forgotten(operation, kept) if wanted.forget_connections else None,
+            forget=forgotten_address(operation, kept) if wanted.forget_connections else None,
         )
-    yield from _in(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
+    yield from in_netns(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
     yield from _rules(wanted, found)
-
-
-def _in(netns: str, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
-    for operation in operations:
-        yield ChangeNetwork(netns=netns, operation=operation)
 
 
 def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOperation]:
@@ -151,74 +133,13 @@ def _settings(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[NetworkOpe
     settings = SETTINGS
     if found.exists:
         both = {**SETTINGS, **device_settings(wanted.device)}
-        settings = {name: value for name, value in both.items() if _can_be_set(name, found)}
+        settings = {name: value for name, value in both.items() if can_be_set(name, found)}
     yield from plan_sysctl(settings, found.sysctls)
-    if _lacks_link_local(wanted, found):
-        name = device_parameter("ipv6", wanted.device, _MAKES_LINK_LOCAL)
-        yield from (SetSysctl(name, "1"), SetSysctl(name, "0"))
+    if lacks_link_local(wanted, device_settings(wanted.device), found):
+        yield from renew_link_local(wanted.device)
     loopback = found.links.get(LOOPBACK)
     if loopback is not None and not loopback.up:
         yield SetUp(LOOPBACK)
-
-
-def _can_be_set(name: str, found: ObservedNetns) -> bool:
-    """Return whether it can be set: IPv6 that is disabled in the whole namespace stays so."""
-    switched_off = found.no_ipv6 is not None and name.endswith("disable_ipv6")
-    return name in found.sysctls and not switched_off
-
-
-def _lacks_link_local(wanted: ServiceNetns, found: ObservedNetns) -> bool:
-    """Return whether it was removed: the kernel makes one only when a device comes up."""
-    if not _is_ready(found.links.get(wanted.device)) or why_without_ipv6(wanted, found):
-        return False
-    settings = device_settings(wanted.device)
-    for setting in ("disable_ipv6", _MAKES_LINK_LOCAL):
-        name = device_parameter("ipv6", wanted.device, setting)
-        if found.sysctls.get(name) != settings[name]:
-            return False  # setting it makes one
-    return not any(
-        entry.automatic for entry in found.addresses if entry.address.device == wanted.device
-    )
-
-
-def _is_ready(link: Link | None) -> bool:
-    """Return whether the kernel has finished setting the device up.
-
-    A tap has its carrier from the beginning, and never a state; a veth pair gets both later.
-    """
-    if link is None or not (link.up and link.carrier):
-        return False
-    return link.state == "up" or (link.state == "unknown" and link.kind != PAIR)
-
-
-def _clearing(found: ObservedNetns, keep: str | None) -> Iterator[Step]:
-    for name, link in found.links.items():
-        if name not in {LOOPBACK, keep, *UNASKED} or name in found.lost:
-            yield Clear(netns=found.netns, device=name, mac=link.mac, kind=link.kind)
-
-
-def _without_lost(found: ObservedNetns) -> ObservedNetns:
-    """Return the observation without the lost devices, and without their addresses and routes."""
-    if not found.lost:
-        return found
-    return evolve(
-        found,
-        links={name: link for name, link in found.links.items() if name not in found.lost},
-        addresses=tuple(e for e in found.addresses if e.address.device not in found.lost),
-        routes=tuple(
-            route
-            for route in found.routes
-            if not any(hop.device in found.lost for hop in route.hops)
-        ),
-    )
-
-
-def _is_to_be_plugged(wanted: ServiceNetns, found: ObservedNetns) -> bool:
-    link = found.links.get(wanted.device)
-    if link is None or (link.mac, link.mtu) != (wanted.mac, wanted.mtu):
-        return True
-    dead = link.up and not link.carrier
-    return dead and wanted.port in (found.present or ())
 
 
 def _addresses(
@@ -237,12 +158,6 @@ def _addresses(
     # The device may be repaired or made anew: its later addresses are unknown here.
     removals = (operation for operation in operations if isinstance(operation, DelAddress))
     return (*removals, *(AddAddress(address, replace=True) for address in want))
-
-
-def _forgotten(operation: NetworkOperation, kept: Iterable[IpAddress]) -> IpAddress | None:
-    if not isinstance(operation, DelAddress) or operation.address.interface.ip in kept:
-        return None
-    return operation.address.interface.ip
 
 
 def _routes(
@@ -296,5 +211,6 @@ def _rules(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
         if wanted.fill_checksums
         else Update(drop=frozenset({CHECKSUMS}))
     )
-    for change in plan_chains(update, found.rules or Mirror(), CHAIN_OWNER, {}):
-        yield ChangeRules(wanted.netns, change)
+    changes = plan_chains(update, found.rules or Mirror(), CHAIN_OWNER, {})
+    if changes:
+        yield RestoreTables(wanted.netns, CHAIN_OWNER, changes)

@@ -97,11 +97,12 @@ class ChangeNetwork:
 
 
 @frozen
-class ChangeRules:
-    """Change a table of the namespace, all of it or nothing."""
+class RestoreTables:
+    """Change packet filter tables of the namespace, all of them or nothing."""
 
     netns: str
-    change: TableChange
+    chain_owner: str
+    changes: tuple[TableChange, ...]
 
     @property
     def backend(self) -> str:
@@ -109,7 +110,32 @@ class ChangeRules:
 
     @property
     def text(self) -> str:
-        return str(self.change)
+        return "; ".join(map(str, self.changes))
 
 
-Step = MakeNamespace | DeleteNamespace | Plug | Unplug | Clear | ChangeNetwork | ChangeRules
+@frozen
+class RemoveConnections:
+    """Remove the tracked connections of an address, whose translation has changed."""
+
+    netns: str
+    address: IpAddress
+
+    @property
+    def backend(self) -> str:
+        return f"conntrack/{self.netns}"
+
+    @property
+    def text(self) -> str:
+        return f"remove the connections of {self.address}"
+
+
+Step = (
+    MakeNamespace
+    | DeleteNamespace
+    | Plug
+    | Unplug
+    | Clear
+    | ChangeNetwork
+    | RestoreTables
+    | RemoveConnections
+)

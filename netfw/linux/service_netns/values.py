@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from attrs import field, frozen
 
 from netfw.drivers.interface import Attachment
-from netfw.linux.ip.values import FoundAddress, Link, Route
+from netfw.linux.ip.values import FoundAddress, Link, Route, Rule
 from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.plan import Spelling
 from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import PortId
 
@@ -17,6 +19,19 @@ IPV6_MTU = 1280
 
 PAIR = "veth"
 """Kind of a device whose other end is in the switch."""
+
+
+class PortDevice(Protocol):
+    """A port and its device: a service namespace has one, a router several."""
+
+    @property
+    def port(self) -> PortId: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def mac(self) -> Mac: ...
+    @property
+    def mtu(self) -> int: ...
 
 
 @frozen(kw_only=True)
@@ -64,11 +79,15 @@ class ObservedNetns:
     links: Mapping[str, Link] = field(factory=dict)
     addresses: tuple[FoundAddress, ...] = ()
     routes: tuple[Route, ...] = ()
-    """Routes of the main table."""
+    """Routes of the main table; of a router, the static ones of all tables."""
+    policy_rules: tuple[Rule, ...] = ()
+    """Rules of the policy routing database; of a router only."""
     sysctls: Mapping[str, str] = field(factory=dict)
     """Kernel parameters that matter here and exist."""
     rules: Mirror | None = None
-    """Chains of the IPv4 mangle table; None: they cannot be read."""
+    """Chains of the IPv4 mangle table, or of all tables of a router; None: they cannot be read."""
+    spelling: Spelling = field(factory=dict)
+    """How iptables prints rules that it spells otherwise."""
     no_ipv6: str | None = None
     """Reason why the namespace has no IPv6, if so."""
     present: frozenset[PortId] | None = None
@@ -78,8 +97,8 @@ class ObservedNetns:
     """Devices that look as before, and whose ports were removed from the switch."""
 
 
-def why_without_ipv6(wanted: ServiceNetns, found: ObservedNetns) -> str | None:
-    """Return why the namespace gets no IPv6 addresses and gateway; None if it gets them.
+def why_without_ipv6(wanted: PortDevice, found: ObservedNetns) -> str | None:
+    """Return why the device gets no IPv6 addresses and routes; None if it gets them.
 
     IPv4 is served all the same; the owner reports the reason to the operator.
     """

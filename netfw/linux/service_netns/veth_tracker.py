@@ -20,11 +20,12 @@ class VethTracker:
     """Cache of the veth pairs that have a port, invalidated by events of the interface driver.
 
     A pair that never had a port of the interface driver is foreign, and never lost.
+    *device_names* returns the names that the device of a port may have,
     *watched* is whether the interface driver sends events at all.  Thread-safe.
     """
 
-    def __init__(self, device_name: Callable[[PortId], str], *, watched: bool) -> None:
-        self._device_name, self._watched = device_name, watched
+    def __init__(self, device_names: Callable[[PortId], frozenset[str]], *, watched: bool) -> None:
+        self._device_names, self._watched = device_names, watched
         self._lock = threading.Lock()
         self._had: set[str] = set()
         self._sure: set[str] = set()
@@ -38,7 +39,7 @@ class VethTracker:
                 self._sure.clear()
             elif isinstance(event, KeysChanged):
                 ports = (PortId(key) for key in event.keys if isinstance(key, UUID))
-                self._sure.difference_update(map(self._device_name, ports))
+                self._sure.difference_update(*map(self._device_names, ports))
 
     def forget(self, device: str) -> None:
         """Remove *device*, which is deleted on purpose."""
@@ -58,7 +59,7 @@ class VethTracker:
         ports = present()
         if ports is None:
             return frozenset()
-        plugged = pairs & set(map(self._device_name, ports))
+        plugged = pairs & {name for port in ports for name in self._device_names(port)}
         with self._lock:
             self._had |= plugged
             if self._watched and self._events == before:

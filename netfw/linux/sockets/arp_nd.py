@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
@@ -20,14 +19,9 @@ def announce_addresses(
     namespace: Namespace = None,
     *,
     router: bool = False,
-    rounds: int = 3,
-    interval: float = 1.0,
-    wait: Callable[[float], object] = time.sleep,
+    arp_destination: Mac | None = None,
 ) -> None:
-    """Send gratuitous ARPs and unsolicited neighbour advertisements for *addresses*.
-
-    Some are lost: all are sent *rounds* times, with *interval* seconds in between by *wait*, in
-    a thread of the namespace.  Takes ``(rounds - 1) * interval`` seconds.
+    """Send gratuitous ARPs and unsolicited neighbour advertisements for *addresses*, once.
 
     :raises NotFound: there is no such namespace or device.
     :raises OperationRefused: the device does not accept frames; is it up?
@@ -39,11 +33,8 @@ def announce_addresses(
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
             wire.bind((device, 0))
             mac = Mac(wire.getsockname()[4].hex(":"))
-            frames = [f for address in known for f in announcement(mac, address, router)]
-            for turn in range(rounds):
-                if turn:
-                    wait(interval)
-                for frame in frames:
+            for address in known:
+                for frame in announcement(mac, address, router, arp_destination):
                     wire.send(frame)
 
     if not known:

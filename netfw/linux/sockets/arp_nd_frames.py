@@ -16,16 +16,19 @@ _ROUTER, _OVERRIDE = 0x80000000, 0x20000000
 _TARGET_LINK_ADDRESS = 2
 
 
-def announcement(mac: Mac, address: IpAddress, router: bool = False) -> tuple[bytes, ...]:
+def announcement(
+    mac: Mac, address: IpAddress, router: bool = False, arp_destination: Mac | None = None
+) -> tuple[bytes, ...]:
     """Build the frames that announce to the link that *mac* has *address*.
 
     IPv4: a gratuitous ARP as a request and as a reply, because some hosts accept one only.
     IPv6: an unsolicited neighbour advertisement.
 
     :param router: whether IPv6 neighbours may take the sender for a router.
+    :param arp_destination: the destination of the gratuitous ARPs; None: all.
     """
     if isinstance(address, IPv4Address):
-        return (_arp(mac, address, _REQUEST), _arp(mac, address, _REPLY))
+        return tuple(_arp(mac, address, kind, arp_destination) for kind in (_REQUEST, _REPLY))
     return (_advertisement(mac, address, router),)
 
 
@@ -33,11 +36,11 @@ def _octets(mac: Mac) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
-def _arp(mac: Mac, address: IPv4Address, operation: int) -> bytes:
+def _arp(mac: Mac, address: IPv4Address, operation: int, destination: Mac | None) -> bytes:
     own = _octets(mac)
     target = own if operation == _REPLY else bytes(6)
     return (
-        _BROADCAST
+        (_octets(destination) if destination else _BROADCAST)
         + own
         + struct.pack("!HHHBBH", _ARP, 1, 0x0800, 6, 4, operation)
         + own

@@ -55,21 +55,23 @@ def listen(protocol: int) -> socket.socket:
     return wire
 
 
-def test_gratuitous_arp_is_sent_as_request_and_reply_several_times(pair):
-    pauses: list[float] = []
+def test_gratuitous_arp_is_sent_as_request_and_reply(pair):
     with listen(ARP) as wire:
-        announce_addresses(
-            "e0", [ip_address("10.0.0.2")], "blue", rounds=3, interval=7, wait=pauses.append
-        )
-        captured = [wire.recv(2048) for _ in range(6)]
-    assert captured == list(announcement(HERE, ip_address("10.0.0.2"))) * 3
-    assert pauses == [7, 7]
+        announce_addresses("e0", [ip_address("10.0.0.2")], "blue")
+        captured = [wire.recv(2048) for _ in range(2)]
+    assert captured == list(announcement(HERE, ip_address("10.0.0.2")))
+
+
+def test_gratuitous_arp_is_sent_to_the_given_destination(pair):
+    with listen(ARP) as wire:
+        announce_addresses("e0", [ip_address("10.0.0.2")], "blue", arp_destination=THERE)
+        assert [wire.recv(2048)[:6].hex(":") for _ in range(2)] == [THERE, THERE]
 
 
 @pytest.mark.parametrize("router", [False, True])
 def test_an_unsolicited_neighbour_advertisement_is_sent(pair, router):
     with listen(IPV6) as wire:
-        announce_addresses("e0", [ip_address("fd00::2")], "blue", rounds=1, router=router)
+        announce_addresses("e0", [ip_address("fd00::2")], "blue", router=router)
         frame = wire.recv(2048)
     assert frame == announcement(HERE, ip_address("fd00::2"), router)[0]
 
@@ -86,7 +88,7 @@ def test_the_kernel_of_a_neighbour_learns_the_new_place_of_an_address(pair, ip):
     for address in ("10.0.0.2", "fd00::2"):
         old = ("lladdr", "fa:16:3e:00:00:99", "dev", "o0", "nud", "stale")
         ip("-n", "outside", "neighbour", "add", address, *old)
-    announce_addresses("e0", [ip_address("10.0.0.2"), ip_address("fd00::2")], "blue", rounds=1)
+    announce_addresses("e0", [ip_address("10.0.0.2"), ip_address("fd00::2")], "blue")
     known = {e["dst"]: e["lladdr"] for e in ip("-n", "outside", "neighbour", "show")}
     assert known == {"10.0.0.2": HERE, "fd00::2": HERE}
 

@@ -127,7 +127,9 @@ def mirror(**chains: tuple[str, ...]) -> Mirror:
 
 
 def script(update: Update, have: Mirror) -> list[list[str]]:
-    return [render_restore(change, "nfw").lines for change in plan_chains(update, have, "nfw", {})]
+    return [
+        render_restore([change], "nfw").lines for change in plan_chains(update, have, "nfw", {})
+    ]
 
 
 def test_agreement_needs_nothing():

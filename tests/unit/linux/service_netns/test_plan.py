@@ -27,7 +27,8 @@ from netfw.linux.service_netns import (
     plan_service_netns,
     why_without_ipv6,
 )
-from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, UNASKED, device_settings
+from netfw.linux.service_netns.device_plan import UNASKED
+from netfw.linux.service_netns.plan import CHAIN_OWNER, SETTINGS, device_settings
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.plan import Plan, Stage

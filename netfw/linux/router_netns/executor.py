@@ -1,0 +1,135 @@
+"""Executor of router namespaces: observes them, and executes what was planned for them."""
+
+from __future__ import annotations
+
+import os
+
+from attrs import define
+
+from netfw.drivers.interface import InterfaceDriver
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.iptables import Iptables, IptablesBinaries
+from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.spelling import SpellingCache
+from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
+from netfw.linux.router_netns.values import RouterNetns
+from netfw.linux.service_netns.netns_executor import NetnsExecutor
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.plan import Stage, Update
+
+PREFIXES = ("qr-", "qg-")
+
+
+@define
+class _Filters:
+    birth: tuple[int, int]
+    """Inode and ctime of the namespace: the kernel reuses inodes."""
+    tables: Iptables
+
+
+class RouterNetnsExecutor(NetnsExecutor):
+    """The router namespaces of this host; *interface* plugs their ports.
+
+    1. Any number of threads may call for different namespaces at once; the interface driver is
+       called by one of them at a time.
+    2. A present device with the right MAC address and MTU is used as it is: the interface driver
+       is called for one that is missing, wrong, or has lost its switch.
+    3. The tables of a namespace are changed together, and are rolled back together; a refused
+       rule is the fault of its owner.
+    4. The namespace is read from the kernel at each observation; its filters, which announce no
+       changes, are read unless the caller accepts the mirror of those written before.
+
+    :param chain_owner: the prefix of the chains of routers.
+    """
+
+    def __init__(
+        self,
+        interface: InterfaceDriver,
+        chain_owner: str,
+        *,
+        prefixes: tuple[str, ...] = PREFIXES,
+        tool: IptablesBinaries | None = None,
+    ) -> None:
+        super().__init__(interface, prefixes=prefixes, tool=tool)
+        self.chain_owner = chain_owner
+        self._spelling = SpellingCache(self._tool, chain_owner)
+        self._filters: dict[str, _Filters] = {}
+
+    def observe(
+        self, namespace: str, wanted: RouterNetns | None = None, *, mirrored: bool = False
+    ) -> ObservedNetns:
+        """Observe a namespace; one that does not exist is a value, too.
+
+        :param wanted: what will be planned: its kernel parameters are read, and its rules compared.
+        :param mirrored: whether filters may be as they were last read or written.
+        :raises BackendUnavailable: the kernel was too busy to answer.
+        :raises BackendBroken: netfw may not read it.
+        """
+        try:
+            tables = self._tables(namespace, self.chain_owner)
+            if not mirrored:
+                tables.observe()
+            update = Update(complete=True) if wanted is None else make_update(wanted)
+            rules, spelling = tables.mirror(update)
+            with NetlinkClient(namespace) as network:
+                observed = network.run(
+                    lambda: ObservedNetns(
+                        netns=namespace,
+                        exists=True,
+                        links=network.links(),
+                        addresses=network.addresses(),
+                        routes=network.static_routes(),
+                        policy_rules=network.rules(),
+                        sysctls=sysctl.read_many(_parameters(wanted)),
+                        rules=rules,
+                        spelling=spelling,
+                        no_ipv6=network.why_no_ipv6(),
+                    )
+                )
+        except NotFound:
+            self._forget_namespace(namespace)
+            observed = ObservedNetns(netns=namespace)
+        return self._with_ports(observed)
+
+    def mirror(self, namespace: str) -> Mirror:
+        """Return the filters of a namespace as they were last read or written.
+
+        :raises NotFound: there is no such namespace.
+        """
+        mirror, _ = self._tables(namespace, self.chain_owner).mirror(Update(complete=True))
+        return mirror
+
+    def plan(self, wanted: RouterNetns) -> tuple[Stage, ...]:
+        """Observe the namespace, its filters as mirrored, and plan what makes it as *wanted*."""
+        found = self.observe(wanted.netns, wanted, mirrored=True)
+        return plan_router_netns(wanted.netns, wanted, found, self.chain_owner)
+
+    def _tables(self, namespace: str, owner: str) -> Iptables:
+        birth = _birth(namespace)
+        filters = self._filters.get(namespace)
+        if filters is None or filters.birth != birth:
+            tables = Iptables(owner, namespace=namespace, tool=self._tool, spelling=self._spelling)
+            filters = self._filters[namespace] = _Filters(birth, tables)
+        return filters.tables
+
+    def _forget_namespace(self, namespace: str) -> None:
+        self._filters.pop(namespace, None)
+
+
+def _birth(namespace: str) -> tuple[int, int]:
+    descriptor = netns.open_namespace(namespace)
+    try:
+        status = os.fstat(descriptor)
+        return status.st_ino, status.st_ctime_ns
+    finally:
+        os.close(descriptor)
+
+
+def _parameters(wanted: RouterNetns | None) -> list[str]:
+    if wanted is None:
+        return list(SETTINGS)
+    own = (name for port in wanted.ports for name in port.sysctls)
+    return [*SETTINGS, *wanted.sysctls, *own]

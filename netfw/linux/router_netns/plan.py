@@ -1,0 +1,265 @@
+"""Planner of router namespaces: steps that turn the observed into the desired one.  Pure.
+
+The order makes each state after a crash one that is safe, and a difference like any other to the
+next plan: single addresses (floating IPs) are removed before their rules and added after them, a
+device has no address before the filters are in force, and what replaces an address or a route is
+there before the old one is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Iterator
+from itertools import groupby
+
+from attrs import frozen
+
+from netfw.linux.ip.operations import (
+    AddAddress,
+    AddRoute,
+    DelAddress,
+    DelRoute,
+    NetworkOperation,
+    SetUp,
+)
+from netfw.linux.ip.plan import plan_addresses, plan_routes, plan_rules, plan_sysctl
+from netfw.linux.ip.values import Address, Route, Rule
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.plan import plan_chains
+from netfw.linux.router_netns.values import NetnsPort, RouterNetns
+from netfw.linux.service_netns.device_plan import (
+    LOOPBACK,
+    can_be_set,
+    clear_devices,
+    forgotten_address,
+    is_to_be_plugged,
+    lacks_link_local,
+    remove_namespace,
+    renew_link_local,
+    without_lost,
+)
+from netfw.linux.service_netns.steps import (
+    ChangeNetwork,
+    MakeNamespace,
+    Plug,
+    RemoveConnections,
+    RestoreTables,
+    Step,
+)
+from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
+from netfw.model.address import IpAddress, IpInterface
+from netfw.model.ids import PortId
+from netfw.plan import Operation, Stage, Update
+
+SETTINGS = {"net.ipv4.conf.all.promote_secondaries": "1"}
+"""Kernel parameters of every router: without it, addresses are removed with the first one."""
+
+
+def plan_router_netns(
+    owner: Hashable, wanted: RouterNetns, found: ObservedNetns, chain_owner: str
+) -> tuple[Stage, ...]:
+    """Plan the steps that turn *found* into *wanted*, on behalf of *owner*; none if they agree.
+
+    :param chain_owner: the prefix of the router's chains.
+    :raises ValueError: *found* is of another namespace.
+    :raises InvalidInput: a chain that its table or family cannot have.
+    :raises Conflict: a jump to a chain that will not exist.
+    """
+    if wanted.netns != found.netns:
+        raise ValueError(f"{wanted.netns} is wanted, and {found.netns} was observed")
+    return _stages(owner, wanted, _steps(wanted, found, chain_owner))
+
+
+def plan_router_removal(
+    owner: Hashable, found: ObservedNetns, ports: Iterable[PortId] = ()
+) -> tuple[Stage, ...]:
+    """Plan the removal of a router namespace with all that is in it; no steps if it is gone.
+
+    :param ports: its ports, as far as they are known, so that they are found even if another
+        program removed their devices or the whole namespace.
+    """
+    steps = remove_namespace(found, ports)
+    return tuple(Stage((_operation(owner, step),)) for step in steps)
+
+
+def make_update(wanted: RouterNetns) -> Update[ChainKey, Chain]:
+    """Return the desired chains: they are complete."""
+    return Update(wanted.chains, complete=True)
+
+
+def _stages(owner: Hashable, wanted: RouterNetns, steps: Iterable[Step]) -> tuple[Stage, ...]:
+    """Make stages; changes of the network that follow each other are one, others one each."""
+    owners = {
+        (port.device, interface): key
+        for port in wanted.ports
+        for interface, key in port.owners.items()
+    }
+
+    def owner_of(step: Step) -> Hashable:
+        if isinstance(step, ChangeNetwork) and isinstance(step.operation, AddAddress):
+            address = step.operation.address
+            return owners.get((address.device, address.interface), owner)
+        return owner
+
+    stages: list[Stage] = []
+    for together, group in groupby(steps, lambda step: isinstance(step, ChangeNetwork)):
+        operations = [_operation(owner_of(step), step) for step in group]
+        if together:
+            stages.append(Stage(operations))
+        else:
+            stages += [Stage((operation,)) for operation in operations]
+    return tuple(stages)
+
+
+def _operation(owner: Hashable, step: Step) -> Operation:
+    return Operation(step.backend, step.text, frozenset({owner}), step)
+
+
+def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Iterator[Step]:
+    if not found.exists:
+        yield MakeNamespace(wanted.netns)
+    yield from _in(wanted, _settings(wanted, found))
+    changes = _address_changes(wanted, without_lost(found))
+    yield from _in(wanted, changes.floating)
+    tables = plan_chains(make_update(wanted), found.rules or Mirror(), chain_owner, found.spelling)
+    if tables:
+        yield RestoreTables(wanted.netns, chain_owner, tables)
+        for operation in changes.floating:
+            if (address := _forgotten(wanted, operation)) is not None:
+                yield RemoveConnections(wanted.netns, address)
+    yield from clear_devices(found, keep={port.device for port in wanted.ports})
+    found = without_lost(found)
+    plugged = [port for port in wanted.ports if is_to_be_plugged(port, found)]
+    for port in plugged:
+        yield Plug(port.port, port.attachment(wanted.netns))
+    yield from _in(wanted, _devices(wanted, found, plugged))
+    yield from _in(wanted, changes.new)
+    again = {port.device for port in plugged} | changes.devices
+    yield from _in(wanted, _routing(wanted, found, changes, again))
+
+
+def _in(wanted: RouterNetns, operations: Iterable[NetworkOperation]) -> Iterator[Step]:
+    for operation in operations:
+        forget = _forgotten(wanted, operation)
+        yield ChangeNetwork(netns=wanted.netns, operation=operation, forget=forget)
+
+
+def _forgotten(wanted: RouterNetns, operation: NetworkOperation) -> IpAddress | None:
+    if not isinstance(operation, DelAddress):
+        return None
+    kept = {interface.ip for port in wanted.ports for interface in port.addresses}
+    return forgotten_address(operation, kept) if wanted.forget_connections else None
+
+
+def _settings(wanted: RouterNetns, found: ObservedNetns) -> Iterator[NetworkOperation]:
+    settings = {**SETTINGS, **wanted.sysctls}
+    if found.exists:
+        settings = {name: value for name, value in settings.items() if can_be_set(name, found)}
+    yield from plan_sysctl(settings, found.sysctls)
+    loopback = found.links.get(LOOPBACK)
+    if loopback is not None and not loopback.up:
+        yield SetUp(LOOPBACK)
+
+
+def _devices(
+    wanted: RouterNetns, found: ObservedNetns, plugged: list[NetnsPort]
+) -> Iterator[NetworkOperation]:
+    """Plan parameters and link state; a device that is plugged now gets all parameters."""
+    for port in wanted.ports:
+        settings = port.sysctls
+        if port in plugged:
+            yield from plan_sysctl(settings, {})
+            continue
+        known = {name: value for name, value in settings.items() if can_be_set(name, found)}
+        yield from plan_sysctl(known, found.sysctls)
+        if not found.links[port.device].up:
+            yield SetUp(port.device)
+        if lacks_link_local(port, settings, found):
+            yield from renew_link_local(port.device)
+
+
+@frozen(kw_only=True)
+class _AddressChanges:
+    """Changes of addresses, by the time at which they are safe."""
+
+    floating: tuple[DelAddress, ...]
+    """Single addresses that are removed, before the filters change."""
+    new: tuple[NetworkOperation, ...]
+    """Addresses that are added, after the filters and devices."""
+    old: tuple[NetworkOperation, ...]
+    """Addresses of networks that are removed, after their replacements are in use."""
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """Devices whose routes may be removed with an address."""
+        gone = (each for each in (*self.new, *self.old) if isinstance(each, DelAddress))
+        return frozenset(each.address.device for each in gone)
+
+
+def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChanges:
+    floating: list[DelAddress] = []
+    new: list[NetworkOperation] = []
+    old: list[NetworkOperation] = []
+    for port in wanted.ports:
+        desired = list(_addresses(port, found))
+        ips = {address.interface.ip for address in desired}
+        if is_to_be_plugged(port, found):
+            new += [AddAddress(address, replace=True) for address in desired]
+            desired = []
+        have = [entry for entry in found.addresses if entry.address.device == port.device]
+        for operation in plan_addresses(desired, have) if port.device in found.links else ():
+            if not isinstance(operation, DelAddress):
+                (old if _is_renewed(operation) else new).append(operation)
+            elif operation.address.interface.ip in ips:
+                new.insert(0, operation)  # one address cannot have two prefix lengths
+            elif _is_single(operation.address.interface):
+                floating.append(operation)
+            else:
+                old.append(operation)
+    return _AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old))
+
+
+def _is_renewed(operation: NetworkOperation) -> bool:
+    return isinstance(operation, AddAddress) and operation.replace
+
+
+def _is_single(interface: IpInterface) -> bool:
+    return interface.network.prefixlen == interface.max_prefixlen
+
+
+def _addresses(port: NetnsPort, found: ObservedNetns) -> Iterator[Address]:
+    without = why_without_ipv6(port, found)
+    for interface in port.addresses:
+        if interface.version == 4 or without is None:
+            nodad = interface.version == 6
+            yield Address(device=port.device, interface=interface, nodad=nodad)
+
+
+def _routing(
+    wanted: RouterNetns, found: ObservedNetns, changes: _AddressChanges, again: Container[str]
+) -> Iterator[NetworkOperation]:
+    """Plan routes and policy rules; those of the devices *again* are added in any case."""
+    routes = tuple(route for route in wanted.routes if _is_possible(route, wanted, found))
+    planned = plan_routes(routes, found.routes)
+    yield from (each for each in planned if not isinstance(each, DelRoute))
+    yield from changes.old
+    changed = {each.route.key for each in planned if isinstance(each, AddRoute)}
+    for route in routes:
+        if any(hop.device in again for hop in route.hops) and (
+            changes.devices or route.key not in changed
+        ):
+            yield AddRoute(route, replace=True)
+    yield from (each for each in planned if isinstance(each, DelRoute))
+    rules = [rule for rule in wanted.policy_rules if _is_possible(rule, wanted, found)]
+    yield from plan_rules(rules, found.policy_rules)
+
+
+def _is_possible(value: Route | Rule, wanted: RouterNetns, found: ObservedNetns) -> bool:
+    """Return whether the namespace, and the devices of an IPv6 route, have IPv6."""
+    if isinstance(value, Rule):
+        return value.version == 4 or found.no_ipv6 is None
+    if value.destination.version == 4:
+        return True
+    devices = {hop.device for hop in value.hops}
+    without = (why_without_ipv6(port, found) for port in wanted.ports if port.device in devices)
+    return found.no_ipv6 is None and not any(without)

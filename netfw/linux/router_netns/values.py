@@ -1,0 +1,79 @@
+"""A router namespace as desired.  Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from attrs import field, frozen
+
+from netfw.drivers.interface import Attachment
+from netfw.linux.ip.sysctl_names import device_parameter
+from netfw.linux.ip.values import Route, Rule
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.model.address import IpInterface, Mac, no_scope
+from netfw.model.device_names import check_namespace_name
+from netfw.model.ids import PortId
+
+
+@frozen(kw_only=True)
+class NetnsPort:
+    """A port of a router, with the addresses and kernel parameters of its device."""
+
+    port: PortId
+    device: str
+    mac: Mac = field(converter=Mac)
+    mtu: int
+    addresses: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
+    """All addresses of the device, except the link-local one that the kernel assigns and those
+    with a lifetime."""
+    settings: Mapping[str, str] = field(factory=dict)
+    """Kernel parameters of the device by family and name: ``{"ipv6/accept_ra": "0"}``."""
+    owners: Mapping[IpInterface, Hashable] = field(factory=dict)
+    """Keys that fail when their address is refused; others fail the router."""
+
+    def attachment(self, netns: str) -> Attachment:
+        """Return the attachment to request from the interface driver.
+
+        :raises ValueError: a name or MTU that cannot be.
+        """
+        return Attachment(device=self.device, mac=self.mac, mtu=self.mtu, netns=netns)
+
+    @property
+    def sysctls(self) -> dict[str, str]:
+        """The kernel parameters by their whole names."""
+        parameters = (name.split("/", 1) for name in self.settings)
+        return {
+            device_parameter(family, self.device, parameter): value
+            for (family, parameter), value in zip(parameters, self.settings.values(), strict=True)
+        }
+
+
+@frozen(kw_only=True)
+class RouterNetns:
+    """A namespace that routes.  Everything in it is desired: what is not named is removed.
+
+    Routes and policy rules of the kernel, of routing daemons and of router advertisements stay.
+
+    :raises ValueError: a name or MTU that cannot be, or two ports with one device.
+    """
+
+    netns: str
+    ports: tuple[NetnsPort, ...] = ()
+    routes: tuple[Route, ...] = ()
+    """Routes of any table."""
+    policy_rules: tuple[Rule, ...] = ()
+    sysctls: Mapping[str, str] = field(factory=dict)
+    """Kernel parameters of the namespace; those that the kernel lacks are omitted."""
+    chains: Mapping[ChainKey, Chain] = field(factory=dict)
+    """Packet filter rules of both families and all tables."""
+    forget_connections: bool = True
+    """Whether the tracked connections of a removed address are removed."""
+
+    def __attrs_post_init__(self) -> None:
+        check_namespace_name(self.netns)
+        for port in self.ports:
+            port.attachment(self.netns)
+        devices = [port.device for port in self.ports]
+        twice = {device for device in devices if devices.count(device) > 1}
+        if twice:
+            raise ValueError(f"{self.netns}: two ports with the device {', '.join(sorted(twice))}")

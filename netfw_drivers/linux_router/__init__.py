@@ -1,0 +1,1 @@
+"""Router driver for the Linux kernel: namespaces, iptables, policy routing."""

@@ -1,0 +1,112 @@
+"""A real radvd with rendered configurations, and what hosts are told."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from ipaddress import IPv6Address, IPv6Network
+from pathlib import Path
+
+import pytest
+
+from netfw.errors import OperationRefused
+from netfw.linux import netns
+from netfw.linux.fs.atomic_files import WriteFile
+from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.operations import AddVeth, SetSysctl, SetUp
+from netfw.linux.process import ProcessKey, Program, Supervisor
+from netfw.linux.process.reload import change_and_reload
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.config.radvd import RadvdInterface, RadvdPrefix, render_radvd
+
+KEY = ProcessKey("radvd", "router")
+FIRST, SECOND = IPv6Network("2001:db8:1::/64"), IPv6Network("2001:db8:2::/64")
+
+
+def configuration(*prefixes: RadvdPrefix) -> str:
+    interface = RadvdInterface(
+        device="qr-1",
+        mtu=1400,
+        prefixes=prefixes,
+        dns_servers=(IPv6Address("2001:db8::53"),),
+        other_config=True,
+    )
+    return render_radvd([interface])
+
+
+def slaac(network: IPv6Network, *, removed: bool = False) -> RadvdPrefix:
+    return RadvdPrefix(prefix=network, autonomous=True, removed=removed)
+
+
+@pytest.fixture
+def namespaces() -> Iterator[None]:
+    """A router with qr-1, whose other end e0 is a host's."""
+    sandbox.require()
+    for name in ("router", "host"):
+        netns.create(name)
+    with NetlinkClient("router") as router, NetlinkClient("host") as host:
+        quick = SetSysctl("net.ipv6.conf.default.accept_dad", "0")
+        host.apply([quick, SetSysctl("net.ipv6.conf.default.accept_ra", "0")])
+        router.apply(
+            [
+                quick,
+                SetSysctl("net.ipv6.conf.all.forwarding", "1"),
+                AddVeth(name="qr-1", peer="e0", peer_namespace="host"),
+                SetUp("qr-1"),
+            ]
+        )
+        host.apply([SetUp("e0")])
+    yield
+    for name in ("router", "host"):
+        netns.delete(name)
+
+
+def advertised() -> str:
+    """What a host is told when it asks."""
+    return netns.run_in(
+        "host",
+        subprocess.run,
+        ["rdisc6", "-1", "-q", "-w", "200", "-v", "e0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, namespaces: None) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path / "pids", lambda event: None) as made:
+        yield made
+        made.stop(KEY)
+
+
+@pytest.mark.spec("L3-26")
+def test_changed_prefixes_are_advertised_by_the_same_process(supervisor, tmp_path):
+    file = tmp_path / "conf" / "radvd.conf"
+    pid_file = tmp_path / "radvd.own-pid"
+
+    def change(text: str) -> bool:
+        changes = [WriteFile(str(file), text)]
+        return change_and_reload(supervisor, KEY, changes, tmp_path / "scratch")
+
+    assert change(configuration(slaac(FIRST))) is False  # it does not run yet
+    argv = ("radvd", "-n", "-C", str(file), "-p", str(pid_file), "-m", "stderr")
+    started = supervisor.start(KEY, Program(argv=argv, namespace="router"))
+    wait_until(lambda: str(FIRST) in advertised())
+    text = advertised()
+    assert "1400 bytes" in text
+    assert "2001:db8::53" in text
+    assert change(configuration(slaac(FIRST, removed=True), slaac(SECOND))) is True
+    wait_until(lambda: str(SECOND) in advertised())
+    gone = advertised().split(str(FIRST))[1].split("Prefix")[0]
+    assert "(0x00000000)" in gone
+    assert supervisor.pid(KEY) == started.pid
+
+
+def test_file_that_cannot_be_written_sends_no_signal(supervisor, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OperationRefused):
+        change_and_reload(
+            supervisor, KEY, [WriteFile(str(tmp_path / "file" / "x"), "")], tmp_path / "scratch"
+        )

@@ -1,0 +1,341 @@
+"""Router namespaces on a real kernel and switch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from ipaddress import ip_interface, ip_network
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.errors import OperationRefused
+from netfw.linux import netns
+from netfw.linux.ip import sysctl
+from netfw.linux.ip.values import NextHop, Route, Rule, route
+from netfw.linux.iptables import DROP, Chain, ChainKey, match, target
+from netfw.linux.iptables import Rule as FilterRule
+from netfw.linux.router_netns import (
+    NetnsPort,
+    RouterNetns,
+    RouterNetnsExecutor,
+    plan_router_netns,
+    plan_router_removal,
+)
+from netfw.linux.service_netns import DriftMonitor
+from netfw.model.device_names import device_name
+from netfw.model.ids import PortId
+from netfw.plan import Stage
+from netfw.testing.lab.wait import wait_until
+
+OWNER = "router"
+NAME = "qrouter-1"
+PORTS = [PortId(UUID(int=number << 96)) for number in (1, 2, 3)]
+FIP = ip_interface("203.0.113.9/32")
+DNAT = ChainKey(family=4, table="nat", name="dnat")
+SNAT = ChainKey(family=4, table="nat", name="snat")
+SCOPE = ChainKey(family=4, table="filter", name="scope")
+SCOPE6 = ChainKey(family=6, table="filter", name="scope")
+MARK = ChainKey(family=4, table="mangle", name="marks")
+
+
+def port(number: int, prefix: str, *cidrs: str, **rest: Any) -> NetnsPort:
+    values: dict[str, Any] = {
+        "port": PORTS[number],
+        "device": device_name(prefix, PORTS[number]),
+        "mac": f"fa:16:3e:00:00:0{number}",
+        "mtu": 1450,
+        "addresses": tuple(map(ip_interface, cidrs)),
+        "settings": {
+            "ipv6/accept_ra": "0",
+            "ipv6/disable_ipv6": "0",
+            "ipv6/addr_gen_mode": "0",
+            "ipv4/rp_filter": "0",
+        },
+    }
+    return NetnsPort(**(values | rest))
+
+
+QR1 = port(0, "qr-", "10.0.0.1/24", "10.0.1.1/24", "fd00:1::1/64")
+QR2 = port(1, "qr-", "10.0.2.1/24", "fd00:2::1/64")
+QG = port(2, "qg-", "203.0.113.5/24", "2001:db8::5/64", str(FIP), owners={FIP: "fip"})
+
+
+def translate(fixed: str = "10.0.0.5") -> FilterRule:
+    to = target("DNAT", to_destination=fixed)
+    return FilterRule(destination=FIP.network, target=to, owner="fip")
+
+
+def chains(*extra: FilterRule, fixed: str = "10.0.0.5") -> dict[ChainKey, Chain]:
+    mark = FilterRule(in_device=QR1.device, target=target("MARK", set_xmark="0x400/0xffff"))
+    deny = FilterRule(out_device=QR2.device, matches=(match("mark", mark="0x400"),), target=DROP)
+    snat = FilterRule(out_device=QG.device, target=target("SNAT", to_source="203.0.113.5"))
+    return {
+        MARK: Chain((mark,), frozenset({"PREROUTING"})),
+        DNAT: Chain((translate(fixed), *extra), frozenset({"PREROUTING"})),
+        SNAT: Chain((snat,), frozenset({"POSTROUTING"})),
+        SCOPE: Chain((deny,), frozenset({"FORWARD"})),
+        SCOPE6: Chain((FilterRule(in_device="lo", target=DROP),), frozenset({"INPUT"})),
+    }
+
+
+ROUTER = RouterNetns(
+    netns=NAME,
+    ports=(QR1, QR2, QG),
+    routes=(
+        route("default", via="203.0.113.1", device=QG.device),
+        route("default", via="2001:db8::1", device=QG.device),
+        route("198.51.100.1/32", device=QG.device),
+        route("10.8.0.0/16", via="192.0.2.1", device=QG.device, onlink=True),
+        Route(
+            destination=ip_network("10.9.0.0/16"),
+            hops=(
+                NextHop(via="10.0.0.7", device=QR1.device),
+                NextHop(via="10.0.2.7", device=QR2.device),
+            ),
+        ),
+        Route(
+            destination=ip_network("fd09::/64"),
+            hops=(
+                NextHop(via="fd00:1::7", device=QR1.device),
+                NextHop(via="fd00:2::7", device=QR2.device),
+            ),
+        ),
+        route("default", via="10.0.0.8", device=QR1.device, table=16),
+        route("default", via="fd00:1::8", device=QR1.device, table=1000),
+    ),
+    policy_rules=(
+        Rule(priority=32768, source="10.0.0.5/32", table=16),
+        Rule(priority=40000, source="fd00:1::/64", table=1000),
+    ),
+    sysctls={"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1"},
+    chains=chains(),
+)
+
+
+@pytest.fixture
+def executor(interface) -> RouterNetnsExecutor:
+    return RouterNetnsExecutor(interface, "l3")
+
+
+def plan(executor: RouterNetnsExecutor, wanted: RouterNetns = ROUTER) -> tuple[Stage, ...]:
+    found = executor.observe(wanted.netns, wanted)
+    return plan_router_netns(OWNER, wanted, found, executor.chain_owner)
+
+
+def converge(
+    executor: RouterNetnsExecutor,
+    wanted: RouterNetns = ROUTER,
+    checkpoint: Callable[[Stage], None] = lambda stage: None,
+) -> list[str]:
+    stages = plan(executor, wanted)
+    for stage in stages:
+        executor.apply(stage)
+        checkpoint(stage)
+    return [operation.text for stage in stages for operation in stage.operations]
+
+
+def ip(*arguments: str) -> Any:
+    done = subprocess.run(
+        ["ip", "-n", NAME, "-j", *arguments], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout or "null")
+
+
+def shell(line: str) -> None:
+    netns.run_in(NAME, subprocess.run, line, shell=True, check=True, capture_output=True)
+
+
+@pytest.mark.spec("L3-20", "L3-22", "L3-25")
+def test_a_router_is_made_and_an_unchanged_one_needs_nothing(executor, interface):
+    converge(executor)
+    assert plan(executor) == ()
+    assert plan(RouterNetnsExecutor(interface, "l3")) == ()  # after a restart
+    assert executor.plan(ROUTER) == ()
+    (ecmp,) = ip("route", "show", "10.9.0.0/16")
+    assert [hop["gateway"] for hop in ecmp["nexthops"]] == ["10.0.0.7", "10.0.2.7"]
+    (onlink,) = ip("route", "show", "10.8.0.0/16")
+    assert onlink["flags"] == ["onlink"]
+    assert ip("route", "show", "table", "16")[0]["gateway"] == "10.0.0.8"
+    assert sysctl.read("net.ipv4.ip_forward", NAME) == "1"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        f"ip address delete 10.0.1.1/24 dev {QR1.device}",
+        f"ip address delete 2001:db8::5/64 dev {QG.device}",
+        f"ip address add 10.99.0.1/24 dev {QR1.device}",
+        "ip route delete default",
+        "ip route delete 10.9.0.0/16",
+        "ip -6 route delete fd09::/64",
+        "ip route flush table 16",
+        "ip route add 10.77.0.0/16 via 10.0.0.77 table 77",
+        "ip rule delete priority 32768",
+        "ip -6 rule add from fd00:9::/64 lookup 1000 priority 5",
+        f"ip link set {QR2.device} down",
+        "ip link add stray type bridge",
+        "sysctl -w net.ipv4.ip_forward=0",
+        f"sysctl -w net.ipv4.conf.{QR1.device}.rp_filter=1",
+        f"sysctl -w net.ipv6.conf.{QR2.device}.disable_ipv6=1",
+        "iptables -t nat -F l3-dnat",
+        "iptables -t filter -D FORWARD -j l3-scope",
+        "ip6tables -F l3-scope",
+        "iptables -t nat -N l3-garbage",
+        f"ip -6 address flush dev {QR1.device} scope link",
+    ],
+)
+@pytest.mark.spec("L3-21")
+def test_damage_by_hand_is_repaired(executor, damage):
+    converge(executor)
+    before = {verb: ip(verb, "show") for verb in ("rule",)}
+    shell(damage)
+    if "flush dev" not in damage:
+        assert plan(executor) != ()
+    wait_until(lambda: not plan(executor) or not converge(executor) or not plan(executor))
+    assert before == {verb: ip(verb, "show") for verb in ("rule",)}
+
+
+@pytest.mark.spec("L3-31")
+def test_removal_leaves_nothing(executor, interface):
+    converge(executor)
+    for stage in plan_router_removal(OWNER, executor.observe(NAME)):
+        executor.apply(stage)
+    assert not netns.exists(NAME)
+    assert interface.present() == frozenset()
+    assert plan_router_removal(OWNER, executor.observe(NAME), PORTS) == ()
+    assert executor._filters == {}
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.spec("L3-24")
+def test_each_stage_leaves_a_state_that_the_next_plan_repairs(executor, interface):
+    count = len(plan(executor))
+    changed = evolve(
+        ROUTER,
+        ports=(
+            evolve(QR1, addresses=QR1.addresses[:1]),
+            evolve(QG, addresses=tuple(map(ip_interface, ("203.0.113.6/24", "203.0.113.7/32")))),
+        ),
+        routes=(route("default", via="203.0.113.1", device=QG.device),),
+        policy_rules=(),
+        chains={SCOPE: Chain((FilterRule(target=DROP),), frozenset({"FORWARD"}))},
+    )
+    for goal, other in ((ROUTER, changed), (changed, ROUTER)):
+        for last in range(count + 2):
+            converge(executor, other)
+            left = [last]
+
+            def die(_: Stage, left: list[int] = left) -> None:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+
+            try:
+                converge(executor, goal, die)
+            except Killed:
+                anew = RouterNetnsExecutor(interface, "l3")
+                converge(anew, goal)
+                assert plan(anew, goal) == ()
+
+
+@pytest.mark.spec("L3-24")
+def test_floating_ip_has_its_rules_before_its_address_and_loses_them_after(executor):
+    without = evolve(
+        ROUTER,
+        ports=(QR1, QR2, evolve(QG, addresses=QG.addresses[:2])),
+        chains={key: chain for key, chain in chains().items() if key != DNAT},
+    )
+    converge(executor, without)
+    texts = [stage.operations[0].text for stage in plan(executor)]
+    assert [text.split()[0] for text in texts] == ["put", "ip"] or "hook" in texts[0]
+    assert texts[-1].startswith(f"ip address add {FIP}")
+    converge(executor)
+    backends = [stage.backend for stage in plan(executor, without)]
+    assert backends == [f"network/{NAME}", f"iptables/{NAME}", f"conntrack/{NAME}"]
+
+
+def test_one_more_floating_ip_costs_an_address_and_a_rule(executor):
+    many = tuple(ip_interface(f"203.0.113.{n}/32") for n in range(50, 150))
+    rules = [
+        FilterRule(destination=each.network, target=target("DNAT", to_destination="10.0.0.5"))
+        for each in many
+    ]
+
+    def router(count: int) -> RouterNetns:
+        own = evolve(QG, addresses=(*QG.addresses, *many[:count]))
+        return evolve(ROUTER, ports=(QR1, QR2, own), chains=chains(*rules[:count]))
+
+    converge(executor, router(99))
+    assert converge(executor, router(100)) == [
+        "edit IPv4 nat chain dnat: 1 in, 0 out of 101 rules",
+        f"ip address add {many[99]} dev {QG.device}",
+    ]
+    assert plan(executor, router(100)) == ()
+
+
+@pytest.mark.spec("L3-30")
+def test_refused_rule_fails_its_owner_and_the_former_rules_stay(executor):
+    converge(executor)
+    bad = FilterRule(
+        target=target("DNAT", to_destination="999.1.1.1"), protocol="tcp", owner="bad fip"
+    )
+    wanted = evolve(ROUTER, chains=chains(bad, fixed="10.0.0.6"))
+    with pytest.raises(OperationRefused) as refusal:
+        converge(executor, wanted)
+    assert [operation.owners for operation in refusal.value.reasons] == [{"bad fip"}]
+    assert plan(executor) == ()
+    good = evolve(ROUTER, chains=chains(fixed="10.0.0.6"))
+    converge(executor, good)
+    assert plan(executor, good) == ()
+
+
+def test_refused_address_fails_its_owner(executor):
+    multicast = ip_interface("ff02::5/128")
+    bad = evolve(QG, addresses=(*QG.addresses, multicast), owners={multicast: "bad fip"})
+    with pytest.raises(OperationRefused) as refusal:
+        converge(executor, evolve(ROUTER, ports=(QR1, QR2, bad)))
+    assert [operation.owners for operation in refusal.value.reasons] == [{"bad fip"}]
+
+
+@pytest.mark.spec("L3-22")
+def test_gateway_address_changes_in_place_without_losing_its_routes(executor):
+    converge(executor)
+    moved = evolve(QG, addresses=(ip_interface("203.0.113.6/24"), *QG.addresses[1:]))
+    texts = converge(executor, evolve(ROUTER, ports=(QR1, QR2, moved)))
+    added = texts.index(f"ip address add 203.0.113.6/24 dev {QG.device}")
+    assert added < texts.index(
+        f"ip address delete 203.0.113.5/24 dev {QG.device}, and forget the connections of "
+        "203.0.113.5"
+    )
+    assert plan(executor, evolve(ROUTER, ports=(QR1, QR2, moved))) == ()
+
+
+def test_a_router_on_ports_with_a_small_mtu_is_served_ipv4(executor):
+    small = evolve(ROUTER, ports=tuple(evolve(each, mtu=1000) for each in ROUTER.ports))
+    converge(executor, small)
+    assert plan(executor, small) == ()
+    assert ip("route", "show", "default")[0]["gateway"] == "203.0.113.1"
+
+
+def test_drift_of_a_policy_rule_is_reported(executor):
+    converge(executor)
+    reports: list[str] = []
+    monitor = DriftMonitor(executor, reports.append)
+    try:
+        monitor.watch(ROUTER)
+        shell("ip rule delete priority 32768")
+        wait_until(lambda: reports == [NAME])
+    finally:
+        monitor.close()
+
+
+def test_two_ports_with_one_device_are_refused():
+    with pytest.raises(ValueError, match="two ports with the device"):
+        evolve(ROUTER, ports=(QR1, QR1))
