@@ -73,14 +73,12 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             )
             kept: Update[MetadataKey, MetadataProxy] = Update(complete=True, keep=proxies)
             converge_isolated(self._metadata, kept).raise_failed()
-        put: dict[L3Key, RouterDriverValue] = {}
+        swept: Update[L3Key, RouterDriverValue] = Update(complete=True, keep=frozenset(present))
+        converge_isolated(self._driver, swept).raise_failed()
         if first:
             found = (key for key in self._driver.present() if isinstance(key, FloatingIpKey))
-            put = {key: present[key] for key in found if key in present}
-        keep = frozenset(present.keys() - put.keys())
-        outcome = converge_isolated(self._driver, Update(put=put, complete=True, keep=keep))
-        failed = {key: error for key, error in outcome.failed.items() if key not in put}
-        Outcome(failed=failed).raise_failed()
+            put: dict[L3Key, RouterDriverValue] = {k: present[k] for k in found if k in present}
+            converge_isolated(self._driver, Update(put=put))  # what fails is tried by its own job
 
     def everything(self, values: Mapping[L3Key, L3Value]) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""
