@@ -10,7 +10,10 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.environment import RoutedCloud, fetch, is_reached, routed_cloud
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
 
 
 @pytest.fixture
