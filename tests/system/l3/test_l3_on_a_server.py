@@ -29,7 +29,7 @@ def test_router_and_floating_ip_of_the_api_work_and_go(routed: RoutedCloud) -> N
     blue, blue_subnet = routed.make_network("blue", "10.0.1.0/24")
     outside, _ = routed.make_network("outside", "203.0.113.0/24", is_router_external=True)
     router = network.create_router(name="edge", external_gateway_info={"network_id": outside.id})
-    network.add_interface_to_router(router, subnet_id=blue_subnet.id)
+    network.add_interface_to_router(router, subnet=blue_subnet.id)
     port, vm = routed.boot("vm", blue, "10.0.1.11", device_id="vm-1", device_owner="compute:nova")
     _, world = routed.boot("world", outside, "203.0.113.200")
     vm.configure(["10.0.1.11/24"], ["10.0.1.1"])
@@ -46,6 +46,6 @@ def test_router_and_floating_ip_of_the_api_work_and_go(routed: RoutedCloud) -> N
         assert inside.stop().lost == 0
     network.delete_ip(floating)
     wait_until(lambda: not is_reached(world, floating.floating_ip_address))
-    network.remove_interface_from_router(router, subnet_id=blue_subnet.id)
+    network.remove_interface_from_router(router, subnet=blue_subnet.id)
     network.delete_router(router)
     wait_until(lambda: not routed.has_namespace(router))
