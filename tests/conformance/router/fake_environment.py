@@ -232,14 +232,18 @@ class FakeRouterEnvironment(RouterEnvironment):
     @contextmanager
     def outage(self) -> Iterator[None]:
         self.backend.online = False
-        yield
-        self.backend.online = True
+        try:
+            yield
+        finally:
+            self.backend.online = True
 
     @contextmanager
     def refuse_rules(self, address) -> Iterator[None]:
         self.backend.refused.add(address)
-        yield
-        self.backend.refused.clear()
+        try:
+            yield
+        finally:
+            self.backend.refused.clear()
 
     def drifts(self):
         def spoil(key, value) -> None:
