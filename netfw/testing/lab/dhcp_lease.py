@@ -65,7 +65,8 @@ class Announcement:
     """Seconds for which its sender is a default router; 0: it is none."""
     mtu: int | None = None
     prefixes: Mapping[IPv6Network, bool] = field(factory=dict)
-    """Prefixes, each with the autonomous flag: clients derive addresses from it."""
+    """Prefixes, each with the autonomous flag: clients derive addresses from it.  Withdrawn ones,
+    with a valid lifetime of 0, are left out."""
     dns: tuple[IPv6Address, ...] = ()
     search: tuple[str, ...] = ()
 
@@ -139,6 +140,8 @@ def announcement_of_rdisc6(said: str) -> Announcement:
             last = IPv6Network(value)
         elif name.startswith("Autonomous"):
             prefixes[last] = value == "Yes"
+        elif name == "Valid time" and value.startswith("0 "):
+            del prefixes[last]
     servers = [value.split() for name, value in fields if name.startswith("Recursive DNS")]
     return Announcement(
         managed=first["Stateful address conf."] == "Yes",

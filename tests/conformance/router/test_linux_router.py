@@ -18,11 +18,9 @@ from netfw_drivers.linux_router.driver import LinuxRouterDriver
 class LinuxRouterEnvironment(RouterLabEnvironment):
     """A host with the driver on Open vSwitch."""
 
-    OPTIONS = {"iptables_tool": "system"}
-
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
         options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
-        own = {**options, **self.OPTIONS, "router_confs": str(directory / "routers")}
+        own = {**options, "router_confs": str(directory / "routers")}
         return LinuxRouterDriver.from_conf(own, host)
 
 
