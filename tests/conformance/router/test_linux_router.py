@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,13 @@ from netfw.drivers.router import RouterDriver
 from netfw.testing.conformance import RouterDriverConformance
 from netfw.testing.conformance.router.environment import RouterEnvironment
 from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
+from netfw.testing.conformance.router.services import RouterServicesConformance
+from netfw.testing.conformance.router.translation import RouterTranslationConformance
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
+
+pytestmark = pytest.mark.services
+
+LEGACY = "xtables-legacy-multi"
 
 
 class LinuxRouterEnvironment(RouterLabEnvironment):
@@ -24,7 +34,27 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
         return LinuxRouterDriver.from_conf(own, host)
 
 
-@pytest.mark.services
+@contextmanager
+def legacy_tools() -> Iterator[None]:
+    """Have the system choose the legacy iptables."""
+    path, real = os.environ["PATH"], shutil.which(LEGACY)
+    if real is None:
+        pytest.skip(f"there is no {LEGACY}")
+    with tempfile.TemporaryDirectory() as tools:
+        for name in ("iptables", "ip6tables"):
+            for verb in ("", "-save", "-restore"):
+                Path(tools, f"{name}{verb}").symlink_to(real)
+        os.environ["PATH"] = f"{tools}:{path}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = path
+
+
+@pytest.mark.spec(
+    "L3-11", "L3-20", "L3-21", "L3-22", "L3-23", "L3-24", "L3-25", "L3-26", "L3-28", "L3-30",
+    "L3-31", "MD-03",
+)  # fmt: skip
 class TestLinuxRouterDriver(RouterDriverConformance):
     """The driver with the iptables that the system chose."""
 
@@ -32,4 +62,16 @@ class TestLinuxRouterDriver(RouterDriverConformance):
     @classmethod
     def shared_environment(cls) -> Iterator[RouterEnvironment]:
         with LinuxRouterEnvironment() as environment:
+            yield environment
+
+
+class TestLinuxRouterDriverWithLegacyIptables(
+    RouterTranslationConformance, RouterServicesConformance
+):
+    """What depends on rules, with the other iptables."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_environment(cls) -> Iterator[RouterEnvironment]:
+        with legacy_tools(), LinuxRouterEnvironment() as environment:
             yield environment
