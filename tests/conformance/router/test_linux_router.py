@@ -11,27 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.base import HostResources
-from netfw.drivers.router import RouterDriver
 from netfw.testing.conformance import RouterDriverConformance
 from netfw.testing.conformance.router.environment import RouterEnvironment
-from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
 from netfw.testing.conformance.router.services import RouterServicesConformance
 from netfw.testing.conformance.router.translation import RouterTranslationConformance
-from netfw_drivers.linux_router.driver import LinuxRouterDriver
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
 
 pytestmark = pytest.mark.services
 
 LEGACY = "xtables-legacy-multi"
-
-
-class LinuxRouterEnvironment(RouterLabEnvironment):
-    """A host with the driver on Open vSwitch."""
-
-    def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
-        options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
-        own = {**options, "router_confs": str(directory / "routers")}
-        return LinuxRouterDriver.from_conf(own, host)
 
 
 @contextmanager
