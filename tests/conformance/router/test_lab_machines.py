@@ -137,7 +137,7 @@ def test_translations_are_seen_and_streams_end_with_them(router) -> None:
     )
     assert stream is not None
     assert stream.is_alive()
-    assert router.environment.connections(address) > 0
+    assert router.environment.connections(address, site.nets[0].address(20)) > 0
     assert traffic.stop() == 0
     router.nat("-F")
     router.run("conntrack", "-F")

@@ -33,7 +33,7 @@ from netfw.drivers.router_values import RouterPort, RouterState
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.ovs.ovsdb.client import share_ovsdb
-from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DhcpLabHost, processes
+from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DEAD, DhcpLabHost, processes
 from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
@@ -41,6 +41,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
+from netfw.testing.lab.wait import wait_until
 
 ANSWER = 5.0
 """Seconds that the interface driver waits for the switch."""
@@ -60,17 +61,19 @@ class RouterLabEnvironment(RouterEnvironment):
     """The sandbox itself is the host; networks are VLANs of one bridge."""
 
     patience = 60.0
+    _numbers = itertools.count(1)
+    """Numbers of machines, whose devices the kernel removes after the next one is made."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._hosts: list[tuple[RouterDriver, LocalHostResources]] = []
         self._vlans: dict[NetworkId, int] = {}
         self._tags: dict[str, int] = {}
-        self._numbers = itertools.count(1)
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
         self._foreign: list[str] = []
         self._ended = threading.Event()
+        self._admitting = threading.Lock()
 
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
         """Return the driver for a *host* with an ``InterfaceDriver``; it writes to *directory*."""
@@ -192,18 +195,31 @@ class RouterLabEnvironment(RouterEnvironment):
             mtus={id: link["mtu"] for id, link in links.items()},
         )
 
-    def connections(self, address: IpAddress) -> int:
+    def connections(self, *addresses: IpAddress) -> int:
         found = 0
         for netns in self._site.namespaces():
-            family = "ipv4" if address.version == 4 else "ipv6"
+            family = "ipv4" if addresses[0].version == 4 else "ipv6"
             words = ["ip", "netns", "exec", netns, "conntrack", "-L", "-f", family]
             listed = self._place.attempt(words).output
-            found += sum(f"={address} " in line for line in listed.splitlines())
+            found += sum(
+                all(f"={address} " in line for address in addresses) for line in listed.splitlines()
+            )
         return found
 
     def dump_state(self) -> frozenset[str]:
-        running = (f"process {words}" for words in processes())
-        return frozenset({*self._site.dump_state(), *running})
+        with self._admitting:  # its commands are no processes of a driver
+            running = {f"process {words}" for words in processes()}
+            return frozenset({*self._site.dump_state(), *running})
+
+    def await_wired(self, ports: Collection[RouterPort]) -> None:
+        wanted = {str(port.id) for port in ports} & self._tags.keys()
+
+        def wired() -> bool:
+            dead = self._ovs.vsctl("--bare", "--columns=name", "find", "Port", f"tag={DEAD}")
+            rows = self._site.rows()
+            return not {rows[each] for each in wanted if each in rows} & set(dead.split())
+
+        wait_until(wired, "ports are not admitted", seconds=self.patience)
 
     def contains(self, text: str) -> bool:
         saved = (
@@ -306,7 +322,8 @@ class RouterLabEnvironment(RouterEnvironment):
         """Admit known ports as they are plugged, as the L2 agent does."""
         while not self._ended.wait(0.05):
             try:
-                self._site.admit(dict(self._tags))
+                with self._admitting:
+                    self._site.admit(dict(self._tags))
             except Exception:  # noqa: BLE001 - the switch is stopped in an outage
                 continue
 

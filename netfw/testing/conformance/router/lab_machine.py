@@ -199,7 +199,8 @@ class LabMachine(Machine):
         if mode is None:
             mode = Ipv6Mode.STATELESS if found.other else Ipv6Mode.SLAAC
         return Advertisement(
-            prefixes=frozenset(str(prefix) for prefix in found.prefixes),
+            prefixes=frozenset(map(str, found.prefixes.keys() - found.deprecated)),
+            withdrawn=frozenset(map(str, found.deprecated)),
             mode=mode,
             mtu=found.mtu,
             name_servers=frozenset(found.dns),

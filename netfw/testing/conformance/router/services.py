@@ -149,7 +149,12 @@ class RouterServicesConformance(RouterSuite):
         assert found.name_servers == set(servers)
         assert silent.advertisement() is None
         self.bring(driver, site)
-        assert self.is_withdrawn(one, str(site.nets[0].blocks[1]))
+        prefix = str(site.nets[0].blocks[1])
+        wait_until(
+            lambda: self.is_withdrawn(one, prefix),
+            f"{prefix} is still advertised",
+            seconds=self.environment.patience,
+        )
 
     def is_withdrawn(self, machine: Machine, prefix: str) -> bool:
         """Return whether no prefix is advertised any more, or its lifetime is 0."""
