@@ -55,7 +55,7 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     10. A floating IP whose router has no gateway on this host waits; the update that brings the
         gateway also has the floating IP.  While the gateway's device is not wired
         (``Device.wired``), its floating IPs have their rules and wait; the driver sends
-        ``KeysChanged`` when it is wired, and announces them then.
+        ``KeysChanged`` when it is wired.  Addresses are announced at the next ``converge`` then.
     11. Instances reach the metadata proxy at ``RouterState.metadata_port`` by the addresses of the
         metadata service only; nothing else reaches that port.
     12. Subnets with ``ipv6_ra_mode`` are advertised on their interface, with the mode, MTU and name

@@ -13,7 +13,7 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
     Root(POPULATION) -> network PEERS -> ports SEEN
     Root(DHCP) -> network SERVED -> subnets, ports SERVED
     Root(L3)  -> subnet ROUTED -> distributed router HOME
-              -> router HOME  -> port ROUTER_INTERFACE -> network SEEN, subnet AROUND -> ports SEEN
+              -> router HOME  -> port ROUTER_PORT -> network SEEN, subnet AROUND -> ports SEEN
                               -> floating IP HOME -> port forwardings, port SEEN, QoS policy
 
 This module is stateless: a store with rows follows the same edges by queries.
@@ -54,8 +54,8 @@ class Role(enum.StrEnum):
     """This host implements it, and reports its status."""
     SERVED = "served"
     """This host serves it DHCP, and reports its status."""
-    ROUTER_INTERFACE = "leg"
-    """A port of a router on this host.  The value is part of stored topics."""
+    ROUTER_PORT = "router_port"
+    """A port of a router on this host."""
     SEEN = "seen"
     """This host reads it."""
     MEMBERS = "members"
@@ -64,7 +64,7 @@ class Role(enum.StrEnum):
     AROUND = "around"
 
 
-DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.ROUTER_INTERFACE, Role.SEEN})
+DELIVERED: Final = frozenset({Role.HOME, Role.SERVED, Role.ROUTER_PORT, Role.SEEN})
 """Roles in which a resource is delivered; the others only lead to other resources."""
 REPORTED: Final = frozenset({Role.HOME, Role.SERVED})
 
@@ -185,7 +185,7 @@ def _port_edges(port: Port) -> Iterator[Edge]:
     for subnet in _subnets(port):
         yield ResourceRole(subnet, Role.AROUND), seen
     if is_router_port(port.device_owner):
-        yield from _router_interface_edges(port)
+        yield from _router_port_edges(port)
     if port.binding.host:
         yield AgentRoot(Service.L2, port.binding.host), home
         yield from _bound_edges(port, ResourceRole(network, Role.PEERS), seen)
@@ -200,20 +200,20 @@ def _bound_edges(port: Port, peers: ResourceRole, seen: ResourceRole) -> Iterato
             yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)
 
 
-def _router_interface_edges(port: Port) -> Iterator[Edge]:
+def _router_port_edges(port: Port) -> Iterator[Edge]:
     try:
         router = ResourceRole(Ref(Kind.ROUTER, UUID(port.device_id)), Role.HOME)
     except ValueError:
         return  # not attached to a router yet
     network = ResourceRole(Ref(Kind.NETWORK, port.network_id), Role.SEEN)
-    interface = ResourceRole(ref(port), Role.ROUTER_INTERFACE)
-    yield router, interface
-    yield interface, network
+    itself = ResourceRole(ref(port), Role.ROUTER_PORT)
+    yield router, itself
+    yield itself, network
     if is_distributed(port.device_owner):
         yield network, ResourceRole(ref(port), Role.SEEN)
         for subnet in _subnets(port):
             yield ResourceRole(subnet, Role.ROUTED), router
-            yield interface, ResourceRole(subnet, Role.AROUND)
+            yield itself, ResourceRole(subnet, Role.AROUND)
 
 
 def _trunk_edges(trunk: Trunk) -> Iterator[Edge]:

@@ -28,7 +28,7 @@ from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
-from netfw.linux.iptables import IptablesBinaries
+from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
@@ -68,7 +68,9 @@ class LinuxRouterDriver(
     def __init__(self, interface: InterfaceDriver, settings: RouterSettings) -> None:
         self._settings = settings
         self._interface = interface
-        tool = IptablesBinaries(settings.iptables)
+        chosen = settings.iptables
+        self._backend = Backend.SYSTEM if chosen == "system" else Backend(f"-{chosen}")
+        tool = IptablesBinaries(self._backend)
         self._context = RouterContext(settings=settings, device_name=interface.device_name)
         self._executor = RouterNetnsExecutor(
             interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY), tool=tool
@@ -92,7 +94,7 @@ class LinuxRouterDriver(
         return DriverInfo("linux", (HostCapability.PLAN, HostCapability.WATCH))
 
     def problems(self) -> tuple[str, ...]:
-        suffix = self._settings.iptables.value
+        suffix = self._backend.value
         commands = ("radvd", *(f"{name}{suffix}-restore" for name in ("iptables", "ip6tables")))
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"

@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -231,13 +232,15 @@ def main() -> int:
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     server = Path(sys.executable).parent / "netfw-server"
-    parser.add_argument("--server", default=str(server), help="the command that serves")
+    parser.add_argument(
+        "--server", default=shlex.quote(str(server)), help="the command that serves"
+    )
     arguments = parser.parse_args()
     prepare()
     pattern = arguments.only or EVERYTHING
     if arguments.short:
         pattern = "|".join(listed(SHORT))
-    with cloud(arguments.server.split()) as made:
+    with cloud(shlex.split(arguments.server)) as made:
         write_tempest_conf(made, SOME if arguments.short else ALL)
         start = time.monotonic()
         outcomes = run_tests([pattern], arguments.workers)

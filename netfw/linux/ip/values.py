@@ -30,7 +30,7 @@ PROTOCOL_UNSPEC = 0
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
 PROTOCOL_STATIC = 4
-"""Origin of a route or a rule; netfw uses static, ``ip`` by hand boot for routes, none for rules."""
+"""Origin of a route or a rule; netfw uses static, ``ip`` boot for routes, none for rules."""
 
 
 class Scope(enum.IntEnum):

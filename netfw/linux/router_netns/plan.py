@@ -20,6 +20,7 @@ from netfw.linux.ip.operations import (
     DelRoute,
     NetworkOperation,
     SetUp,
+    needs_ipv6,
 )
 from netfw.linux.ip.plan import plan_addresses, plan_routes, plan_rules, plan_sysctl
 from netfw.linux.ip.values import Address, Route, Rule
@@ -127,7 +128,10 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
         for operation in changes.floating:
             if (address := _forgotten(wanted, operation)) is not None:
                 yield RemoveConnections(wanted.netns, address)
-    yield from clear_devices(found, keep={port.device for port in wanted.ports})
+    devices = {port.device for port in wanted.ports}
+    # With a device gone, the kernel would no longer recognise a route of several hops.
+    yield from _in(wanted, (each for each in _stale(wanted, found) if not _is_on(each, devices)))
+    yield from clear_devices(found, keep=devices)
     found = without_lost(found)
     plugged = [port for port in wanted.ports if is_to_be_plugged(port, found)]
     for port in plugged:
@@ -168,7 +172,10 @@ def _devices(
     for port in wanted.ports:
         settings = port.sysctls
         if port in plugged:
-            yield from plan_sysctl(settings, {})
+            without = why_without_ipv6(port, found)
+            yield from (
+                each for each in plan_sysctl(settings, {}) if not (without and needs_ipv6(each))
+            )
             continue
         known = {name: value for name, value in settings.items() if can_be_set(name, found)}
         yield from plan_sysctl(known, found.sysctls)
@@ -239,7 +246,7 @@ def _routing(
     wanted: RouterNetns, found: ObservedNetns, changes: _AddressChanges, again: Container[str]
 ) -> Iterator[NetworkOperation]:
     """Plan routes and policy rules; those of the devices *again* are added in any case."""
-    routes = tuple(route for route in wanted.routes if _is_possible(route, wanted, found))
+    routes = _routes(wanted, found)
     planned = plan_routes(routes, found.routes)
     yield from (each for each in planned if not isinstance(each, DelRoute))
     yield from changes.old
@@ -249,9 +256,23 @@ def _routing(
             changes.devices or route.key not in changed
         ):
             yield AddRoute(route, replace=True)
-    yield from (each for each in planned if isinstance(each, DelRoute))
+    devices = {port.device for port in wanted.ports}
+    yield from (each for each in _stale(wanted, found) if _is_on(each, devices))
     rules = [rule for rule in wanted.policy_rules if _is_possible(rule, wanted, found)]
     yield from plan_rules(rules, found.policy_rules)
+
+
+def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[Route, ...]:
+    return tuple(route for route in wanted.routes if _is_possible(route, wanted, found))
+
+
+def _stale(wanted: RouterNetns, found: ObservedNetns) -> Iterator[DelRoute]:
+    planned = plan_routes(_routes(wanted, found), found.routes)
+    return (each for each in planned if isinstance(each, DelRoute))
+
+
+def _is_on(removal: DelRoute, devices: Container[str | None]) -> bool:
+    return all(hop.device in devices for hop in removal.route.hops)
 
 
 def _is_possible(value: Route | Rule, wanted: RouterNetns, found: ObservedNetns) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
@@ -117,7 +117,8 @@ class NetnsExecutor:
                 with NetlinkClient(step.netns) as network:
                     _change_network(network, step)
             case RestoreTables(namespace, owner, changes):
-                self._tables(namespace, owner).restore(changes)
+                with self._tables(namespace, owner) as tables:
+                    tables.restore(changes)
             case RemoveConnections(namespace, address):
                 _remove_connections(namespace, address)
             case _:
@@ -167,8 +168,9 @@ class NetnsExecutor:
         except BackendUnavailable:
             return None
 
-    def _tables(self, namespace: str, owner: str) -> Iptables:
-        return Iptables(owner, namespace=namespace, tool=self._tool)
+    @contextmanager
+    def _tables(self, namespace: str, owner: str) -> Iterator[Iptables]:
+        yield Iptables(owner, namespace=namespace, tool=self._tool)
 
     def _forget_namespace(self, namespace: str) -> None:
         """Drop what is cached of a namespace that was deleted."""

@@ -59,12 +59,12 @@ class RemoteSource(StateSource):
 
     def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
-        for page in self._pages("snapshot", {"interest": SUBSCRIPTION.render(subscription)}):
+        for page in self._pages("snapshot", {"subscription": SUBSCRIPTION.render(subscription)}):
             cursor = cursor or page.delta.cursor
             yield evolve(page.delta, cursor=cursor, more=page.after is not None)
 
     def changes(self, subscription: Subscription, since: Cursor) -> Delta:
-        content = {"interest": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}
+        content = {"subscription": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}
         return join_pages(page.delta for page in self._pages("changes", content))
 
     def report(self, reports: Sequence[Report]) -> ReportResult:

@@ -195,7 +195,7 @@ def read_subscription(raw: object, peer: PeerCompatibility) -> Subscription:
         for unknown in (name for name in raw["services"] if name not in known):
             peer.warn(f"an agent subscribes to the unknown service {str(unknown)[:64]!r}")
         raw = {**raw, "services": known}
-    subscription: Subscription = read(SUBSCRIPTION, raw, "interest")
+    subscription: Subscription = read(SUBSCRIPTION, raw, "subscription")
     return subscription
 
 

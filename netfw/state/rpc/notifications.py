@@ -12,7 +12,7 @@ from netfw.state.dependencies import AgentRoot
 from netfw.state.rpc.codecs import CURSOR, read
 from netfw.state.rpc.envelope import VERSION, pack, unpack
 
-METHOD = "hint"
+METHOD = "notification"
 TOPIC_LENGTH = 100
 
 

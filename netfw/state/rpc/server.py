@@ -135,7 +135,7 @@ class StateRpcServer:
         return pack({} if isinstance(answer, Absent) else {"answer": answer})
 
     def _subscription(self, content: Content, caller: Caller) -> Subscription:
-        subscription = read_subscription(content.get("interest"), self._agents)
+        subscription = read_subscription(content.get("subscription"), self._agents)
         _authorize(caller, [subscription.host])
         if not isinstance(self._source, CommitFeed):
             self._watch(subscription)

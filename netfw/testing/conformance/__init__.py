@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
     from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
+    from netfw.testing.conformance.router.suite import RouterDriverConformance
     from netfw.testing.conformance.server.api_extension import ApiExtensionConformance
     from netfw.testing.conformance.server.extension_driver import ExtensionDriverConformance
     from netfw.testing.conformance.server.ipam import IpamDriverConformance
@@ -37,6 +38,7 @@ __all__ = [
     "MechanismDriverConformance",
     "MetadataDriverConformance",
     "NotifierConformance",
+    "RouterDriverConformance",
     "StateSourceConformance",
     "SwitchDriverConformance",
     "TransportConformance",
@@ -53,6 +55,7 @@ _MODULES = {
     "MechanismDriverConformance": "server.mechanism",
     "MetadataDriverConformance": "metadata.suite",
     "NotifierConformance": "server.notifier",
+    "RouterDriverConformance": "router.suite",
     "StateSourceConformance": "state_source.suite",
     "SwitchDriverConformance": "switch.suite",
     "TransportConformance": "transport.suite",

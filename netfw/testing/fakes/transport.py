@@ -87,7 +87,7 @@ class FakeNetwork:
         token = object()
         with self._listening:
             self._listeners.setdefault(topic, {})[token] = listener
-        self._underway.put(Message(topic=topic, method="hint"))
+        self._underway.put(Message(topic=topic, method="notification"))
 
         def stop() -> None:
             with self._listening:

@@ -66,6 +66,8 @@ class Announcement:
     mtu: int | None = None
     prefixes: Mapping[IPv6Network, bool] = field(factory=dict)
     """Prefixes, each with the autonomous flag: clients derive addresses from it."""
+    deprecated: frozenset[IPv6Network] = frozenset()
+    """Prefixes with a preferred lifetime of 0: addresses in them are not used any more."""
     dns: tuple[IPv6Address, ...] = ()
     search: tuple[str, ...] = ()
 
@@ -133,12 +135,15 @@ def announcement_of_rdisc6(said: str) -> Announcement:
     fields = [(name.strip(), value.strip()) for name, value in lines]
     first = dict(reversed(fields))
     prefixes: dict[IPv6Network, bool] = {}
+    deprecated: set[IPv6Network] = set()
     last = IPv6Network("::/0")
     for name, value in fields:
         if name == "Prefix":
             last = IPv6Network(value)
         elif name.startswith("Autonomous"):
             prefixes[last] = value == "Yes"
+        elif name.startswith("Pref") and value.split()[0] == "0":
+            deprecated.add(last)
     servers = [value.split() for name, value in fields if name.startswith("Recursive DNS")]
     return Announcement(
         managed=first["Stateful address conf."] == "Yes",
@@ -146,6 +151,7 @@ def announcement_of_rdisc6(said: str) -> Announcement:
         lifetime=int(first["Router lifetime"].split()[0]),
         mtu=int(first["MTU"].split()[0]) if "MTU" in first else None,
         prefixes=prefixes,
+        deprecated=frozenset(deprecated),
         dns=tuple(IPv6Address(server) for listed in servers for server in listed),
         search=tuple(first.get("DNS search list", "").split()),
     )

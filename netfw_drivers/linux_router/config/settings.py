@@ -11,7 +11,6 @@ from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH, in_state_path
 from netfw.errors import ConfigError
-from netfw.linux.iptables.binaries import Backend
 from netfw.linux.process.program import OnDeath
 from netfw.model.address import Mac
 
@@ -78,7 +77,8 @@ class RouterSettings:
     """Settings of the driver."""
 
     directory: Path = Path(STATE_PATH) / "routers"
-    iptables: Backend = Backend.SYSTEM
+    iptables: str = "system"
+    """``system``, ``nft`` or ``legacy``."""
     random_fully: bool = False
     radvd_user: str | None = None
     announce_count: int = 3
@@ -93,7 +93,6 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
 
     :raises ConfigError: a value that cannot be.
     """
-    tool = options["iptables_tool"]
     try:
         mac = options["announce_mac"]
         announce_mac = None if mac is None else Mac(mac)
@@ -104,7 +103,7 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         raise ConfigError(f"router_confs = {directory}: not an absolute path")
     return RouterSettings(
         directory=directory,
-        iptables=Backend.SYSTEM if tool == "system" else Backend(f"-{tool}"),
+        iptables=options["iptables_tool"],
         random_fully=options["use_random_fully"],
         radvd_user=options["radvd_user"],
         announce_count=options["announce_count"],

@@ -14,7 +14,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.ip.values import NextHop, Route, RouteKey, route
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
-from netfw.linux.router_netns import NetnsPort, RouterNetns
+from netfw.linux.router_netns.values import NetnsPort, RouterNetns
 from netfw.model.address import IpAddress, IpInterface, IpNetwork
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.floating_ip_rules import (

@@ -11,7 +11,8 @@ from attrs import define, field, frozen
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
 from netfw.errors import Conflict, InvalidInput, NetfwError
-from netfw.linux.router_netns import RouterNetns, plan_router_netns, plan_router_removal
+from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
+from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage

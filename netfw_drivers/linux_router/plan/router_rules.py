@@ -7,7 +7,8 @@ chain                          contents
 =============================  ==================================================================
 mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
 mangle ``router-input``        protects the port of the metadata proxy
-mangle ``router-scope``        drops new connections into another address scope
+mangle ``router-forward``      drops what would leave where it came from outside
+mangle ``router-scope``        drops what would get into another address scope untranslated
 nat ``router-prerouting``      metadata redirect, then floating IPs
 nat ``router-output``          floating IPs, for the router's own packets
 nat ``router-postrouting``     of what leaves by the gateway, or came back from it without leaving
@@ -112,7 +113,7 @@ class RouterRules:
         hooked = {
             (RuleTable.MANGLE, RuleChain.PREROUTING): [*self._marks()],
             (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_proxy()],
-            (RuleTable.MANGLE, RuleChain.FORWARD): [*self._jumps(self._has_scopes, _SCOPE)],
+            (RuleTable.MANGLE, RuleChain.FORWARD): [*self._guard_forwarding()],
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
         }
         chains: dict[tuple[RuleTable, str], list[Rule]] = {}
@@ -154,9 +155,15 @@ class RouterRules:
             owner=self.key,
         )
 
-    def _jumps(self, condition: bool, name: str) -> Iterator[Rule]:
-        if condition:
-            yield self._rule(target=Jump(name))
+    def _guard_forwarding(self) -> Iterator[Rule]:
+        """Drop what came from outside and would leave again, such as packets to former floating
+        IPs, and what would get into another address scope."""
+        if self.gateway is not None:
+            untranslated = match("conntrack", ctstate=Not("DNAT"))
+            name = self.gateway.name
+            yield self._rule(in_device=name, out_device=name, matches=(untranslated,), target=DROP)
+        if self._has_scopes:
+            yield self._rule(target=Jump(_SCOPE))
 
     def _marks(self) -> Iterator[Rule]:
         if self.gateway is not None:
@@ -202,8 +209,7 @@ class RouterRules:
             )
 
     def _scopes(self) -> Iterator[Rule]:
-        for state in ("RELATED,ESTABLISHED", "DNAT"):
-            yield self._rule(matches=(match("conntrack", ctstate=state),), target=RETURN)
+        yield self._rule(matches=(match("conntrack", ctstate="SNAT,DNAT"),), target=RETURN)
         guarded: list[RoutedDevice] = [*self.interfaces]
         if self._guards_gateway and self.gateway is not None:
             guarded.append(self.gateway)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from signal import Signals
 from uuid import UUID
 
 from netfw.drivers.events import Event, KeysChanged, ProcessDied
@@ -18,9 +20,8 @@ from netfw.linux.fs.atomic_files import (
     list_directory,
     read_file,
 )
-from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor
+from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, is_asleep
 from netfw.linux.process import ProcessDied as SupervisedDied
-from netfw.linux.process.program import Program
 from netfw.linux.process.reload import change_and_reload
 from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
@@ -35,6 +36,9 @@ from netfw_drivers.linux_router.plan.radvd_plan import (
     process_key,
 )
 
+_RELOAD_TIMEOUT = 2.0
+_POLL_INTERVAL = 0.005
+
 
 class RadvdRunner:
     """One radvd for each router that advertises; its records are files in ``router_confs``.
@@ -48,6 +52,7 @@ class RadvdRunner:
         self._settings, self._notify = settings, notify
         self._lock = threading.Lock()
         self._current: Supervisor | None = None
+        self._supervised: set[RouterId] = set()
 
     def routers(self) -> frozenset[RouterId]:
         """Return the routers that have a process or a file."""
@@ -80,23 +85,34 @@ class RadvdRunner:
         key = process_key(step.router)
         if not isinstance(step, RunRadvd):
             self._supervisor.stop(key)
+            self._supervised.discard(step.router)
             removed = [RemoveFile(str(path)) for path in self._files(step.router)]
             own = RemoveFile(str(self._path(step.router)))
             change_files([*removed, own], self._scratch)
             return
         written = WriteFile(str(self._path(step.router)), step.text_of_file)
-        change_and_reload(self._supervisor, key, [written], self._scratch)
-        self._supervisor.start(key, step.program)
+        reloaded = change_and_reload(self._supervisor, key, [written], self._scratch)
+        process = self._supervisor.start(key, step.program)
+        if reloaded:
+            _wait_until_asleep(process.pid)
+        self._supervised.add(step.router)
 
     def supervise(self, router: RouterId) -> None:
-        """Supervise a process that ran before, if there is one; errors as of `execute`."""
-        if self._supervisor.running(process_key(router)) is not None:
-            self._supervisor.start(process_key(router), self._program(router))
+        """Supervise a process that ran before, if there is one; errors as of `execute`.
+
+        It reads its configuration again: a driver that was killed may have written a new one.
+        """
+        key = process_key(router)
+        if router not in self._supervised and self._supervisor.running(key) is not None:
+            self._supervisor.start(key, make_program(router, self._settings))
+            self._supervisor.signal(key, Signals.SIGHUP)
+            self._supervised.add(router)
 
     def close(self) -> None:
         """Stop supervision; the processes go on.  Idempotent."""
         with self._lock:
             current, self._current = self._current, None
+            self._supervised.clear()
         if current is not None:
             current.close()
 
@@ -110,9 +126,6 @@ class RadvdRunner:
                     backoff=Backoff(most=self._settings.check_interval),
                 )
             return self._current
-
-    def _program(self, router: RouterId) -> Program:
-        return make_program(router, self._settings)
 
     def _path(self, router: RouterId) -> Path:
         return config_path(self._settings.directory, router)
@@ -135,6 +148,13 @@ class RadvdRunner:
                 self._notify(ProcessDied(text, _keys(key.id), on_death is OnDeath.TELL))
             case RespawnFailed(reason=reason, key=key):
                 self._notify(KeysChanged(reason, _keys(key.id)))
+
+
+def _wait_until_asleep(pid: int) -> None:
+    """Wait until a process has handled its signals: they wake it, and then it waits for packets."""
+    deadline = time.monotonic() + _RELOAD_TIMEOUT
+    while not is_asleep(pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_INTERVAL)
 
 
 def _keys(name: str) -> list[RouterKey]:

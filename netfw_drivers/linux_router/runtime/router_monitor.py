@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from attrs import frozen
 
@@ -55,10 +57,12 @@ class RouterMonitor:
     ) -> None:
         self._notify = notify
         watched = HostCapability.WATCH in interface.describe().capabilities
-        self._wiring = WiringCache(executor.devices, notify, watched=watched)
+        self._wiring = WiringCache(executor.devices, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
         self._drift = DriftMonitor(executor, self._handle_drift)
-        self._floating_ips: dict[RouterId, frozenset[FloatingIpId]] = {}
+        self._lock = threading.Lock()
+        self._routers: dict[RouterId, ConvergedRouter] = {}
+        self._pool: ThreadPoolExecutor | None = None
 
     def handle_event(self, event: Event) -> None:
         """Handle an event of the interface driver."""
@@ -79,29 +83,58 @@ class RouterMonitor:
         If the switch has not admitted the gateway yet, it cannot, and an event follows for
         *waiting* once it has.
         """
-        own: frozenset[RouterDriverKey] = frozenset({RouterKey(router.id)})
-        wired = [
-            port
-            for port in _ports(router)
-            if not self._is_unwired(port.port, own | (waiting if _is_gateway(port) else own))
-        ]
-        addresses = (each for port in wired for each in _addresses(port))
-        self._announcements.update(router_namespace(router.id), addresses)
-        self._floating_ips[router.id] = router.floating_ips
+        with self._lock:
+            self._routers[router.id] = router
+        wired = self._announce(router, waiting)
         if watch and router.desired is not None:
             self._watch(router.desired)
         return router.gateway is None or router.gateway in wired
 
     def forget(self, router: RouterId) -> None:
         """Forget a router that is gone."""
+        with self._lock:
+            self._routers.pop(router, None)
         self._announcements.forget(router_namespace(router))
-        self._floating_ips.pop(router, None)
 
     def close(self) -> None:
         """Stop watching and announcing.  `resume` starts both anew."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            self._routers.clear()
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
         self._drift.close()
         self._announcements.close()
-        self._floating_ips.clear()
+
+    def _announce(
+        self, router: ConvergedRouter, waiting: frozenset[RouterDriverKey] = frozenset()
+    ) -> list[NetnsPort]:
+        """Announce the addresses of the ports that the switch has admitted; return those ports."""
+        own: frozenset[RouterDriverKey] = frozenset({RouterKey(router.id)})
+        wired = [
+            port
+            for port in _ports(router)
+            if not self._is_unwired(port.port, own | waiting if _is_gateway(port) else own)
+        ]
+        addresses = (each for port in wired for each in _addresses(port))
+        self._announcements.update(router_namespace(router.id), addresses)
+        return wired
+
+    def _handle_wiring(self, keys: frozenset[Hashable]) -> None:
+        """Announce the routers, whether or not anything converges them again."""
+        self._notify(KeysChanged("the switch has changed ports of these routers", keys))
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
+            for key in keys:
+                if isinstance(key, RouterKey) and key.router in self._routers:
+                    self._pool.submit(self._announce_again, key.router)
+
+    def _announce_again(self, id: RouterId) -> None:
+        with self._lock:
+            router = self._routers.get(id)
+        if router is not None:
+            self._announce(router)
 
     def _is_unwired(self, port: PortId, keys: frozenset[RouterDriverKey]) -> bool:
         try:
@@ -121,7 +154,8 @@ class RouterMonitor:
     def _handle_drift(self, netns: str) -> None:
         router = parse_namespace(netns)
         if router is not None:
-            floating_ips = map(FloatingIpKey, self._floating_ips.get(router, ()))
+            known = self._routers.get(router)
+            floating_ips = map(FloatingIpKey, known.floating_ips if known is not None else ())
             keys = [RouterKey(router), *floating_ips]
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
 

@@ -18,18 +18,24 @@ class WiringCache:
 
     :param devices: reads the devices of the interface driver.
     :param watched: whether the interface driver sends events at all.
-    :param notify: called with events, from any thread.
+    :param on_changed: called with the keys that waited for ports that changed, from any thread.
     """
 
-    def __init__(self, devices: Devices, notify: Callable[[Event], None], *, watched: bool) -> None:
-        self._devices, self._notify, self._watched = devices, notify, watched
+    def __init__(
+        self,
+        devices: Devices,
+        on_changed: Callable[[frozenset[Hashable]], None],
+        *,
+        watched: bool,
+    ) -> None:
+        self._devices, self._on_changed, self._watched = devices, on_changed, watched
         self._lock = threading.Lock()
         self._wired: dict[PortId, bool | None] = {}
         self._events = 0
         self._waiting: dict[PortId, frozenset[Hashable]] = {}
 
     def is_unwired(self, port: PortId, keys: frozenset[Hashable]) -> bool:
-        """Return whether a port waits for the switch; if so, an event follows for *keys*.
+        """Return whether a port waits for the switch; if so, `on_changed` follows.
 
         :raises BackendUnavailable: the backend of the interface driver does not answer.
         """
@@ -43,7 +49,7 @@ class WiringCache:
         return False
 
     def handle_event(self, event: Event) -> None:
-        """Invalidate the ports of an event, and request another converge of what waits."""
+        """Invalidate the ports of an event, and report the keys that wait for them."""
         with self._lock:
             self._events += 1
             if isinstance(event, FeedLost):
@@ -59,7 +65,7 @@ class WiringCache:
             for port in ports & self._waiting.keys():
                 keys |= self._waiting.pop(port)
         if keys:
-            self._notify(KeysChanged("the switch has changed ports of these routers", keys))
+            self._on_changed(frozenset(keys))
 
     def _read(self, port: PortId) -> bool | None:
         with self._lock:

@@ -10,7 +10,7 @@ from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw_drivers.transports.sockets import tokens
 from netfw_drivers.transports.sockets.connection import FramedConnection
-from netfw_drivers.transports.sockets.framing import Frame, Malformed, encode
+from netfw_drivers.transports.sockets.framing import PROTOCOL, Frame, Malformed, encode
 from netfw_drivers.transports.sockets.options import Settings
 from netfw_drivers.transports.sockets.tokens import Token
 
@@ -70,6 +70,8 @@ class ClientConnection(FramedConnection):
             raise Malformed(f"{frame.kind[:40]!r} is not a frame of a server")
 
     def _shake_hands(self, frame: Frame) -> None:
+        if frame.kind in ("prove", "welcome"):
+            _check_protocol(frame.header.get("protocol"))
         if frame.kind == "prove":
             self._prove(frame.text("nonce"))
         elif frame.kind == "welcome":
@@ -103,3 +105,12 @@ class ClientConnection(FramedConnection):
         if not self.ready.done():
             self.ready.set_exception(BackendUnavailable(gone.result()))
             self.ready.exception()  # the connecting task may have given up before
+
+
+def _check_protocol(version: object) -> None:
+    if version != PROTOCOL:
+        quoted = repr(version)[:40]
+        raise Malformed(
+            f"the server has version {quoted} of the socket protocol and this client version "
+            f"{PROTOCOL}: install releases of netfw with the same version on both"
+        )

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from netfw.drivers.transport import Message
 
+PROTOCOL: Final = 2
+"""Version of frames and handshake; the first frame of a server states it."""
 _LENGTH = struct.Struct("!I")
 _HEADER_LENGTH = struct.Struct("!H")
 _LARGEST_HEADER = 0xFFFF

@@ -17,10 +17,9 @@ from netfw_drivers.transports.sockets.authentication import (
     certified_caller,
 )
 from netfw_drivers.transports.sockets.connection import FramedConnection
-from netfw_drivers.transports.sockets.framing import Frame, Malformed, encode
+from netfw_drivers.transports.sockets.framing import PROTOCOL, Frame, Malformed, encode
 from netfw_drivers.transports.sockets.options import Settings
 
-PROTOCOL = 2
 _MAX_UNANSWERED = 16
 """Requests of one client in flight at most; further ones are not read."""
 _MAX_TOPICS = 1000

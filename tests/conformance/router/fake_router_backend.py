@@ -153,7 +153,7 @@ class FakeRouterBackend:
             if nat.router == router and nat.floating_address == packet.target:
                 return nat.fixed_address, packet.port, True
         for contribution in self.routers[router].contributions:
-            for rule in contribution.rules:
+            for rule in (each for each in contribution.rules if "DNAT" in each.words):
                 words = dict(zip(rule.words[::2], rule.words[1::2], strict=True))
                 first, _, last = words["--dport"].partition(":")
                 hit = words["-d"] == f"{packet.target}/32" and words["-p"] == packet.protocol

@@ -209,6 +209,15 @@ def lose_rules_when_one_is_refused(driver, original, operation, id, value):
         raise
 
 
+@MUTATIONS.override("write_router", breaks(RouterDriver, 3))
+def end_rules_at_a_word(driver, original, router, state):
+    """Read a word of a rule as the end of all rules."""
+    words = {word for each in state.contributions for rule in each.rules for word in rule.words}
+    if "COMMIT" in words:
+        raise BackendUnavailable("no rule is left")
+    original(router, state)
+
+
 @MUTATIONS.override("__init__", breaks(RouterDriver, 4))
 def forget_nat_on_restart(driver, original, backend):
     """Remove the floating IPs of the former process at the start."""
@@ -291,10 +300,12 @@ def wait_for_nothing(driver, original, nat, routers, observed):
     return {key: why for key, why in original(nat, routers, observed).items() if "wired" not in why}
 
 
-@MUTATIONS.override("waiting", breaks(RouterDriver, 10))
-def name_no_reason_to_wait(driver, original, nat, routers, observed):
-    """Wait without a reason."""
-    return dict.fromkeys(original(nat, routers, observed), "")
+@MUTATIONS.override("observe")
+def raise_connection_error(driver, original, scope):
+    """Raise the backend's own error in an outage."""
+    if not driver.backend.online:
+        raise ConnectionError("the switch is gone")
+    return original(scope)
 
 
 @MUTATIONS.override("write_router", breaks(RouterDriver, 11))

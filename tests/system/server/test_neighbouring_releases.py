@@ -61,7 +61,7 @@ def transport(server: PrivateNetfw) -> Iterator[Transport]:
     made.close()
 
 
-def interest() -> dict[str, Any]:
+def subscription() -> dict[str, Any]:
     return {"host": "host1", "services": ["l2"]}
 
 
@@ -75,14 +75,14 @@ def test_an_agent_that_says_more_is_understood_as_far_as_the_server_goes(
     _, found = server.request("GET", "/v2.0/agents?host=host1")
     assert [each["host"] for each in found["agents"]] == ["host1"]
     assert found["agents"][0]["configurations"]["new_word"] == {"of": "later"}
-    answer = agent.say("snapshot", {"interest": interest(), "asked_for": "later"})
+    answer = agent.say("snapshot", {"subscription": subscription(), "asked_for": "later"})
     assert {"put", "cursor"} <= answer.keys()
 
 
 @pytest.mark.spec("RPC-05")
 def test_agent_of_another_major_version_is_refused_with_the_remedy(transport: Transport) -> None:
     with pytest.raises(NotSupported, match="releases next to each other"):
-        OtherAgent(transport, "2.0").say("snapshot", {"interest": interest()})
+        OtherAgent(transport, "2.0").say("snapshot", {"subscription": subscription()})
 
 
 @pytest.mark.spec("RPC-05")

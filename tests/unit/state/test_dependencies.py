@@ -61,18 +61,18 @@ def test_a_trunk_comes_with_its_parent_and_shows_its_children():
 
 @pytest.mark.spec("RPC-02")
 def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnets():
-    leg = evolve(
+    interface = evolve(
         samples.ROUTER_PORT,
         device_owner=DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
         binding=samples.port(0, "").binding,
     )
-    world = (*samples.BACKGROUND, leg, samples.WEB_HERE)
+    world = (*samples.BACKGROUND, interface, samples.WEB_HERE)
     for host in (samples.HERE, samples.THERE):
         found = reachable(world, Subscription(host, {Service.L3}))
         assert ref(samples.ROUTER) in found
         assert {ref(samples.WEB_HERE), ref(samples.NEIGHBOUR)} <= found.keys()  # neighbours
     assert reachable(world, Subscription("elsewhere", {Service.L3})) == {}
-    assert ref(leg) in reachable(world, samples.L2_HERE)  # the switch answers for it
+    assert ref(interface) in reachable(world, samples.L2_HERE)  # the switch answers for it
 
 
 def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
@@ -82,8 +82,8 @@ def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
 
 
 def test_router_interface_without_a_router_is_an_ordinary_port():
-    leg = evolve(samples.ROUTER_PORT, device_id="")
-    assert ref(leg) in reachable((leg,), samples.L2_HERE)
+    interface = evolve(samples.ROUTER_PORT, device_id="")
+    assert ref(interface) in reachable((interface,), samples.L2_HERE)
 
 
 def test_tunnel_ends_concern_every_l2_agent_and_no_other():

@@ -84,17 +84,17 @@ class RouterSuite:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def bring(self, driver: RouterDriver, site: Site, *floating: Floating) -> None:
-        """Put a router and floating IPs, and wait until they are done."""
+        """Put a router and floating IPs, again once their ports are wired, until all is done."""
         self.environment.know(site.ports)
         update = Update(put=site.wanted(*floating))
         outcome = driver.converge(update)
         assert not outcome.failed, str(outcome)
-        if outcome.waiting:
-            wait_until(
-                lambda: driver.converge(update).ok,
-                lambda: f"still waiting: {outcome}",
-                seconds=self.environment.patience,
-            )
+        self.environment.await_wired(site.ports)
+        wait_until(
+            lambda: driver.converge(update).ok,
+            lambda: f"still waiting: {outcome}",
+            seconds=self.environment.patience,
+        )
 
     def drop(self, driver: RouterDriver, *things: Site | Floating) -> None:
         """Drop *things*, and check that they are removed."""

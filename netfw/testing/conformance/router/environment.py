@@ -173,8 +173,13 @@ class RouterEnvironment(ABC):
         """Return the router as the host has it; ``None``: nothing of it is there."""
 
     @abstractmethod
-    def connections(self, address: IpAddress) -> int:
-        """Return how many tracked connections of the routers have *address* in either direction."""
+    def connections(self, *addresses: IpAddress) -> int:
+        """Return how many tracked connections of the routers have all of *addresses*: those that
+        are translated between two of them."""
+
+    @abstractmethod
+    def await_wired(self, ports: Collection[RouterPort]) -> None:
+        """Wait until known ports that are plugged are admitted."""
 
     @abstractmethod
     def dump_state(self) -> frozenset[str]:

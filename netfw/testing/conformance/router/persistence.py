@@ -48,7 +48,10 @@ class RouterPersistenceConformance(RouterSuite):
             outcome = make_driver().converge(Update(put=site.wanted(floating), complete=complete))
             assert outcome.ok, str(outcome)
         assert [each.stop() for each in traffic] == [0, 0]
-        assert all(stream is not None and stream.is_alive() for stream in streams)
+        for stream in streams:
+            assert stream is not None
+            assert stream.is_alive()
+            stream.close()
         assert self.arrives(one, site.external.address(1), TCP, 80).source == floating.address
 
     @proves(RouterDriver, 4)

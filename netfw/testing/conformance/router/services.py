@@ -19,13 +19,16 @@ from netfw.errors import ConfigError, NotSupported
 from netfw.model.address import IpAddress
 from netfw.model.ids import AddressScopeId
 from netfw.model.subnet import Ipv6Mode
+from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.router.case import FAMILIES, RouterSuite
 from netfw.testing.conformance.router.environment import TCP, UDP, Machine
-from netfw.testing.conformance.router.factories import Site, make_site
+from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.lab.wait import wait_until
 
 EXTENSION = "forwarder"
+INJECTED = ("COMMIT", "*filter", "#", ";reboot", "$(id)", "-j", "--", "%s")
+"""Words that a restore, a shell or an option parser would read as syntax."""
 
 
 def scoped(site: Site, *scopes: AddressScopeId | None) -> Site:
@@ -146,7 +149,12 @@ class RouterServicesConformance(RouterSuite):
         assert found.name_servers == set(servers)
         assert silent.advertisement() is None
         self.bring(driver, site)
-        assert self.is_withdrawn(one, str(site.nets[0].blocks[1]))
+        prefix = str(site.nets[0].blocks[1])
+        wait_until(
+            lambda: self.is_withdrawn(one, prefix),
+            f"{prefix} is still advertised",
+            seconds=self.environment.patience,
+        )
 
     def is_withdrawn(self, machine: Machine, prefix: str) -> bool:
         """Return whether no prefix is advertised any more, or its lifetime is 0."""
@@ -197,6 +205,34 @@ class RouterServicesConformance(RouterSuite):
         self.bring(driver, site)
         self.assert_unreachable(outside, shared, protocol, 2222)
         assert self.arrives(one, site.external.address(1)).source == site.outside_address
+
+    @proves(RouterDriver, 3)
+    @pytest.mark.parametrize(
+        "word", ["COMMIT", "*filter", "#", ";reboot", "$(id)", "-j", "--", "%s"]
+    )
+    def test_a_word_of_a_rule_is_never_syntax(self, driver: RouterDriver, word: str) -> None:
+        """Check that a word is taken literally or refused for its router alone."""
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site, other = make_site(), make_site(make_net(5))
+        odd = RouterRule(
+            table=RuleTable.FILTER,
+            chain=RuleChain.FORWARD,
+            words=("-m", "comment", "--comment", word, "-j", "RETURN"),
+        )
+        for each in (site, other):
+            self.environment.know(each.ports)
+        strange = site.with_state(
+            contributions=(RouterContribution(owner=EXTENSION, rules=(odd,)),)
+        )
+        outcome = driver.converge(Update(put={strange.key: strange.state, other.key: other.state}))
+        assert other.key in outcome.done, str(outcome)
+        assert strange.key in {*outcome.done, *outcome.failed}, str(outcome)
+        one, outside = self.instance(other), self.outside(other)
+        assert self.arrives(one, other.external.address(1)).at == outside.name
+        self.bring(driver, site)
+        self.outside(site)
+        arrival = self.arrives(self.instance(site), site.external.address(1))
+        assert arrival.source == site.outside_address
 
     @proves(RouterDriver, 9)
     def test_grants_are_equal_for_equal_requests(self, driver: RouterDriver) -> None:

@@ -120,7 +120,7 @@ class RouterTranslationConformance(RouterSuite):
             assert not stream.is_alive()
             stream.close()
         self.assert_unreachable(outside, floating.address)
-        assert self.environment.connections(floating.address) == 0
+        assert self.environment.connections(floating.address, floating.value.fixed_address) == 0
 
     @proves(RouterDriver, 2)
     def test_another_floating_ip_takes_over_an_address(self, driver: RouterDriver) -> None:

@@ -53,8 +53,8 @@ class SourceEnvironment:
 class Follower:
     """An agent's cache: it reads a snapshot, then deltas, and resyncs when its cursor is lost."""
 
-    def __init__(self, source: StateSource, interest: Subscription) -> None:
-        self.source, self.interest = source, interest
+    def __init__(self, source: StateSource, subscription: Subscription) -> None:
+        self.source, self.subscription = source, subscription
         self.cache: dict[Ref, Resource] = {}
         self._pages: Iterator[Delta] | None = None
         self._fresh: dict[Ref, Resource] = {}
@@ -67,7 +67,7 @@ class Follower:
         if self._cursor is None:
             return self._begin()
         try:
-            delta = self.source.changes(self.interest, self._cursor)
+            delta = self.source.changes(self.subscription, self._cursor)
         except CursorLost:
             return self._begin()
         self._apply(self.cache, delta)
@@ -82,7 +82,7 @@ class Follower:
         raise AssertionError("reading never comes to an end")
 
     def _begin(self) -> bool:
-        self._pages, self._fresh = self.source.snapshot(self.interest), {}
+        self._pages, self._fresh = self.source.snapshot(self.subscription), {}
         return True
 
     def _read_page(self, pages: Iterator[Delta]) -> bool:

@@ -235,7 +235,7 @@ _steps = st.one_of(_commits, _reads, _commits, _reads, _commits, _reads, _accide
 
 _CONCERNED = tuple(service for service in Service if service is not Service.METADATA)
 """Services that at least one resource concerns."""
-interests: st.SearchStrategy[Subscription] = st.builds(
+subscriptions: st.SearchStrategy[Subscription] = st.builds(
     Subscription, st.sampled_from(HOSTS), st.frozensets(st.sampled_from(_CONCERNED), min_size=1)
 )
 histories: st.SearchStrategy[list[Step]] = st.builds(

@@ -35,9 +35,9 @@ def refs(resources: Iterable[Resource]) -> set[Ref]:
     return {ref(resource) for resource in resources}
 
 
-def cursor_of(at: SourceEnvironment, interest: Subscription) -> Cursor:
+def cursor_of(at: SourceEnvironment, subscription: Subscription) -> Cursor:
     """Return the present cursor, as an agent that has read everything has it."""
-    *_, last = at.source.snapshot(interest)
+    *_, last = at.source.snapshot(subscription)
     return last.cursor
 
 

@@ -31,7 +31,7 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE
 from netfw.testing.conformance.state_source.environment import Follower
-from netfw.testing.conformance.state_source.histories import Step, histories, interests
+from netfw.testing.conformance.state_source.histories import Step, histories, subscriptions
 from netfw.testing.conformance.state_source.recording import (
     HintedReader,
     cursor_of,
@@ -64,10 +64,10 @@ class StateSourceConformance(RouterTests):
         }
         with self.setting(3) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE, samples.DHCP_ASSIGNMENT))
-            for interest, concerned in expected.items():
-                pages = list(at.source.snapshot(interest))
+            for subscription, concerned in expected.items():
+                pages = list(at.source.snapshot(subscription))
                 delivered = [ref(resource) for page in pages for resource in page.put]
-                assert sorted(map(str, delivered)) == sorted(map(str, concerned)), interest
+                assert sorted(map(str, delivered)) == sorted(map(str, concerned)), subscription
                 assert [page.more for page in pages] == [True] * (len(pages) - 1) + [False]
             assert [page.put for page in at.source.snapshot(samples.L3_HERE)] == [()]
 
@@ -96,14 +96,14 @@ class StateSourceConformance(RouterTests):
     @proves(StateSource, 2)
     def test_any_history_read_in_any_way_ends_with_what_is_reachable(self) -> None:
         @self.examples
-        @given(histories, interests, interests)
+        @given(histories, subscriptions, subscriptions)
         def holds(history: list[Step], one: Subscription, other: Subscription) -> None:
             with self.setting(2) as at:
                 followers = Follower(at.source, one), Follower(at.source, other)
                 for step in history:
                     take(step, at, followers)
                 for follower in followers:
-                    expected = reachable(at.backend.items(), follower.interest)
+                    expected = reachable(at.backend.items(), follower.subscription)
                     assert follower.catch_up() == expected
 
         holds()
@@ -114,8 +114,8 @@ class StateSourceConformance(RouterTests):
             at.backend.commit(samples.BACKGROUND)
             writers = [threading.Thread(target=write, args=(at, n)) for n in range(3)]
             followers = [
-                Follower(at.source, interest)
-                for interest in (samples.L2_HERE, samples.POPULATED_HERE, samples.L2_THERE)
+                Follower(at.source, subscription)
+                for subscription in (samples.L2_HERE, samples.POPULATED_HERE, samples.L2_THERE)
             ]
             for writer in writers:
                 writer.start()
@@ -125,7 +125,7 @@ class StateSourceConformance(RouterTests):
             for writer in writers:
                 writer.join()
             for follower in followers:
-                assert follower.catch_up() == reachable(at.backend.items(), follower.interest)
+                assert follower.catch_up() == reachable(at.backend.items(), follower.subscription)
 
     @proves(StateSource, 3)
     def test_a_commit_that_was_slow_is_not_skipped(self) -> None:

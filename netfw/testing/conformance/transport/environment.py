@@ -195,12 +195,14 @@ class TransportEnvironment:
             else:
                 return
 
-    def hint_arrives(self, server: Transport, listener: RecordingListener, topic: str) -> bool:
-        """Return whether a hint arrives when it is sent repeatedly."""
+    def notification_arrives(
+        self, server: Transport, listener: RecordingListener, topic: str
+    ) -> bool:
+        """Return whether a notification arrives when it is sent repeatedly."""
         deadline = time.monotonic() + self._suite.PATIENCE
         listener.forget()
         while time.monotonic() < deadline:
-            server.publish(Message(topic=topic, method="hint"))
+            server.publish(Message(topic=topic, method="notification"))
             if listener.wait_for(0.2):
                 return True
         return False

@@ -17,8 +17,8 @@ from netfw.testing.conformance.transport.environment import (
 MANY = 500
 
 
-def hint(topic: str, method: str = "hint") -> Message:
-    """Return a hint."""
+def notification(topic: str, method: str = "notification") -> Message:
+    """Return a notification."""
     return Message(topic=topic, method=method)
 
 
@@ -39,11 +39,11 @@ class TransportHints(TransportHooks):
             for listener in listeners:
                 assert listener.wait_for(self.PATIENCE), "nobody said that it can be reached"
                 listener.forget()
-            server.publish(hint("news"))
+            server.publish(notification("news"))
             for listener in listeners[:3]:
                 assert listener.wait_for(self.PATIENCE)
                 assert {message.topic for message in listener.received} == {"news"}
-            server.publish(hint("weather"))
+            server.publish(notification("weather"))
             assert listeners[3].wait_for(self.PATIENCE)
             assert {message.topic for message in listeners[3].received} == {"weather"}
 
@@ -61,8 +61,10 @@ class TransportHints(TransportHooks):
             for _ in range(3):
                 assert listener.wait_for(self.PATIENCE), "it is never told"
                 listener.forget()
-                server.publish(hint("news"))
-                assert listener.wait_for(self.PATIENCE), "a hint was lost after it was told"
+                server.publish(notification("news"))
+                assert listener.wait_for(self.PATIENCE), (
+                    "a notification was lost after the confirmation"
+                )
                 listener.forget()
                 listener = RecordingListener()
                 client.subscribe("news", listener)
@@ -88,7 +90,7 @@ class TransportHints(TransportHooks):
                 listener.forget()
                 began_at = time.monotonic()
                 for _ in range(MANY):
-                    server.publish(hint("news"))
+                    server.publish(notification("news"))
                 assert time.monotonic() - began_at < self.PATIENCE / 2, "publish waits"
                 assert listener.wait_for(self.PATIENCE), "one who is stuck holds up another"
             finally:
@@ -102,9 +104,9 @@ class TransportHints(TransportHooks):
                 environment.client(),
                 RecordingListener(),
             )
-            server.publish(hint("news"))
+            server.publish(notification("news"))
             server.serve(SERVER, echo)
-            server.publish(hint("news"))
+            server.publish(notification("news"))
 
             def failing(message: Message) -> None:
                 raise RuntimeError("a listener that breaks its contract")
@@ -112,11 +114,11 @@ class TransportHints(TransportHooks):
             client.subscribe("news", failing)
             client.subscribe("news", listener)
             assert listener.wait_for(self.PATIENCE)
-            assert environment.hint_arrives(server, listener, "news")
+            assert environment.notification_arrives(server, listener, "news")
             gone = environment.client()
             gone.subscribe("news", RecordingListener())
             gone.close()
-            assert environment.hint_arrives(server, listener, "news")
+            assert environment.notification_arrives(server, listener, "news")
 
     @proves(Transport, 4)
     def test_registrations_survive_an_interruption(self) -> None:
@@ -133,9 +135,11 @@ class TransportHints(TransportHooks):
             for _ in range(2):
                 listener.forget()
                 with self.outage():
-                    server.publish(hint("news"))
-                assert listener.wait_for(self.PATIENCE), "no hint that some may have been lost"
-                assert environment.hint_arrives(server, listener, "news"), (
+                    server.publish(notification("news"))
+                assert listener.wait_for(self.PATIENCE), (
+                    "no notification that some may have been lost"
+                )
+                assert environment.notification_arrives(server, listener, "news"), (
                     "the listener was forgotten"
                 )
                 environment.settle(client)
@@ -157,7 +161,7 @@ class TransportHints(TransportHooks):
                 server = environment.server()
                 server.serve(SERVER, echo)
                 environment.settle(client)
-                assert environment.hint_arrives(server, listener, "news"), (
+                assert environment.notification_arrives(server, listener, "news"), (
                     "the listener was forgotten"
                 )
 
@@ -172,7 +176,7 @@ class TransportHints(TransportHooks):
             server = environment.server()
             server.serve(SERVER, echo)
             assert listener.wait_for(self.PATIENCE)
-            assert environment.hint_arrives(server, listener, "news")
+            assert environment.notification_arrives(server, listener, "news")
             environment.settle(client)
 
     def test_nothing_is_received_after_the_end_of_a_subscription(self) -> None:
@@ -182,12 +186,12 @@ class TransportHints(TransportHooks):
             ended, going_on = RecordingListener(), RecordingListener()
             stop = client.subscribe("news", ended)
             client.subscribe("news", going_on)
-            assert environment.hint_arrives(server, ended, "news")
+            assert environment.notification_arrives(server, ended, "news")
             stop()
             stop()
             ended.forget()
             for _ in range(3):  # whoever is told of the first later than the other is by the third
-                assert environment.hint_arrives(server, going_on, "news"), (
+                assert environment.notification_arrives(server, going_on, "news"), (
                     "the other one is ended, too"
                 )
             assert not ended.received, "it hears although it was stopped"
@@ -210,5 +214,5 @@ class TransportHints(TransportHooks):
 
             stops.append(client.subscribe("news", stop_once))
             client.subscribe("news", listener)
-            assert environment.hint_arrives(server, listener, "news")
+            assert environment.notification_arrives(server, listener, "news")
             assert over.wait(self.PATIENCE), "it waits for itself"

@@ -61,7 +61,7 @@ class TransportConformance(TransportCalls, TransportHints):
                 assert listener.wait_for(self.PATIENCE)
                 listener.forget()
             for each in servers:
-                each.publish(request("hint", topic="news"))
+                each.publish(request("notification", topic="news"))
             assert all(listener.wait_for(self.PATIENCE) for listener in listeners)
             servers[0].close()
             for client in clients:
@@ -120,7 +120,7 @@ class TransportConformance(TransportCalls, TransportHints):
             client.close()
             with pytest.raises(BackendUnavailable):
                 client.call(request("echo"), self.SHORT)
-            client.publish(request("hint", topic="news"))
+            client.publish(request("notification", topic="news"))
 
     @proves(Transport, 7)
     def test_a_server_that_is_closed_lets_handlers_finish(self) -> None:

@@ -140,8 +140,11 @@ def test_token_is_never_sent_and_a_peer_without_it_is_no_server(here, transport)
                         reader.add(data)
             heard.append(connection.recv(65536))
 
-    welcome = {"kind": "welcome", "protocol": 1, "proof": "00" * 32, "limit": 1 << 20}
-    cases = {24102: [welcome], 24112: [{"kind": "prove", "nonce": "11" * 16}, welcome]}
+    welcome = {"kind": "welcome", "protocol": 2, "proof": "00" * 32, "limit": 1 << 20}
+    cases = {
+        24102: [welcome],
+        24112: [{"kind": "prove", "protocol": 2, "nonce": "11" * 16}, welcome],
+    }
     for port, frames in cases.items():
         squatter = socket.create_server(("127.0.0.1", port))
         thread = threading.Thread(target=squat, args=(squatter, *frames))

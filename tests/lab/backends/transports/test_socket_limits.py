@@ -212,8 +212,8 @@ def test_doubled_answers_and_hints_do_no_harm(here, transport, friend, server):
         for n in range(50):
             body = f"{n}".encode()
             assert client.call(request("echo", body), 5).body == body
-        server.publish(Message(topic="news", method="hint"))
-        assert eventually(lambda: "hint" in heard)
+        server.publish(Message(topic="news", method="notification"))
+        assert eventually(lambda: "notification" in heard)
         assert relay.accepted == 1
     finally:
         relay.close()

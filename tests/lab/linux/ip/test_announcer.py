@@ -130,7 +130,7 @@ def test_a_full_queue_drops_repetitions_before_new_addresses(namespaces, caplog)
         assert "12 addresses are not announced" in caplog.text
 
 
-def test_a_missing_device_stops_nobody_else(namespaces, caplog):
+def test_announcement_on_a_missing_device_is_logged_and_skipped(namespaces, caplog):
     with caplog.at_level(logging.INFO), listen("green", ARP) as wire, Announcer() as announcer:
         announcer.announce("nowhere", "e0", [V4])
         announcer.announce("blue", "e9", [V4])

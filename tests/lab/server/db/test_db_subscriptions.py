@@ -220,8 +220,8 @@ def test_what_is_old_comes_with_the_router_that_is_assigned(database: Database) 
         port_id=uid(5),
         router_id=uid(40),
     )
-    leg = port(6, device_owner="network:router_interface", device_id=str(uid(40)))
-    old = (network(), port(5), leg, Router(id=RouterId(uid(40))), floating)
+    interface = port(6, device_owner="network:router_interface", device_id=str(uid(40)))
+    old = (network(), port(5), interface, Router(id=RouterId(uid(40))), floating)
     items = {ref(each): each for each in old}
     for each in old:
         database.transaction(lambda tx, each=each: tx.resources.insert(each))

@@ -227,7 +227,7 @@ def test_what_is_safe_is_accepted():
 def test_making_one_touches_nothing_and_closing_it_starts_nothing():
     transport = create(Transport, "socket", {}, LocalHostResources())
     assert transport.describe().name == "socket"
-    transport.publish(Message(topic="news", method="hint"))
+    transport.publish(Message(topic="news", method="notification"))
     transport.close()
     transport.close()
 

@@ -204,8 +204,8 @@ def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeNetwork) ->
         handle_call(desk, "ask", request="ensure_hologram", about={})
     with pytest.raises(NotSupported, match="whisper"):
         handle_call(desk, "whisper")
-    interest = {"host": samples.HERE, "services": ["l2", "holograms"], "colour": "red"}
-    assert len(handle_call(desk, "snapshot", interest=interest)["put"]) == 1
+    subscription = {"host": samples.HERE, "services": ["l2", "holograms"], "colour": "red"}
+    assert len(handle_call(desk, "snapshot", subscription=subscription)["put"]) == 1
 
 
 def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:
@@ -229,9 +229,11 @@ def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeNetwork) -> 
     desk: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
     nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
     for method in ("snapshot", "changes", "report", "ask"):
-        for key in ("interest", "since", "after", "reports", "request", "about"):
+        for key in ("subscription", "since", "after", "reports", "request", "about"):
             for value in nonsense:
-                body = json.dumps({"interest": {"host": "h", "services": []}, key: value}).encode()
+                body = json.dumps(
+                    {"subscription": {"host": "h", "services": []}, key: value}
+                ).encode()
                 with suppress(NetfwError):
                     desk(Message(topic="server", method=method, body=body), SOMEBODY)
     with pytest.raises(InvalidInput):

@@ -31,12 +31,13 @@ from netfw.model import (
     Trunk,
 )
 from netfw.model.resource import Kind, Ref, ref
-from netfw.server.db.journal.topics import readers, topic, topics
+from netfw.server.db.journal.topics import readers, topic, topic_links, topics
 from netfw.state.dependencies import (
     DELIVERED,
     Assignment,
     Item,
     ResourceRole,
+    Role,
     Source,
     edges,
     reachable,
@@ -151,3 +152,11 @@ def test_a_change_is_noted_a_few_times_however_many_hosts_it_concerns() -> None:
         f"peers:network:{uid(1)}",
     }
     assert topics(SITE[5]) == {f"seen:security_group:{uid(3)}"}
+
+
+def test_the_role_of_a_router_port_is_in_no_stored_topic() -> None:
+    links = [topic_links(item) for item in SITE]
+    names = {name for link in links for name in link.topics}
+    names |= {name for link in links for edge in link.edges for name in edge[1:]}
+    assert any(name.startswith(f"{Role.HOME}:router:") for name in names)
+    assert not any(name.startswith(f"{Role.ROUTER_PORT}:") for name in names)

@@ -1,0 +1,383 @@
+"""A `RouterEnvironment` of the lab: a private Open vSwitch, and namespaces as machines on it.
+
+What is left for the vendor is the driver::
+
+    class MyEnvironment(RouterLabEnvironment):
+        def make_router(self, host, directory):
+            return MyRouterDriver.from_conf({"directory": str(directory)}, host)
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Any, Self
+
+from netfw.drivers.base import HostResources
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.keys import RouterKey
+from netfw.drivers.registry import loader
+from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.router_values import RouterPort, RouterState
+from netfw.model.address import IpAddress, IpInterface, Mac
+from netfw.model.ids import NetworkId, PortId, RouterId
+from netfw.ovs.ovsdb.client import share_ovsdb
+from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DEAD, DhcpLabHost, processes
+from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
+from netfw.testing.conformance.router.factories import next_mac
+from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.namespaces import KINDS, NamespaceContext
+from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
+from netfw.testing.lab.wait import wait_until
+
+ANSWER = 5.0
+"""Seconds that the interface driver waits for the switch."""
+FIRST_VLAN = 101
+Spoil = Callable[[RouterKey, RouterState], None]
+_REFUSING = """#!/bin/sh
+text=$(cat)
+if [ -s {file} ] && printf '%s' "$text" | grep -qF -f {file}; then
+    echo "{name}: line 1 failed: refused by the suite" >&2
+    exit 1
+fi
+printf '%s\\n' "$text" | exec {real} "$@"
+"""
+
+
+class RouterLabEnvironment(RouterEnvironment):
+    """The sandbox itself is the host; networks are VLANs of one bridge."""
+
+    patience = 60.0
+    _numbers = itertools.count(1)
+    """Numbers of machines, whose devices the kernel removes after the next one is made."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._hosts: list[tuple[RouterDriver, LocalHostResources]] = []
+        self._vlans: dict[NetworkId, int] = {}
+        self._tags: dict[str, int] = {}
+        self._machines: list[LabMachine] = []
+        self._listeners: list[socket.socket] = []
+        self._foreign: list[str] = []
+        self._ended = threading.Event()
+        self._admitting = threading.Lock()
+
+    def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
+        """Return the driver for a *host* with an ``InterfaceDriver``; it writes to *directory*."""
+        raise NotImplementedError("override `make_router` with what makes your driver")
+
+    def device_prefix(self, state: RouterState) -> str:
+        """Return the prefix of the device that `make_foreign` takes the name of."""
+        return "qr-"
+
+    def __enter__(self) -> Self:
+        """Start the switch, and what admits ports to their networks.
+
+        :raises BackendBroken: something is missing on this machine; the message says what to do.
+        """
+        sandbox.require()
+        with ExitStack() as stack:
+            self._home = Path(tempfile.mkdtemp(prefix="router-", dir="/run"))
+            self._home.chmod(0o755)
+            stack.callback(shutil.rmtree, self._home, ignore_errors=True)
+            self._place = _here()
+            stack.callback(self._place.close)
+            self._ovs = PrivateOvs(self._home / "ovs")
+            stack.callback(self._ovs.stop)
+            self._ovs.start(*bridge_setup(BRIDGE))
+            self._site = DhcpLabHost("host", self._place, self._ovs, self._home / "files")
+            self._service = EchoService()
+            stack.callback(self._service.close)
+            self._refuse_by_path(stack)
+            admitting = threading.Thread(target=self._admit_loop, daemon=True)
+            admitting.start()
+            stack.callback(admitting.join)
+            stack.callback(self._ended.set)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dismiss()
+        for _driver, host in self._hosts:
+            host.close()
+        self._stack.close()
+
+    def make_driver(self) -> RouterDriver:
+        host = LocalHostResources()
+        options = {
+            "ovsdb_connection": self._ovs.remote,
+            "ovsdb_timeout": ANSWER,
+            "integration_bridge": BRIDGE,
+            "ovs_use_veth": False,
+        }
+        host.add(loader.create(InterfaceDriver, "openvswitch", options, host))
+        driver = self.make_router(host, self._site.directory)
+        self._hosts.append((driver, host))
+        return driver
+
+    def killed(self, driver: RouterDriver) -> None:
+        driver.close()
+        for known, host in self._hosts:
+            if known is driver:
+                host.close()
+        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
+
+    def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
+        for port in ports:
+            if wired:
+                self._tags[str(port.id)] = self._vlan(port.network)
+            else:
+                self._tags.pop(str(port.id), None)
+
+    def machine(
+        self,
+        network: NetworkId,
+        addresses: Collection[IpInterface],
+        gateways: Collection[IpAddress] = (),
+        *,
+        mtu: int = 1500,
+    ) -> Machine:
+        name, mac = f"guest{next(self._numbers)}", next_mac()
+        instance = Instance(name, self._place, self._ovs)
+        self._site.others.add(name)
+        instance.open()
+        plug = Plug(bridge=BRIDGE, device=name, mac=mac, mtu=mtu, tag=self._vlan(network))
+        instance.plug(plug)
+        instance.run(["sysctl", "-qw", "net.ipv6.conf.eth0.accept_dad=0"])
+        instance.configure([str(each) for each in addresses], [str(each) for each in gateways])
+        machine = LabMachine(instance, mac, self._service)
+        machine.open(self.PORTS)
+        self._machines.append(machine)
+        return machine
+
+    def listen_metadata(self, router: RouterId, state: RouterState) -> None:
+        assert state.full is not None
+        assert state.metadata_port is not None
+        netns = self._namespace(state.full.interfaces[0].id)
+        for family in (socket.AF_INET, socket.AF_INET6):
+            listener = self._site.within(netns, partial(_listener, family, state.metadata_port))
+            self._listeners.append(listener)
+            self._service.serve(listener, self._answer)
+
+    def dismiss(self) -> None:
+        while self._listeners:
+            self._service.release(self._listeners.pop())
+        while self._machines:
+            machine = self._machines.pop()
+            machine.close()
+            machine.instance.close()
+            self._ovs.vsctl("--if-exists", "del-port", machine.name)
+            self._site.ip("netns", "delete", machine.name)
+        while self._foreign:
+            self._place.attempt(["ip", "link", "delete", self._foreign.pop()])
+
+    def found(self, router: RouterId, ports: Collection[RouterPort]) -> FoundRouter | None:
+        shown = {port.id: self._site.find(port.id) for port in ports}
+        links = {id: found[1] for id, found in shown.items() if found is not None}
+        if not links and not any(str(router) in name for name in self._site.namespaces()):
+            return None
+        return FoundRouter(
+            addresses={id: _addresses(link) for id, link in links.items()},
+            macs={id: Mac(link["address"]) for id, link in links.items()},
+            mtus={id: link["mtu"] for id, link in links.items()},
+        )
+
+    def connections(self, *addresses: IpAddress) -> int:
+        found = 0
+        for netns in self._site.namespaces():
+            family = "ipv4" if addresses[0].version == 4 else "ipv6"
+            words = ["ip", "netns", "exec", netns, "conntrack", "-L", "-f", family]
+            listed = self._place.attempt(words).output
+            found += sum(
+                all(f"={address} " in line for address in addresses) for line in listed.splitlines()
+            )
+        return found
+
+    def dump_state(self) -> frozenset[str]:
+        with self._admitting:  # its commands are no processes of a driver
+            running = {f"process {words}" for words in processes()}
+            return frozenset({*self._site.dump_state(), *running})
+
+    def await_wired(self, ports: Collection[RouterPort]) -> None:
+        wanted = {str(port.id) for port in ports} & self._tags.keys()
+
+        def wired() -> bool:
+            dead = self._ovs.vsctl("--bare", "--columns=name", "find", "Port", f"tag={DEAD}")
+            rows = self._site.rows()
+            return not {rows[each] for each in wanted if each in rows} & set(dead.split())
+
+        wait_until(wired, "ports are not admitted", seconds=self.patience)
+
+    def contains(self, text: str) -> bool:
+        saved = (
+            self._place.attempt(["ip", "netns", "exec", netns, tool]).output
+            for netns in self._site.namespaces()
+            for tool in ("iptables-save", "ip6tables-save")
+        )
+        running = any(text in words for words in processes())
+        return running or self._site.contains(text) or any(text in each for each in saved)
+
+    def kill_processes(self, router: RouterId) -> bool:
+        killed = False
+        for netns in self._site.namespaces():
+            if str(router) in netns and self._site.processes_in(netns):
+                self._site.kill_processes_in(netns)
+                killed = True
+        return killed
+
+    def vanish(self, key: RouterKey, value: RouterState) -> None:
+        for port in _ports(value):
+            self._site.forget(str(key.router), port.id)
+
+    def make_foreign(self, value: RouterState) -> None:
+        name = self._foreign_name(value)
+        peer = f"peer name foreign{next(self._numbers)}"
+        self._place.ip(f"link add {name} type veth {peer}")
+        self._foreign.append(name)
+
+    def foreign_is_intact(self, value: RouterState) -> bool:
+        shown = self._place.attempt(["ip", "-o", "link", "show", self._foreign_name(value)])
+        mac = _ports(value)[0].mac
+        return shown.status == 0 and mac not in shown.output and ",UP" not in shown.output
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Stop the database, and the switch, which would else reconnect at its own pace."""
+        self._ovs.stop_switch()
+        self._ovs.stop_database()
+        self._wait_at_most(0.2)
+        try:
+            yield
+        finally:
+            self._wait_at_most(ANSWER)
+            self._ovs.start_database()
+            self._ovs.start_switch()
+
+    @contextmanager
+    def refuse_rules(self, address: IpAddress) -> Iterator[None]:
+        self._refused.write_text(f"{address}/32\n{address} \n")
+        try:
+            yield
+        finally:
+            self._refused.write_text("")
+
+    def drifts(self) -> Mapping[str, Spoil]:
+        return {
+            "an address is missing": self._in_netns("address", "delete", "FIRST", "dev", "DEVICE"),
+            "no default route": self._in_netns("route", "delete", "default"),
+            "link down": self._in_netns("link", "set", "DEVICE", "down"),
+            "another MTU": self._in_netns("link", "set", "DEVICE", "mtu", "1300"),
+            "no NAT rules": self._by_tool("iptables", "-t", "nat", "-F"),
+            "no forwarding": self._by_tool("sysctl", "-qw", "net.ipv4.ip_forward=0"),
+            "its device is gone": self._pull_out,
+        }
+
+    def _in_netns(self, *words: str) -> Spoil:
+        def spoil(_: RouterKey, value: RouterState) -> None:
+            port = _ports(value)[0]
+            found = self._site.find(port.id)
+            assert found is not None
+            names = {"DEVICE": found[1]["ifname"], "FIRST": str(port.addresses[0])}
+            self._site.ip("-n", str(found[0]), *(names.get(word, word) for word in words))
+
+        return spoil
+
+    def _by_tool(self, *words: str) -> Spoil:
+        def spoil(_: RouterKey, value: RouterState) -> None:
+            netns = self._namespace(_ports(value)[0].id)
+            self._place.run(["ip", "netns", "exec", netns, *words])
+
+        return spoil
+
+    def _pull_out(self, _: RouterKey, value: RouterState) -> None:
+        row = self._site.rows()[str(_ports(value)[0].id)]
+        self._ovs.vsctl("del-port", row)
+
+    def _foreign_name(self, value: RouterState) -> str:
+        return f"{self.device_prefix(value)}{_ports(value)[0].id}"[:14]
+
+    def _namespace(self, port: PortId) -> str:
+        found = self._site.find(port)
+        assert found is not None, f"port {port} has no device"
+        assert found[0] is not None, f"the device of port {port} is in no namespace"
+        return found[0]
+
+    def _vlan(self, network: NetworkId) -> int:
+        return self._vlans.setdefault(network, FIRST_VLAN + len(self._vlans))
+
+    def _admit_loop(self) -> None:
+        """Admit known ports as they are plugged, as the L2 agent does."""
+        while not self._ended.wait(0.05):
+            try:
+                with self._admitting:
+                    self._site.admit(dict(self._tags))
+            except Exception:  # noqa: BLE001 - the switch is stopped in an outage
+                continue
+
+    def _answer(self, listener: socket.socket) -> None:
+        connected, peer = listener.accept()
+        source = peer[0].partition("%")[0].removeprefix("::ffff:")
+        said = {"at": "metadata", "source": source, "port": peer[1]}
+        connected.sendall(json.dumps(said).encode() + b"\n")
+        connected.close()
+
+    def _refuse_by_path(self, stack: ExitStack) -> None:
+        """Put tools before those of the machine that refuse what `refuse_rules` names."""
+        tools = self._home / "bin"
+        tools.mkdir()
+        self._refused = self._home / "refused"
+        self._refused.write_text("")
+        for name in ("iptables-restore", "ip6tables-restore"):
+            real = shutil.which(name)
+            script = _REFUSING.format(file=self._refused, name=name, real=real)
+            (tools / name).write_text(script)
+            (tools / name).chmod(0o755)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{tools}:{path}"
+        stack.callback(os.environ.__setitem__, "PATH", path)
+
+    def _wait_at_most(self, seconds: float) -> None:
+        for _driver, host in self._hosts:
+            share_ovsdb(host, self._ovs.remote, ANSWER).timeout = seconds
+
+
+def _ports(state: RouterState) -> tuple[RouterPort, ...]:
+    full = state.full
+    assert full is not None
+    return (*full.interfaces, *(() if full.gateway is None else (full.gateway.port,)))
+
+
+def _addresses(link: dict[str, Any]) -> frozenset[IpInterface]:
+    found = (each for each in link.get("addr_info", ()) if each.get("scope") != "link")
+    return frozenset(ip_interface(f"{each['local']}/{each['prefixlen']}") for each in found)
+
+
+def _listener(family: socket.AddressFamily, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    listener.bind(("", port))
+    listener.listen(16)
+    return listener
+
+
+def _here() -> NamespaceContext:
+    """Return the caller's namespaces as a context that functions can be called in."""
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    return NamespaceContext(
+        {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in KINDS}
+    )

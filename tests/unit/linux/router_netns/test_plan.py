@@ -1,0 +1,157 @@
+"""Plans of router namespaces.  Values only."""
+
+from __future__ import annotations
+
+from ipaddress import ip_interface
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.linux.ip.values import Address, FoundAddress, Link, Rule, route
+from netfw.linux.iptables import DROP, Chain, ChainKey
+from netfw.linux.iptables import Rule as FilterRule
+from netfw.linux.iptables.mirror import Mirror
+from netfw.linux.iptables.operations import HookPoint
+from netfw.linux.iptables.rule import Family
+from netfw.linux.router_netns import (
+    NetnsPort,
+    RouterNetns,
+    plan_router_netns,
+    plan_router_removal,
+)
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.ids import PortId
+from netfw.plan import Stage
+
+NAME = "qrouter-1"
+PORT = PortId(UUID(int=1))
+SCOPE = ChainKey(family=4, table="filter", name="scope")
+FIP = ip_interface("203.0.113.9/32")
+GATEWAY = NetnsPort(
+    port=PORT,
+    device="qg-1",
+    mac="fa:16:3e:00:00:01",
+    mtu=1450,
+    addresses=(ip_interface("203.0.113.5/24"), FIP),
+    settings={"ipv4/rp_filter": "0"},
+    owners={FIP: "fip"},
+)
+ROUTER = RouterNetns(
+    netns=NAME,
+    ports=(GATEWAY,),
+    routes=(route("default", via="203.0.113.1", device="qg-1"),),
+    policy_rules=(Rule(priority=100, source="10.0.0.0/24", table=16),),
+    sysctls={"net.ipv4.ip_forward": "1"},
+    chains={SCOPE: Chain((FilterRule(target=DROP),), frozenset({"FORWARD"}))},
+)
+READY = ObservedNetns(
+    netns=NAME,
+    exists=True,
+    links={
+        "lo": Link(name="lo", index=1, mtu=65536, up=True, state="unknown"),
+        "qg-1": Link(name="qg-1", index=2, mtu=1450, mac=GATEWAY.mac, up=True, state="up"),
+    },
+    addresses=tuple(
+        FoundAddress(address=Address(device="qg-1", interface=interface))
+        for interface in GATEWAY.addresses
+    ),
+    routes=ROUTER.routes,
+    policy_rules=ROUTER.policy_rules,
+    sysctls={
+        "net.ipv4.conf.all.promote_secondaries": "1",
+        "net.ipv4.ip_forward": "1",
+        "net/ipv4/conf/qg-1/rp_filter": "0",
+    },
+    rules=Mirror(
+        {SCOPE: ("-j DROP",)}, {HookPoint(Family.IPV4, "filter", "FORWARD"): ("-j l3-scope",)}
+    ),
+)
+
+
+def stages(wanted: RouterNetns = ROUTER, found: ObservedNetns = READY) -> tuple[Stage, ...]:
+    return plan_router_netns("router", wanted, found, "l3")
+
+
+def texts(wanted: RouterNetns = ROUTER, found: ObservedNetns = READY) -> list[str]:
+    return [each.text for stage in stages(wanted, found) for each in stage.operations]
+
+
+def test_an_unchanged_router_yields_no_stage():
+    assert stages() == ()
+
+
+def test_a_new_router_has_filters_before_devices_and_devices_before_addresses():
+    assert texts(found=ObservedNetns(netns=NAME)) == [
+        "ip netns add qrouter-1",
+        "sysctl -w net.ipv4.conf.all.promote_secondaries=1",
+        "sysctl -w net.ipv4.ip_forward=1",
+        "hook IPv4 filter chain scope into FORWARD; put IPv4 filter chain scope: 1 rule",
+        f"plug qg-1 of port {PORT} into qrouter-1, fa:16:3e:00:00:01 mtu 1450",
+        "sysctl -w net/ipv4/conf/qg-1/rp_filter=0",
+        "ip address replace 203.0.113.5/24 dev qg-1",
+        "ip address replace 203.0.113.9/32 dev qg-1",
+        "ip route add 0.0.0.0/0 via 203.0.113.1 dev qg-1 table 254",
+        "ip -4 rule add priority 100 from 10.0.0.0/24 lookup 16",
+    ]
+
+
+def test_changes_of_the_network_that_follow_each_other_are_one_stage():
+    counts = [len(stage.operations) for stage in stages(found=ObservedNetns(netns=NAME))]
+    assert counts == [1, 2, 1, 1, 5]
+
+
+def test_an_address_that_is_added_belongs_to_its_owner():
+    without = evolve(READY, addresses=READY.addresses[:1])
+    (stage,) = stages(found=without)
+    assert [(each.text, each.owners) for each in stage.operations] == [
+        ("ip address add 203.0.113.9/32 dev qg-1", {"fip"})
+    ]
+
+
+@pytest.mark.spec("L3-22")
+def test_network_address_is_replaced_before_it_is_removed_and_its_routes_are_renewed():
+    moved = evolve(GATEWAY, addresses=(ip_interface("203.0.113.6/24"), FIP))
+    assert texts(evolve(ROUTER, ports=(moved,))) == [
+        "ip address add 203.0.113.6/24 dev qg-1",
+        "ip address delete 203.0.113.5/24 dev qg-1, and forget the connections of 203.0.113.5",
+        "ip route replace 0.0.0.0/0 via 203.0.113.1 dev qg-1 table 254",
+    ]
+
+
+@pytest.mark.spec("L3-24")
+def test_single_address_is_removed_before_the_filters_and_its_connections_after_them():
+    wanted = evolve(ROUTER, ports=(evolve(GATEWAY, addresses=GATEWAY.addresses[:1]),), chains={})
+    assert texts(wanted) == [
+        "ip address delete 203.0.113.9/32 dev qg-1, and forget the connections of 203.0.113.9",
+        "unhook IPv4 filter chain scope from FORWARD; drop IPv4 filter chain scope",
+        "remove the connections of 203.0.113.9",
+    ]
+    kept = texts(evolve(wanted, forget_connections=False))
+    assert kept == [
+        "ip address delete 203.0.113.9/32 dev qg-1",
+        "unhook IPv4 filter chain scope from FORWARD; drop IPv4 filter chain scope",
+    ]
+
+
+def test_routes_of_a_device_that_is_removed_are_removed_before_it():
+    assert texts(evolve(ROUTER, ports=(), routes=())) == [
+        "ip route delete 0.0.0.0/0 via 203.0.113.1 dev qg-1 table 254",
+        "unplug qg-1 from qrouter-1",
+    ]
+
+
+def test_removal_takes_ports_devices_and_namespace():
+    removal = plan_router_removal("router", evolve(READY, present=frozenset({PORT})), [PORT])
+    assert [stage.operations[0].text for stage in removal] == [
+        f"unplug port {PORT}",
+        "unplug qg-1 from qrouter-1",
+        "ip netns delete qrouter-1",
+    ]
+    gone = ObservedNetns(netns=NAME, present=frozenset())
+    assert plan_router_removal("router", gone, [PORT]) == ()
+
+
+def test_another_namespace_is_refused():
+    with pytest.raises(ValueError, match="qrouter-2 was observed"):
+        stages(found=ObservedNetns(netns="qrouter-2"))
