@@ -37,9 +37,10 @@ lint: $(READY) ## style, formatting and duplicate spec copies
 	@$(BIN)/python tools/spec_copy.py
 	@$(BIN)/python tools/vocabulary.py
 
-types: $(READY) ## mypy --strict on netfw and netfw_drivers
+types: $(READY) ## mypy --strict on netfw, netfw_drivers and the embedding samples
 	$(call STEP,types)
 	@$(BIN)/mypy
+	@$(BIN)/mypy samples/embedding
 
 imports: $(READY) ## who may import whom
 	$(call STEP,import contracts)

@@ -20,7 +20,7 @@ class CorePlugin(ResourcePlugin):
 
     1. It stores the networks, segments, subnets, ports and agents.
     2. A request that changes one of them passes, in this order: rows, extension drivers, segments
-       or the binding request, ``validate`` of mechanism drivers and ``check`` of service plugins,
+       or the binding request, ``validate`` of mechanism drivers and of service plugins,
        commit, outbox.
     3. A port with a host is bound, or its binding has failed with the reasons, before ``create``
        or ``update`` returns.

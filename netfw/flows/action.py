@@ -26,7 +26,6 @@ from netfw.model.address import IpAddress, as_address, unscoped
 
 __all__ = [
     "Conjunction",
-    "Controller",
     "CtClear",
     "DecTtl",
     "GotoTable",
@@ -39,6 +38,7 @@ __all__ = [
     "PopVlan",
     "PushVlan",
     "Resubmit",
+    "SendToController",
     "SetField",
     "SetQueue",
     "back",
@@ -81,7 +81,7 @@ class OutputTo:
 
 
 @frozen
-class Controller:
+class SendToController:
     """Send the packet, or its first bytes, to the controller."""
 
     max_len: int = 0xFFFF
@@ -274,8 +274,8 @@ def back() -> Output:
 
 def controller(
     max_len: int = 0xFFFF, *, controller_id: int = 0, userdata: bytes = b""
-) -> Controller:
-    return Controller(max_len, controller_id, userdata)
+) -> SendToController:
+    return SendToController(max_len, controller_id, userdata)
 
 
 def load(where: BitSource, value: int) -> Load:

@@ -9,7 +9,6 @@ from attrs import frozen
 from netfw.flows.action import (
     TABLES,
     Conjunction,
-    Controller,
     CtClear,
     DecTtl,
     GotoTable,
@@ -22,6 +21,7 @@ from netfw.flows.action import (
     PopVlan,
     PushVlan,
     Resubmit,
+    SendToController,
     SetField,
     SetQueue,
 )
@@ -33,7 +33,7 @@ from netfw.flows.match import Match
 __all__ = ["Action", "Flow", "Identity"]
 
 Action = (
-    Output | OutputTo | Controller | Resubmit | GotoTable | SetField | Load | Move | PushVlan
+    Output | OutputTo | SendToController | Resubmit | GotoTable | SetField | Load | Move | PushVlan
     | PopVlan | DecTtl | Ct | CtClear | Learn | Conjunction | Note | Meter | SetQueue
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ Identity = tuple[int, int, Match]
 _IP_FIELD = FIELD["ip_proto"]
 _TAG_FIELD = FIELD["vlan_pcp"]
 _HARMLESS = frozenset(
-    {Output, OutputTo, Controller, Resubmit, CtClear, SetQueue, Note, Conjunction}
+    {Output, OutputTo, SendToController, Resubmit, CtClear, SetQueue, Note, Conjunction}
 )
 
 
@@ -136,10 +136,10 @@ def _fields(action: Action) -> Iterator[MatchField]:
             yield _IP_FIELD
         case PopVlan():
             yield _TAG_FIELD
-        case Learn(lessons=lessons):
-            for lesson in lessons:
-                if not isinstance(lesson.source, int):
-                    yield lesson.source.field
+        case Learn(specs=specs):
+            for spec in specs:
+                if not isinstance(spec.source, int):
+                    yield spec.source.field
 
 
 def _word(action: Action) -> str:

@@ -57,15 +57,15 @@ class LearnOutput:
     source: Bits
 
 
-Lesson = LearnMatch | LearnLoad | LearnOutput
+LearnSpec = LearnMatch | LearnLoad | LearnOutput
 
 
 @frozen(kw_only=True)
 class Learn:
-    """Write a flow into *table*, made of *lessons*."""
+    """Write a flow into *table*, made of *specs*."""
 
     table: int
-    lessons: tuple[Lesson, ...]
+    specs: tuple[LearnSpec, ...]
     priority: int = 0x8000
     cookie: int = 0
     idle_timeout: int = 0
@@ -96,7 +96,7 @@ def learn_output(source: BitSource) -> LearnOutput:
 
 def learn(
     table: int,
-    *lessons: Lesson,
+    *specs: LearnSpec,
     priority: int = 0x8000,
     cookie: int = 0,
     idle_timeout: int = 0,
@@ -104,7 +104,7 @@ def learn(
 ) -> Learn:
     """Add a learned flow to *table*.  Its cookie identifies it later."""
     return Learn(
-        table=table, lessons=lessons, priority=priority, cookie=cookie,
+        table=table, specs=specs, priority=priority, cookie=cookie,
         idle_timeout=idle_timeout, hard_timeout=hard_timeout,
     )  # fmt: skip
 

@@ -119,10 +119,10 @@ class _Rules:
                 return self._unwritable(bits)
             case SetField(field=where):
                 return self._unwritable(Bits(where, 0, where.nxm_width - 1))
-            case Learn(table=number, lessons=lessons):
+            case Learn(table=number, specs=specs):
                 if number not in self.learns_into:
                     return f"does not declare that it learns into table {number}"
-                loads = (lesson.target for lesson in lessons if isinstance(lesson, LearnLoad))
+                loads = (spec.target for spec in specs if isinstance(spec, LearnLoad))
                 return next(filter(None, map(rules[number]._unwritable, loads)), "")
         return ""
 

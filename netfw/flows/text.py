@@ -12,7 +12,6 @@ from typing import Any
 from netfw.flows.action import (
     NO_TABLE,
     Conjunction,
-    Controller,
     CtClear,
     DecTtl,
     GotoTable,
@@ -25,13 +24,14 @@ from netfw.flows.action import (
     PopVlan,
     PushVlan,
     Resubmit,
+    SendToController,
     SetField,
     SetQueue,
 )
 from netfw.flows.conntrack import Ct, Nat
 from netfw.flows.field import Form, MatchField
 from netfw.flows.flow import Action, Flow
-from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, Lesson
+from netfw.flows.learn import Learn, LearnLoad, LearnMatch, LearnOutput, LearnSpec
 from netfw.flows.match_text import render_match, render_port, render_value
 
 __all__ = ["render_action", "render_actions", "render_flow"]
@@ -70,7 +70,7 @@ def _output(action: Output, ports: Names) -> str:
     return name if action.port >= 0xFFF8 else f"output:{name}"
 
 
-def _controller(action: Controller, ports: Names) -> str:
+def _controller(action: SendToController, ports: Names) -> str:
     if not action.controller_id and not action.userdata:
         return f"CONTROLLER:{action.max_len}"
     parts = [] if action.max_len == 0xFFFF else [f"max_len={action.max_len}"]
@@ -126,12 +126,12 @@ def _learn(action: Learn, ports: Names) -> str:
     parts += [f"hard_timeout={action.hard_timeout}"] if action.hard_timeout else []
     parts += [f"priority={action.priority}"] if action.priority != 0x8000 else []
     parts += [f"cookie={action.cookie:#x}"] if action.cookie else []
-    parts += [_lesson(lesson, ports) for lesson in action.lessons]
+    parts += [_learn_spec(spec, ports) for spec in action.specs]
     return f"learn({','.join(parts)})"
 
 
-def _lesson(lesson: Lesson, ports: Names) -> str:
-    match lesson:
+def _learn_spec(spec: LearnSpec, ports: Names) -> str:
+    match spec:
         case LearnOutput(source=source):
             return f"output:{source}"
         case LearnLoad(target=target, source=source):
@@ -161,7 +161,7 @@ def _hex(number: int) -> str:
 _WRITERS: Mapping[type, Callable[[Any, Names], str]] = {
     Output: _output,
     OutputTo: lambda action, _: f"output:{action.bits}",
-    Controller: _controller,
+    SendToController: _controller,
     Resubmit: _resubmit,
     GotoTable: lambda action, _: f"goto_table:{action.table}",
     SetField: _set_field,

@@ -1,6 +1,6 @@
 """HTTP server: cheroot, with limits on what clients can make a process hold.
 
-The WSGI application answers requests.  The creator of the server sets the wording of errors for
+The WSGI application answers requests.  The creator of the server sets the format of errors for
 requests that never reach it.
 
 ``server``

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
-from netfw.http.http_error import HttpError, busy, malformed, rendered
+from netfw.http.http_error import HttpError, busy, malformed, render_response
 from netfw.http.request_buffer import ReadState, RequestBuffer
 from netfw.http.request_parser import Head, parse_head, read_chunks
 
@@ -122,7 +122,7 @@ class Request(cheroot_server.HTTPRequest):
         self.close_connection = self.sent_headers = True
         self.conn.server.watch.note(self.conn, "writing")
         with suppress(OSError):
-            self.conn.wfile.write(rendered(refusal, self.conn.server.wording))
+            self.conn.wfile.write(render_response(refusal, self.conn.server.render_error))
         self.conn.lingers = True
 
     def _take(self, head: Head) -> None:
@@ -234,7 +234,7 @@ class Connection(cheroot_server.HTTPConnection):
                 left -= len(piece)
 
 
-class Gateway(wsgi.Gateway_10):
+class WsgiGateway(wsgi.Gateway_10):
     """Calls the application; the environ has the peer credentials, and a test for a lost client."""
 
     def respond(self) -> None:

@@ -31,26 +31,26 @@ class ErrorBody:
     body: bytes
 
 
-Wording = Callable[[HttpError], ErrorBody]
+ErrorRenderer = Callable[[HttpError], ErrorBody]
 """Renders an error in the format of a server."""
 
 
-def plain(refusal: HttpError) -> ErrorBody:
+def render_text_error(refusal: HttpError) -> ErrorBody:
     """Render an error as one line of text."""
     return ErrorBody("text/plain; charset=utf-8", f"{refusal}\n".encode())
 
 
-def rendered(refusal: HttpError, wording: Wording) -> bytes:
+def render_response(refusal: HttpError, render_error: ErrorRenderer) -> bytes:
     """Render *refusal* as a response, after which the connection is closed."""
-    words = wording(refusal)
+    body = render_error(refusal)
     lines = [
         f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}",
-        f"Content-Type: {words.content_type}",
-        f"Content-Length: {len(words.body)}",
+        f"Content-Type: {body.content_type}",
+        f"Content-Length: {len(body.body)}",
         *(f"{name}: {value}" for name, value in refusal.headers.items() if name != "Connection"),
         "Connection: close",
     ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + words.body
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body.body
 
 
 def malformed(message: str) -> HttpError:

@@ -23,8 +23,8 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.http.connection import Connection, Gateway, SlowClientReaper
-from netfw.http.http_error import Wording, busy, plain, rendered
+from netfw.http.connection import Connection, SlowClientReaper, WsgiGateway
+from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
 
 LOG = logging.getLogger(__name__)
 
@@ -73,12 +73,12 @@ class HttpServer:
         settings: HttpSettings | None = None,
         tls: TlsFiles | None = None,
         *,
-        wording: Wording = plain,
+        render_error: ErrorRenderer = render_text_error,
         name: str = "http",
     ) -> None:
         """:raises ConfigError: the files of TLS cannot be used."""
         self._settings, self._name = settings or HttpSettings(), name
-        self._server = _Server(app, listening, self._settings, wording)
+        self._server = _Server(app, listening, self._settings, render_error)
         if tls is not None:
             self._server.ssl_adapter = _tls(tls)
         self._failure: list[BaseException] = []
@@ -125,7 +125,11 @@ class _Server(wsgi.Server):
     _connections: Any
 
     def __init__(
-        self, app: WsgiApp, listening: socket.socket, settings: HttpSettings, wording: Wording
+        self,
+        app: WsgiApp,
+        listening: socket.socket,
+        settings: HttpSettings,
+        render_error: ErrorRenderer,
     ) -> None:
         unix = listening.family == socket.AF_UNIX
         name = listening.getsockname()
@@ -140,11 +144,11 @@ class _Server(wsgi.Server):
             accepted_queue_timeout=0,
             peercreds_enabled=unix,
         )
-        self.gateway = Gateway
+        self.gateway = WsgiGateway
         self.timeout = settings.idle
         self.expiration_interval = 0.2
-        self.settings, self.listening, self.wording = settings, listening, wording
-        self._busy = rendered(busy(), wording)
+        self.settings, self.listening, self.render_error = settings, listening, render_error
+        self._busy = render_response(busy(), render_error)
         self.watch = SlowClientReaper(settings)
         self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
         """Threads that may wait for large bodies; the others handle requests that have arrived."""

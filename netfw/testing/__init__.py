@@ -1,1 +1,1 @@
-"""What vendors get to prove a driver: the lab, the conformance suites, fakes."""
+"""Tools to prove a driver: the lab, the conformance suites, fakes."""

@@ -27,30 +27,27 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
-from netfw.linux import netns
-from netfw.linux.fs.atomic_files import size_of, write_problem
+from netfw.errors import Conflict, NetfwError, OperationRefused
+from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
 from netfw.linux.fs.inotify import instance_limit_problem
-from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Running, Supervisor, why_missing
+from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, why_missing
 from netfw.linux.process import ProcessDied as Died
 from netfw.linux.service_netns import ServiceNetnsExecutor
-from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.dnsmasq.config.settings import COMMAND, OPTIONS, Settings, settings_from
-from netfw_drivers.dnsmasq.plan.observed import FoundNetwork, Observed
+from netfw_drivers.dnsmasq.plan.observed import Observed
 from netfw_drivers.dnsmasq.plan.plan import payloads, plan_dhcp, refused_owners, written_networks
-from netfw_drivers.dnsmasq.plan.reload import LEASE_BYTES
 from netfw_drivers.dnsmasq.plan.service_spec import DriverContext
-from netfw_drivers.dnsmasq.plan.steps import SERVICE, RunServer, StopServer, process_key
-from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor, is_device_of
-from netfw_drivers.dnsmasq.runtime.directories import access_problem, directory_identities
+from netfw_drivers.dnsmasq.plan.steps import RunServer, StopServer, process_key
+from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor
+from netfw_drivers.dnsmasq.runtime.directories import access_problem
 from netfw_drivers.dnsmasq.runtime.executor import DnsmasqExecutor
 from netfw_drivers.dnsmasq.runtime.health_check import HealthChecker
-from netfw_drivers.dnsmasq.runtime.lease_file import read_consistent
+from netfw_drivers.dnsmasq.runtime.network_observer import NetworkObserver
 from netfw_drivers.dnsmasq.runtime.service_warnings import WarningLog, service_problems
-from netfw_drivers.dnsmasq.runtime.state_cache import StateCache, parse_id
+from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
 
 ADDRESSES_RELEASED = "another port has released addresses"
 _CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH, DhcpCapability.DHCPV6)
@@ -96,6 +93,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         )
         self._backoff = Backoff(most=check_interval)
         self._cache = StateCache(self._context)
+        self._observer = NetworkObserver(
+            self._context, self._cache, self._netns_executor, self._processes
+        )
         self._executor = DnsmasqExecutor(self._cache, self._processes, settings)
         self._lock = threading.Lock()
         self._directory_lock = DirectoryLock(
@@ -156,28 +156,28 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
     def present(self) -> frozenset[DhcpKey]:
         self._cache.invalidate_all()
-        networks = self._present_networks()
+        networks = self._observer.present_networks()
         ports = (port for network in networks for port in self._cache.ports_on_disk(network))
         return frozenset({*map(NetworkKey, networks), *map(PortKey, ports)})
 
     def observe(self, scope: Update[DhcpKey, DhcpValue] | None) -> Observed:
         if scope is None:
             self._cache.invalidate_all()
-            networks = self._present_networks() | self._cache.desired_networks()
-            return self._observed(dict.fromkeys(networks, True), leases=True)
-        concerned = self._concerned_networks(scope)
+            networks = self._observer.present_networks() | self._cache.desired_networks()
+            return self._observer.observe(dict.fromkeys(networks, True), leases=True)
+        concerned = self._observer.concerned_networks(scope)
         known = any(
             isinstance(key, PortKey) and key.port in self._cache.port_networks() for key in scope
         )
         whole = any(isinstance(key, NetworkKey) for key in scope.put)
-        return self._observed(concerned, leases=known or whole or scope.complete)
+        return self._observer.observe(concerned, leases=known or whole or scope.complete)
 
     def observe_anew(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
         """Invalidate the caches of the networks of *update* alone: other threads use the others."""
-        concerned = self._concerned_networks(update)
+        concerned = self._observer.concerned_networks(update)
         for network in concerned:
             self._cache.invalidate(network)
-        return self._observed(concerned, leases=True)
+        return self._observer.observe(concerned, leases=True)
 
     def plan(self, update: Update[DhcpKey, DhcpValue], observed: Observed) -> Plan:
         return plan_dhcp(update, observed, self._context)
@@ -244,69 +244,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
                     with suppress(OperationRefused):  # the next attempt starts it
                         self._execute(stage)
 
-    def _concerned_networks(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
-        """Return the networks of *scope*, each with whether its namespace is concerned."""
-        homes = self._cache.port_networks()
-        ports = (key.port for key in scope if isinstance(key, PortKey))
-        found = {homes[port]: False for port in ports if port in homes}
-        for value in scope.put.values():
-            if isinstance(value, DhcpPort):
-                found[value.network] = False
-        if scope.complete:
-            found |= {
-                network: NetworkKey(network) not in scope.keep
-                for network in self._present_networks()
-            }
-        return found | {key.network: True for key in scope if isinstance(key, NetworkKey)}
-
     def _networks_of(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
         named = update.put.keys() | update.keep
         desired = self._cache.desired_networks() if update.complete else frozenset()
         garbage = {network for network in desired if NetworkKey(network) not in named}
         return _networks(update) | garbage
-
-    def _present_networks(self) -> frozenset[NetworkId]:
-        """Return the networks that have files, a namespace or a process."""
-        spaces = self._netns_executor.namespaces(DHCP_NAMESPACE)
-        named = {name.removeprefix(DHCP_NAMESPACE) for name in spaces}
-        named |= {key.id for key in self._processes().present() if key.service == SERVICE}
-        ids = (parse_id(name) for name in named)
-        return self._cache.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
-
-    def _observed(self, networks: Mapping[NetworkId, bool], *, leases: bool) -> Observed:
-        found = {
-            id: self._observe_network(id, with_netns, leases=leases)
-            for id, with_netns in sorted(networks.items(), key=str)
-        }
-        return Observed(networks=found, port_networks=self._cache.port_networks())
-
-    def _observe_network(self, id: NetworkId, with_netns: bool, *, leases: bool) -> FoundNetwork:
-        namespace = dhcp_namespace(id)
-        running = self._processes().running(process_key(id))
-        digest = running.digest if running is not None and _is_in(namespace, running) else None
-        files = self._context.files(id)
-        blind = digest is not None and self._cache.files_of(id).watched != directory_identities(
-            files
-        )
-        if blind:
-            self._cache.invalidate(id)
-        cached, lease_file = self._cache.files_of(id), files.leases
-        pid = running.pid if running is not None else None
-        adrift = digest is not None and not is_device_of(cached.interface, pid)
-        return FoundNetwork(
-            files=cached,
-            desired=self._cache.desired_network(id),
-            desired_ports=self._cache.desired_ports(id),
-            netns=self._netns_executor.observe(namespace)
-            if with_netns or blind or adrift
-            else None,
-            process=digest,
-            stale_watches=blind,
-            device_gone=adrift,
-            orphaned=digest is None and self._processes().pid_path(process_key(id)).exists(),
-            lease_count=size_of(lease_file) // LEASE_BYTES if cached.exists else 0,
-            leases=read_consistent(lease_file, pid) if leases and cached.exists else "",
-        )
 
     def _record_desired(
         self, update: Update[DhcpKey, DhcpValue], outcome: Outcome[DhcpKey]
@@ -407,11 +349,3 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
 
 def _networks(keys: Iterable[DhcpKey]) -> set[NetworkId]:
     return {key.network for key in keys if isinstance(key, NetworkKey)}
-
-
-def _is_in(namespace: str, running: Running) -> bool:
-    """Return whether it runs in the namespace that has the name now."""
-    try:
-        return running.namespace == netns.identity(namespace)
-    except NotFound:
-        return False

@@ -21,7 +21,7 @@ from netfw.model.address import IpAddress, eui64
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp
 from netfw.model.subnet import Subnet
-from netfw_drivers.ipam.rules import place_faults, subnet_faults
+from netfw_drivers.ipam.validation import address_problems, subnet_problems
 
 
 class InternalIpamDriver(IpamDriver):
@@ -40,16 +40,16 @@ class InternalIpamDriver(IpamDriver):
         return DriverInfo("internal")
 
     def validate_subnet(self, before: Subnet | None, after: Subnet, store: AddressStore) -> None:
-        if faults := dict(subnet_faults(before, after)):
-            raise InvalidInput(faults)
+        if problems := dict(subnet_problems(before, after)):
+            raise InvalidInput(problems)
 
     def allocate(self, request: AddressRequest, store: AddressStore) -> FixedIp:
         match request:
             case AnyAddress(subnets=subnets):
                 return _any(subnets, store)
             case ThisAddress(subnet=subnet, address=address):
-                if faults := dict(place_faults(subnet, address)):
-                    raise InvalidInput(faults)
+                if problems := dict(address_problems(subnet, address)):
+                    raise InvalidInput(problems)
                 return _this(subnet, address, store)
             case DerivedAddress(subnet=subnet):
                 return _this(subnet, _derived(request), store)

@@ -17,7 +17,7 @@ from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
 from netfw.model import FixedIp, NetworkId, PortId, Provider, Segment, SegmentId, Subnet, SubnetId
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
@@ -51,14 +51,15 @@ def serve(dhcp: DhcpDriver, switch: SwitchDriver) -> None:
     provider = Provider(network_type=NetworkType.LOCAL)
     segment = Segment(id=SegmentId(UUID(int=3)), network_id=BLUE, provider=provider)
     macs = {SERVER.id: SERVER.mac, WEB: WEB_MAC}
-    wirings = {
-        PortKey(port): Wiring(network=BLUE, mac=mac, admission=Admission.LIVE)
-        for port, mac in macs.items()
-        if port in switch.devices()  # plugged ports only; run it again when more are plugged
+    put: dict[SwitchKey, SwitchValue] = {
+        NetworkKey(BLUE): LocalNetwork(segments=(segment,), mtu=1450)
     }
-    network = LocalNetwork(segments=(segment,), mtu=1450)
-    switch.converge(Update(put={NetworkKey(BLUE): network, **wirings})).raise_failed()
-    print("Connected:", *(switch.devices()[key.port].name for key in wirings))
+    devices = switch.devices()
+    plugged = [port for port in macs if port in devices]  # run it again when more are plugged
+    for port in plugged:
+        put[PortKey(port)] = Wiring(network=BLUE, mac=macs[port], admission=Admission.LIVE)
+    switch.converge(Update(put=put)).raise_failed()
+    print("Connected:", *(devices[port].name for port in plugged))
 
 
 def stop(dhcp: DhcpDriver, switch: SwitchDriver) -> None:

@@ -9,6 +9,7 @@ import sys
 from uuid import UUID
 
 from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.model.ids import PortId
@@ -26,6 +27,7 @@ def main(remote: str, bridge: str) -> int:
     options = {"ovsdb_connection": remote, "integration_bridge": bridge}
     with LocalHostResources() as host:
         driver = create(InterfaceDriver, "openvswitch", options, host)
+        assert isinstance(driver, Reconciler), "it declares the capability 'plan'"
         update = Update(put=WANTED)
 
         print("Plan:")

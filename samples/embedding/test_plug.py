@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("plug.py")
 def test_the_program_plugs_plans_and_cleans_up(ovs: PrivateOvs) -> None:
     ovs.add_bridge("br-a")
     for _ in range(2):  # twice: the program cleans up
-        argv = [sys.executable, PROGRAM, ovs.remote, "br-a"]
+        argv = [sys.executable, str(PROGRAM), ovs.remote, "br-a"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "add port tap-web to br-a type=internal" in done.stdout

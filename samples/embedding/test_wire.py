@@ -18,7 +18,7 @@ def test_the_program_wires_plugged_ports(ovs: PrivateOvs) -> None:
             "add-port", "br-int", f"tap{number}", "--", "set", "Interface", f"tap{number}",
             "type=internal", f"external_ids:iface-id={port}",
         )  # fmt: skip
-    argv = [sys.executable, PROGRAM, ovs.remote]
+    argv = [sys.executable, str(PROGRAM), ovs.remote]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for number in (1, 2):

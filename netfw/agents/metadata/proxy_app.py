@@ -24,7 +24,7 @@ from netfw.agents.metadata.request_origin import parse_origin
 from netfw.agents.metadata.upstream_connection import UpstreamRequest, UpstreamResponse
 from netfw.agents.metadata.upstream_pool import UpstreamPool
 from netfw.drivers.agent_requests import FindPorts
-from netfw.http.http_error import HttpError, busy, plain
+from netfw.http.http_error import HttpError, busy, render_text_error
 
 LOG = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ def _body(environ: Mapping[str, Any]) -> bytes:
 
 
 def _error_response(error: HttpError) -> tuple[int, Headers, bytes]:
-    words = plain(error)
+    words = render_text_error(error)
     headers = (
         *error.headers.items(),
         ("Content-Type", words.content_type),

@@ -55,14 +55,14 @@ def _become_ready(loop: Loop[Any], within: float, unblock: Callable[[], None]) -
     with run_in_thread(loop):
         if loop.wait_for(lambda status: status.ready, within):
             return 0
-        obstacles = tuple(_obstacles(loop.status))
+        reasons = tuple(_unready_reasons(loop.status))
         _end(loop, unblock)
-    for what, reason in obstacles or _obstacles(loop.status):
+    for what, reason in reasons or _unready_reasons(loop.status):
         print(f"{loop.status.binary}: {what}: {reason}", file=sys.stderr)
     return 1
 
 
-def _obstacles(status: AgentStatus) -> Iterator[tuple[str, str]]:
+def _unready_reasons(status: AgentStatus) -> Iterator[tuple[str, str]]:
     """Yield why an agent is not ready."""
     yield from status.errors.items()
     yield from status.degraded.items()

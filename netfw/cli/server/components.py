@@ -148,7 +148,10 @@ class ServerComponents:
             self.commits = CommitWatcher(self.database, journal_retention(conf))
             stack.callback(self.commits.close)
             self.source = DatabaseSource(
-                self.database, self.commits, heard=self.heard, answer=self.answer
+                self.database,
+                self.commits,
+                handle_reports=self.handle_reports,
+                handle_request=self.handle_request,
             )
             stack.callback(self.source.close)
             self._stack = stack.pop_all()
@@ -221,22 +224,22 @@ class ServerComponents:
         names = ", ".join(each.describe().name for each in (self.plugin, *self.services))
         return f"{served}; plugins {names}; database {self.database}"
 
-    def heard(self, reports: Sequence[Report]) -> ReportResult:
-        """Have the core plugin record the reports of agents."""
+    def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
+        """Pass the reports of agents to the core plugin."""
         return self.plugin.handle_reports(reports)
 
-    def answer(self, request: Request[Any]) -> Any:
-        """Answer what agents ask.
+    def handle_request(self, request: Request[Any]) -> Any:
+        """Pass a request of an agent to the first plugin that handles it.
 
         :raises NotSupported: no plugin does.
         """
-        answers = [self.plugin.handle_request, *(each.answer for each in self.services)]
-        for answer in answers:
+        handlers = [self.plugin.handle_request, *(each.handle_request for each in self.services)]
+        for handle in handlers:
             try:
-                return answer(request)
+                return handle(request)
             except NotSupported:
                 continue
-        raise NotSupported(f"no plugin of this server answers {type(request).__name__}")
+        raise NotSupported(f"no plugin of this server handles {type(request).__name__}")
 
     def _documents(self) -> dict[str, ResourcePlugin]:
         """Return the plugin for vendors' resources that no plugin stores."""

@@ -20,7 +20,7 @@ from netfw.http.server import HttpServer
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
 from netfw.server.api.config import http_settings, request_limits, tls_files
-from netfw.server.api.error_responses import worded
+from netfw.server.api.error_responses import render_json_error
 from netfw.server.api.events import find_subscribers
 from netfw.server.api.identity import factory as identity
 from netfw.server.api.policy import enforcement as policy
@@ -138,18 +138,26 @@ class ApiListener:
             metrics=metrics.text,
             api=None if self.api is None else metrics.counting(self.api.app),
         )
-        self._closed = threading.Event()
+        self._opened, self._closed = False, threading.Event()
         self._looking = threading.Thread(target=self._look, name="netfw-files", daemon=True)
         settings, tls = http_settings(conf), tls_files(conf)
         self._servers = {
             name: HttpServer(
-                probes, each, settings, None if _is_unix(each) else tls, wording=worded, name="api"
+                probes,
+                each,
+                settings,
+                None if _is_unix(each) else tls,
+                render_error=render_json_error,
+                name="api",
             )
             for name, each in sockets.items()
         }
 
     def open(self) -> None:
-        """Start to serve clients."""
+        """Start to serve clients, once."""
+        if self._opened:
+            return
+        self._opened = True
         served = "probes are" if self.api is None else "the API is"
         for name, server in self._servers.items():
             server.start()
@@ -177,8 +185,8 @@ class ApiListener:
 class Listeners:
     """All listeners of the configuration; closed in reverse order.
 
-    Entering the context binds all addresses and serves the health endpoints. Clients and agents
-    are served from :meth:`open` on.
+    Entering the context binds all addresses: who connects early waits for an answer. Clients and
+    agents are served from :meth:`open` on.
     """
 
     def __init__(
@@ -198,18 +206,27 @@ class Listeners:
                 stack.callback(self.messages.close)
                 self.messages.take_address()
             stack.callback(self.clients.close, self._parts.conf.server.graceful_stop)
-            self.clients.open()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def wait_for(self, reason: str) -> None:
+        """Serve the health endpoints with *reason*; clients get 503 until :meth:`open`.
+
+        A worker that is merely starting must not do this: it would refuse the clients of the
+        others, which share its sockets.
+        """
+        self.starting = reason
+        self.clients.open()
+
     def open(self) -> None:
         """Start to serve clients and agents."""
         if self.messages is not None:
             self.messages.open()
         self.starting = ""
+        self.clients.open()
 
     def reload(self) -> None:
         """Apply options that can change at run time."""

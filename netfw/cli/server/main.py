@@ -106,7 +106,7 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
         try:
             parts.prepare()
         except BackendUnavailable as exc:
-            listeners.starting = str(exc)
+            listeners.wait_for(str(exc))
             if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
                 LOG.warning("%s: %s; waiting for it", parts.database, exc)
                 told, told_at = str(exc), time.monotonic()

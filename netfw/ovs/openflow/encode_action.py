@@ -11,7 +11,6 @@ from netfw.flows import (
     Action,
     Bits,
     Conjunction,
-    Controller,
     Ct,
     CtClear,
     DecTtl,
@@ -27,6 +26,7 @@ from netfw.flows import (
     PopVlan,
     PushVlan,
     Resubmit,
+    SendToController,
     SetField,
     SetQueue,
     Side,
@@ -83,7 +83,7 @@ def _output_to(action: OutputTo) -> bytes:
     return _OUTPUT_TO.pack(0xFFFF, 24, NICIRA, 15, ofs_nbits(target), header(target.field), 0xFFFF)
 
 
-def _controller(action: Controller) -> bytes:
+def _controller(action: SendToController) -> bytes:
     if not action.userdata:
         if not action.controller_id:
             return _OUTPUT.pack(0, 16, wide(CONTROLLER), action.max_len)
@@ -178,7 +178,7 @@ def _extension(subtype: int, body: bytes) -> bytes:
 _ENCODERS: Mapping[type, Callable[[Any], bytes]] = {
     Output: _output,
     OutputTo: _output_to,
-    Controller: _controller,
+    SendToController: _controller,
     Resubmit: _resubmit,
     SetField: _set_field,
     Load: _load,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from netfw.flows import Bits, Learn, LearnLoad, LearnMatch, LearnOutput
+from netfw.flows.learn import LearnSpec
 from netfw.ovs.openflow.nicira import NICIRA, header
 
 _LEARN = Struct("!HHIHHHHQHBxHH")
@@ -15,7 +16,7 @@ _MATCH, _LOAD, _OUTPUT = 0, 1 << 11, 2 << 11
 
 
 def encode_learn(action: Learn) -> bytes:
-    body = b"".join(map(_lesson, action.lessons))
+    body = b"".join(map(_learn_spec, action.specs))
     length = _LEARN.size + len(body)
     padding = -length % 8
     return (
@@ -28,8 +29,8 @@ def encode_learn(action: Learn) -> bytes:
     )  # fmt: skip
 
 
-def _lesson(lesson: LearnMatch | LearnLoad | LearnOutput) -> bytes:
-    match lesson:
+def _learn_spec(spec: LearnSpec) -> bytes:
+    match spec:
         case LearnOutput(source=source):
             return _SPEC.pack(_OUTPUT | source.width) + _bits(source)
         case LearnMatch(target=target, source=source):

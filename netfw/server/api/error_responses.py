@@ -49,7 +49,7 @@ class ErrorResponse:
         return {"NeutronError": {"type": self.word, "message": text, "detail": ""}}
 
 
-def worded(refusal: HttpError) -> ErrorBody:
+def render_json_error(refusal: HttpError) -> ErrorBody:
     """Render the error of a request that the HTTP server refused."""
     return ErrorBody("application/json", json.dumps(_refused(refusal).body()).encode())
 
@@ -138,10 +138,10 @@ def no_such_path(shown: str) -> HttpError:
 
 
 def wrong_method(method: str, allowed: frozenset[str]) -> HttpError:
-    words = ", ".join(sorted(allowed))
+    methods = ", ".join(sorted(allowed))
     return HttpError(
         405,
         "HTTPMethodNotAllowed",
-        f"{method[:20]!r} is not possible there; possible: {words or 'nothing'}",
-        {"Allow": words},
+        f"{method[:20]!r} is not possible there; possible: {methods or 'nothing'}",
+        {"Allow": methods},
     )

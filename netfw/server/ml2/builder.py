@@ -70,17 +70,17 @@ class Core:
         )
 
     def add_service_plugins(self, services: Sequence[ServicePlugin]) -> None:
-        """Add the pre-commit checks of service plugins, after all other hooks."""
+        """Add the pre-commit validation of service plugins, after all other hooks."""
         self.agent_services.services.extend(each.describe().name for each in services)
         for each in services:
-            self.context.precommit_hooks.append(_check_hook(each))
+            self.context.precommit_hooks.append(_validation_hook(each))
 
 
-def _check_hook(plugin: ServicePlugin) -> PrecommitHook:
-    def ask(_: UnitOfWork, change: Change) -> None:
-        plugin.check(change)
+def _validation_hook(plugin: ServicePlugin) -> PrecommitHook:
+    def validate(_: UnitOfWork, change: Change) -> None:
+        plugin.validate(change)
 
-    return ask
+    return validate
 
 
 def build_core(

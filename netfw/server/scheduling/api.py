@@ -17,7 +17,7 @@ from netfw.model.router import Router
 from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Moment, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.scheduling.choice import obstacle
+from netfw.server.scheduling.choice import ineligibility
 from netfw.server.scheduling.dhcp import DhcpScheduler
 from netfw.server.scheduling.routers import RouterScheduler
 
@@ -161,7 +161,7 @@ class L3RouterHandler(_Served):
         for body in bodies:
             agent = self._agent(unit, _id(str(body["agent_id"])), useful=True)
             router = _router(unit, _id(str(body["router_id"])))
-            if reason := obstacle(agent, router):
+            if reason := ineligibility(agent, router):
                 raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
             self._check_room(unit, agent, router)
             self._scheduler.assignments.assign(unit, ref(router), agent.host)

@@ -63,7 +63,7 @@ def mode_of(agent: Agent) -> str:
     return str(agent.configurations.content().get("agent_mode") or LEGACY)
 
 
-def obstacle(agent: Agent, router: Router) -> str:
+def ineligibility(agent: Agent, router: Router) -> str:
     """Return why an L3 agent cannot have *router*; empty: it can."""
     mode = mode_of(agent)
     if router.distributed and mode != CENTRAL:

@@ -23,7 +23,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
-from netfw.server.scheduling.choice import obstacle, wanted_agents
+from netfw.server.scheduling.choice import ineligibility, wanted_agents
 from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 
 LOG = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class RouterScheduler:
             ref(router),
             lambda there_are: wanted_agents(router, most, there_are),
             zones=router.availability_zone_hints,
-            fits=lambda agent: not obstacle(agent, router),
+            fits=lambda agent: not ineligibility(agent, router),
         )
 
     def _schedule_owner(self, unit: UnitOfWork, port: Port) -> None:
@@ -119,7 +119,7 @@ class RouterScheduler:
             if has[row.ref.id] and not row.body["ha"]:
                 continue
             router = cast(Router, row.resource())
-            fitting = sum(not obstacle(agent, router) for agent in alive)
+            fitting = sum(not ineligibility(agent, router) for agent in alive)
             if has[row.ref.id] < min(wanted_agents(router, most, fitting), fitting):
                 lacking.append(row.ref.id)
         return tuple(sorted(self._leading(view, lacking)))
@@ -162,7 +162,7 @@ class RouterScheduler:
             ref(router),
             lambda _: len(serving) + 1,
             zones=router.availability_zone_hints,
-            fits=lambda agent: not obstacle(agent, router),
+            fits=lambda agent: not ineligibility(agent, router),
         )
         if not fresh:
             return False

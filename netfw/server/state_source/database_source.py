@@ -25,8 +25,8 @@ from netfw.state.rpc.protocols import EncodedDelta, Tell, position
 
 R = TypeVar("R")
 
-Heard = Callable[[Sequence[Report]], ReportResult]
-Answer = Callable[[Request[Any]], Any]
+ReportHandler = Callable[[Sequence[Report]], ReportResult]
+RequestHandler = Callable[[Request[Any]], Any]
 
 
 class DatabaseSource(StateSource):
@@ -34,7 +34,7 @@ class DatabaseSource(StateSource):
 
     It keeps no state about them: every page and every answer is computed from one snapshot of the
     database, so agents may use any of several servers, one after the other. Their reports and
-    requests go to *heard* and *answer*, which belong to the plugins.
+    requests go to *handle_reports* and *handle_request*, which belong to the plugins.
     """
 
     VERSION: ClassVar[int] = 2
@@ -44,12 +44,12 @@ class DatabaseSource(StateSource):
         database: Database,
         commits: CommitWatcher,
         *,
-        heard: Heard,
-        answer: Answer,
+        handle_reports: ReportHandler,
+        handle_request: RequestHandler,
         page: int = 500,
     ) -> None:
         self._database, self._commits, self._page = database, commits, page
-        self._heard, self._answer = heard, answer
+        self._handle_reports, self._handle_request = handle_reports, handle_request
         self._hint_lock = threading.RLock()
         self._listen_lock = threading.Lock()
         self._hints: dict[str, dict[object, Hint]] = {}
@@ -91,10 +91,10 @@ class DatabaseSource(StateSource):
         return self._database.read(lambda view: deltas.changes(view, names, since, self._page))
 
     def report(self, reports: Sequence[Report]) -> ReportResult:
-        return self._heard(reports)
+        return self._handle_reports(reports)
 
     def request(self, request: Request[R]) -> R:
-        return cast(R, self._answer(request))
+        return cast(R, self._handle_request(request))
 
     def watch(self, subscription: Subscription, hint: Hint) -> Stop:
         token, names = object(), readers(subscription)

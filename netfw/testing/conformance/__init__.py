@@ -1,4 +1,4 @@
-"""What every driver must keep, as pytest classes for a vendor to subclass: one file per contract.
+"""Conformance suites: pytest classes for a vendor to subclass, one per contract.
 
 1. Every numbered promise and every ``:raises:`` of a contract has a test; a test counts them.
 2. A test is skipped only for a capability that the driver does not declare.

@@ -39,7 +39,7 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         raise NotImplementedError("override `make_namespace`: the driver declares namespaces")
 
     def admit(self, port_id: PortId, attachment: Attachment) -> None:
-        """Do what a switch driver does to let the port's traffic pass."""
+        """Admit the port's traffic, as a switch driver does."""
         raise NotImplementedError("override `admit`")
 
     def is_admitted(self, port_id: PortId, attachment: Attachment) -> bool:
@@ -58,13 +58,13 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         }
 
     def edge_cases(self, value: Attachment) -> Mapping[str, Attachment]:
-        found = {f"MTU {mtu}": evolve(value, mtu=mtu) for mtu in (*MTU, 1279, 9000)}
+        variants = {f"MTU {mtu}": evolve(value, mtu=mtu) for mtu in (*MTU, 1279, 9000)}
         for mac in ("02:00:00:00:00:00", "fe:ff:ff:ff:ff:ff", "00:00:00:00:00:01"):
-            found[f"MAC {mac}"] = evolve(value, mac=Mac(mac))
+            variants[f"MAC {mac}"] = evolve(value, mac=Mac(mac))
         if value.netns is not None:
-            home = {f"{what} here": evolve(odd, netns=None) for what, odd in found.items()}
-            found |= home
-        return found
+            home = {f"{what} here": evolve(odd, netns=None) for what, odd in variants.items()}
+            variants |= home
+        return variants
 
     def changed(self, value: Attachment) -> Attachment:
         return evolve(value, mac=Mac("fa:16:3e:ff" + value.mac[11:]), up=not value.up)

@@ -1,1 +1,1 @@
-"""Drivers that keep their promises in memory, for tests of what is built on drivers."""
+"""In-memory drivers that keep the promises of their contracts, for tests of agents and server."""

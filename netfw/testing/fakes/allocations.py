@@ -32,7 +32,7 @@ class AllocationEntries:
 
     def acquire_any(self, pool: Pool) -> int | None:
         """Take any free number of the pool's ranges."""
-        spans = [(each.first, each.last) for each in self.ranges if each.pool == pool]
+        spans = [(offered.first, offered.last) for offered in self.ranges if offered.pool == pool]
         return self.entries.acquire_any(pool, spans)
 
     def release(self, pool: Pool, number: int) -> None:

@@ -52,12 +52,14 @@ class FakeDhcp(DhcpDriver, GatedReconciler[NetworkId, DhcpKey, DhcpValue]):
     def ports(self, network: NetworkId) -> list[DhcpPort]:
         """Return the served ports of a network."""
         values = dict(self.machine.present).values()
-        return [each for each in values if isinstance(each, DhcpPort) and each.network == network]
+        return [
+            value for value in values if isinstance(value, DhcpPort) and value.network == network
+        ]
 
     def groups(self, update: Update[DhcpKey, DhcpValue]) -> set[NetworkId]:
         networks = {key.network for key in update if isinstance(key, NetworkKey)}
         return networks | {
-            each.network for each in update.put.values() if isinstance(each, DhcpPort)
+            value.network for value in update.put.values() if isinstance(value, DhcpPort)
         }
 
     def namespaces(self) -> frozenset[str]:

@@ -63,7 +63,7 @@ class FakeNetwork:
     def call(self, message: Message, caller: Caller, timeout: float) -> Message:
         handler = self._handlers.get(message.topic)
         if self.cut or handler is None:
-            raise BackendUnavailable(f"nobody answers on {message.topic}")
+            raise BackendUnavailable(f"no server answers on {message.topic}")
         self.calls[message.method] += 1
         under_way: Future[Message] = self._workers.submit(handler, message, caller)
         try:

@@ -94,9 +94,9 @@ class PrivateAgent:
         while not condition(status := self.status()):
             ended = self.process is None or self.process.poll() is not None
             if ended or time.monotonic() > deadline:
-                said = self.log.read_text(errors="replace")[-3000:]
+                log_tail = self.log.read_text(errors="replace")[-3000:]
                 how = "ended" if ended else f"is not so in {START_SECONDS:g} s: {status}"
-                raise BackendBroken(f"{self._module} on {self.host.name} {how}: {said}")
+                raise BackendBroken(f"{self._module} on {self.host.name} {how}: {log_tail}")
             time.sleep(0.02)
         return status
 
@@ -121,6 +121,8 @@ class PrivateAgent:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGABRT)
             process.wait()
-            said = self.log.read_text(errors="replace")[-6000:]
-            what = f"{self._module} on {self.host.name} did not end in {END_SECONDS:g} s: {said}"
+            log_tail = self.log.read_text(errors="replace")[-6000:]
+            what = (
+                f"{self._module} on {self.host.name} did not end in {END_SECONDS:g} s: {log_tail}"
+            )
             raise BackendBroken(what) from None

@@ -198,9 +198,9 @@ def _unprivileged() -> tuple[str, ...]:
 
 def _postgres_programs() -> Path:
     """Return the programs of the newest version: Debian keeps versions apart."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
-    if found:
-        return found[-1].parent
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
+    if programs:
+        return programs[-1].parent
     return Path(_program("initdb")).parent
 
 
@@ -231,5 +231,5 @@ def _run(*argv: str | Path) -> None:
     except FileNotFoundError as exc:
         raise BackendBroken(f"{argv[0]} is not installed: run tools/install-packages") from exc
     except subprocess.CalledProcessError as exc:
-        said = (exc.stderr or exc.stdout).decode(errors="replace")[-2000:]
-        raise BackendBroken(f"{argv[0]} failed: {said}") from exc
+        output = (exc.stderr or exc.stdout).decode(errors="replace")[-2000:]
+        raise BackendBroken(f"{argv[0]} failed: {output}") from exc

@@ -186,7 +186,7 @@ class DhcpClient(ABC, Generic[L]):
 class Udhcpc(DhcpClient[Lease]):
     """``udhcpc`` of BusyBox; one more try each second.
 
-    ``said`` are options that it sends, by number, such as another client id (61).
+    ``sent_options`` are options that it sends, by number, such as another client id (61).
     """
 
     PROGRAM = "udhcpc"
@@ -197,10 +197,10 @@ class Udhcpc(DhcpClient[Lease]):
         asked: Collection[int] = (),
         patience: float = PATIENCE,
         *,
-        said: Mapping[int, bytes] | None = None,
+        sent_options: Mapping[int, bytes] | None = None,
     ) -> None:
         super().__init__(instance, asked, patience)
-        self._sent_options = dict(said or {})
+        self._sent_options = dict(sent_options or {})
 
     def _command(self) -> list[str]:
         asked = (word for number in sorted(self._asked | ASKED) for word in ("-O", str(number)))

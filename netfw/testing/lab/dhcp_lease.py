@@ -72,33 +72,35 @@ class Announcement:
     search: tuple[str, ...] = ()
 
 
-def lease_of_udhcpc(said: Mapping[str, str]) -> Lease:
+def lease_of_udhcpc(variables: Mapping[str, str]) -> Lease:
     """Parse the lease in the environment of a script of udhcpc."""
     options = {
         int(number[1]): bytes.fromhex(value)
-        for name, value in said.items()
+        for name, value in variables.items()
         if (number := _RAW.fullmatch(name)) and int(number[1]) not in _TALK
     }
-    options |= {n: said[name].encode() for n, name in _TEXTS.items() if name in said}
-    options |= {n: _packed(said[name]) for n, name in _ADDRESSES.items() if name in said}
+    options |= {n: variables[name].encode() for n, name in _TEXTS.items() if name in variables}
+    options |= {n: _packed(variables[name]) for n, name in _ADDRESSES.items() if name in variables}
     return Lease(
-        address=IPv4Interface(f"{said['ip']}/{said.get('mask', '32')}"),
-        server=IPv4Address(said["serverid"]),
-        seconds=int(said["lease"]),
-        gateways=_addresses(said.get("router", "")),
-        dns=_addresses(said.get("dns", "")),
-        routes=frozenset(_routes(said.get("staticroutes", ""))),
-        microsoft_routes=frozenset(_routes(said.get("msstaticroutes", ""))),
-        mtu=int(said["mtu"]) if "mtu" in said else None,
-        domain=said.get("domain", ""),
-        hostname=said.get("hostname", ""),
+        address=IPv4Interface(f"{variables['ip']}/{variables.get('mask', '32')}"),
+        server=IPv4Address(variables["serverid"]),
+        seconds=int(variables["lease"]),
+        gateways=_addresses(variables.get("router", "")),
+        dns=_addresses(variables.get("dns", "")),
+        routes=frozenset(_routes(variables.get("staticroutes", ""))),
+        microsoft_routes=frozenset(_routes(variables.get("msstaticroutes", ""))),
+        mtu=int(variables["mtu"]) if "mtu" in variables else None,
+        domain=variables.get("domain", ""),
+        hostname=variables.get("hostname", ""),
         options=options,
     )
 
 
-def lease_of_dhclient(said: Mapping[str, str]) -> Lease:
+def lease_of_dhclient(variables: Mapping[str, str]) -> Lease:
     """Parse the lease in the environment of a script of dhclient with the lab's configuration."""
-    new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
+    new = {
+        name.removeprefix(_ISC): value for name, value in variables.items() if name.startswith(_ISC)
+    }
     options = _numbered(new)
     options |= {n: options[n].rstrip(b"\0") for n in _TEXTS if n in options}  # some end so
     routes = {n: frozenset(_coded_routes(options.pop(n, b""))) for n in (121, 249)}
@@ -117,9 +119,11 @@ def lease_of_dhclient(said: Mapping[str, str]) -> Lease:
     )
 
 
-def lease6_of_dhclient(said: Mapping[str, str]) -> Lease6:
+def lease6_of_dhclient(variables: Mapping[str, str]) -> Lease6:
     """Parse the DHCPv6 answer in the environment of a script of dhclient."""
-    new = {name.removeprefix(_ISC): value for name, value in said.items() if name.startswith(_ISC)}
+    new = {
+        name.removeprefix(_ISC): value for name, value in variables.items() if name.startswith(_ISC)
+    }
     address = new.get("ip6_address")
     return Lease6(
         addresses=(IPv6Address(address),) if address else (),
@@ -129,9 +133,11 @@ def lease6_of_dhclient(said: Mapping[str, str]) -> Lease6:
     )
 
 
-def announcement_of_rdisc6(said: str) -> Announcement:
+def announcement_of_rdisc6(output: str) -> Announcement:
     """Parse the first advertisement in the output of ``rdisc6``."""
-    lines = [line.split(":", 1) for line in said.split(" from ", 1)[0].splitlines() if ":" in line]
+    lines = [
+        line.split(":", 1) for line in output.split(" from ", 1)[0].splitlines() if ":" in line
+    ]
     fields = [(name.strip(), value.strip()) for name, value in lines]
     first = dict(reversed(fields))
     prefixes: dict[IPv6Network, bool] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from netfw.errors import NotFound
-from netfw.testing.lab.namespaces import NamespaceContext, make_place
+from netfw.testing.lab.namespaces import NamespaceContext, make_namespaces
 
 BRIDGE = "fabric"
 
@@ -26,7 +26,7 @@ class Fabric:
 
     def open(self, hosts: Mapping[str, NamespaceContext]) -> None:
         """Create the bridge, and a NIC on each of *hosts*."""
-        self.place = make_place(["net"])
+        self.place = make_namespaces(["net"])
         self._hosts = frozenset(hosts)
         self.place.ip(
             # No learning delay, no snooping: a frame is forwarded from the first moment.

@@ -13,7 +13,7 @@ from netfw.errors import Conflict
 from netfw.linux import syscalls
 from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner, make_place
+from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner, make_namespaces
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 
 NIC = "eth0"
@@ -44,7 +44,7 @@ class Host(NamespaceOwner):
     def open(self) -> None:
         """Create the namespaces; nothing runs in them yet."""
         self.directory.mkdir(parents=True)
-        self.place = make_place(["mnt", "uts", "net"], self._settle)
+        self.place = make_namespaces(["mnt", "uts", "net"], self._settle)
         self.ovs = PrivateOvs(self.directory / "openvswitch", self.place)
 
     def start(self, bridges: Sequence[str] = ()) -> None:

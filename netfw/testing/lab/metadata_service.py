@@ -87,8 +87,8 @@ def main(port: str, secret: str, record: str) -> None:
     """Serve until killed."""
     handler = type("Handler", (_Handler,), {"secret": secret.encode(), "record": Path(record)})
     with ThreadingHTTPServer(("127.0.0.1", int(port)), handler) as server:
-        with Path(record).open("a") as said:
-            said.write(json.dumps({"path": "begun", "headers": {}}) + "\n")
+        with Path(record).open("a") as file:
+            file.write(json.dumps({"path": "begun", "headers": {}}) + "\n")
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 

@@ -50,8 +50,8 @@ class CommandFailed(BackendError):
 
     def __init__(self, completed: Completed) -> None:
         self.completed = completed
-        said = (completed.error or completed.output).strip() or "no output"
-        super().__init__(f"{' '.join(completed.argv)}: status {completed.status}: {said}")
+        output = (completed.error or completed.output).strip() or "no output"
+        super().__init__(f"{' '.join(completed.argv)}: status {completed.status}: {output}")
 
 
 class NamespaceContext:
@@ -138,8 +138,8 @@ class NamespaceContext:
         if completed.status:
             number = re.search(r"Command failed -:(\d+)", completed.error)
             line = lines[int(number[1]) - 1] if number else "; ".join(lines)
-            said = completed.error.splitlines()[0]
-            raise CommandFailed(evolve(completed, argv=("ip", *line.split()), error=said))
+            first_line = completed.error.splitlines()[0]
+            raise CommandFailed(evolve(completed, argv=("ip", *line.split()), error=first_line))
 
     def space(self, kind: str) -> str:
         """Return a path that refers to one of the namespaces, for this process and its children."""
@@ -197,7 +197,7 @@ class NamespaceOwner:
         return self.place.call(function, *args, **kwargs)
 
 
-def make_place(
+def make_namespaces(
     kinds: Sequence[str], prepare: Callable[[], None] = lambda: None
 ) -> NamespaceContext:
     """Create namespaces of these *kinds*, loopback up; *prepare* is called in there.

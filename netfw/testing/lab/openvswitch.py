@@ -194,8 +194,8 @@ def _accepts(path: Path) -> bool:
 
 def _taps() -> frozenset[str]:
     """Return the devices of internal ports whose switch has ended; they outlive it."""
-    found = (path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
-    return frozenset(name for name in found if _is_abandoned(name))
+    names = (path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags"))
+    return frozenset(name for name in names if _is_abandoned(name))
 
 
 def _is_abandoned(tap: str) -> bool:

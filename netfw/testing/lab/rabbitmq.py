@@ -68,17 +68,17 @@ class PrivateRabbitmq:
         deadline = time.monotonic() + START_SECONDS
         while not _answers():
             if self._broker.poll() is not None or time.monotonic() > deadline:
-                said = self.log()[-2000:]
+                log_tail = self.log()[-2000:]
                 self.stop(keep=True)
-                raise BackendBroken(f"RabbitMQ does not start: {said}")
+                raise BackendBroken(f"RabbitMQ does not start: {log_tail}")
             time.sleep(0.05)
         return self
 
     def log(self) -> str:
         """Return the broker's log so far."""
         file = self.directory / "log" / "broker.log"
-        said = file.read_text(errors="replace") if file.exists() else ""
-        return said + (self.directory / "output").read_text(errors="replace")
+        log_text = file.read_text(errors="replace") if file.exists() else ""
+        return log_text + (self.directory / "output").read_text(errors="replace")
 
     def kill(self) -> None:
         """Kill the broker, as a crash of its machine would."""

@@ -77,8 +77,8 @@ class PrivateNetfw:
         while not self.ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                said = self.log.read_text(errors="replace")[-3000:]
-                raise BackendBroken(f"netfw-server does not start: {said}")
+                log_tail = self.log.read_text(errors="replace")[-3000:]
+                raise BackendBroken(f"netfw-server does not start: {log_tail}")
             time.sleep(0.02)
         return self
 
@@ -115,13 +115,13 @@ class PrivateNetfw:
             kind = {} if body is None else {"Content-Type": "application/json"}
             connection.request(method, path, content, {**kind, **(headers or {})})
             answer = connection.getresponse()
-            said = answer.read()
+            data = answer.read()
         finally:
             connection.close()
         try:
-            return answer.status, json.loads(said)
+            return answer.status, json.loads(data)
         except ValueError:
-            return answer.status, said.decode(errors="replace")
+            return answer.status, data.decode(errors="replace")
 
     def configuration(self) -> str:
         """Return the configuration file that it is started with."""

@@ -78,15 +78,15 @@ def read(document: Mapping[str, Any]) -> Topology:
 
 
 def _instances(reader: _Reader, hosts: int) -> list[Placed]:
-    found = []
+    instances = []
     for index, document in enumerate(reader.take("instances", list, [])):
         if not isinstance(document, Mapping):
             reader.fault(f"instances[{index}]", "a table is expected here")
             continue
         inner = _Reader(document, f"instances[{index}].", reader.faults)
-        found.append(_instance(inner, {f"host{number}" for number in range(1, hosts + 1)}))
+        instances.append(_instance(inner, {f"host{number}" for number in range(1, hosts + 1)}))
         inner.refuse_the_rest()
-    return found
+    return instances
 
 
 def _instance(reader: _Reader, hosts: set[str]) -> Placed:
@@ -153,13 +153,13 @@ class _Reader:
             return convert(default)
 
     def convert_all(self, key: str, convert: Callable[[Any], T]) -> list[T]:
-        found = []
+        values = []
         for index, text in enumerate(self.take(key, list, [])):
             try:
-                found.append(convert(text))
+                values.append(convert(text))
             except ValueError as error:
                 self.fault(f"{key}[{index}]", str(error))
-        return found
+        return values
 
     def refuse_the_rest(self) -> None:
         for key in self._left:

@@ -25,9 +25,9 @@ def wait_until(
     :raises TimeoutError: it is not true after so many *seconds*.
     """
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (result := condition()):
         if time.monotonic() > deadline:
-            said = what if isinstance(what, str) else what()
-            raise TimeoutError(f"not in {seconds:g} s: {said}")
+            description = what if isinstance(what, str) else what()
+            raise TimeoutError(f"not in {seconds:g} s: {description}")
         time.sleep(pause)
-    return found
+    return result

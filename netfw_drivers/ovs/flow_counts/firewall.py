@@ -32,22 +32,22 @@ def counts() -> Iterator[tuple[str, int]]:
     any_tcp = _rule(_IN, protocol=TCP)
     web, more_web = _rule(_IN, **ports, port_max=80), _rule(_IN, **ports, port_max=90)
     referring = _group(1, _rule(_IN, remote_group_id=_group_id(2)))
-    world = {**_port(1, 1), **_group(1, inward)}
-    guests = {**world, **_group(1, inward, outward)}
+    base = {**_port(1, 1), **_group(1, inward)}
+    guests = {**base, **_group(1, inward, outward)}
     set_of_groups = _total({**guests, **_port(2, 1, 9)}) - _total({**guests, **_port(2, 1)})
-    alike = {**world, **_group(3, outward)}
+    alike = {**base, **_group(3, outward)}
     way = _total({**alike, **_group(2, outward)}) - _total({**alike, **_group(2)})
-    first = {**world, **referring, **_member(1)}
+    first = {**base, **referring, **_member(1)}
     yield "the firewall, before any port", len(list(static_flows()))
-    yield "a filtered port with two addresses and its link-local one", _more(world, _port(2, 1))
-    yield "a trusted port", _more(world, _port(2, trusted=True))
+    yield "a filtered port with two addresses and its link-local one", _more(base, _port(2, 1))
+    yield "a trusted port", _more(base, _port(2, trusted=True))
     yield "a set of groups that some ports are in, which allow something both ways", set_of_groups
-    yield "a group", _more(world, _group(2))
+    yield "a group", _more(base, _group(2))
     yield "what a group allows in one direction to all addresses, or to one other group", way
-    yield "a rule without ports, of any number of groups", _more(world, _group(1, inward, any_tcp))
-    yield "a rule for one port, of any number of groups", _more(world, _group(1, inward, web))
-    yield "a rule for ports 80 to 90, likewise", _more(world, _group(1, inward, more_web))
-    yield "a group that others refer to", _more({**world, **referring}, _member(1)) - 1
+    yield "a rule without ports, of any number of groups", _more(base, _group(1, inward, any_tcp))
+    yield "a rule for one port, of any number of groups", _more(base, _group(1, inward, web))
+    yield "a rule for ports 80 to 90, likewise", _more(base, _group(1, inward, more_web))
+    yield "a group that others refer to", _more({**base, **referring}, _member(1)) - 1
     yield "its member, for each direction that rules refer to it in", _more(first, _member(2))
 
 

@@ -53,7 +53,7 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
         yield from _neighbour_base()
     # A learnt flow outlives what it was learnt from.  So it names neither local VLAN nor action,
     # only the tunnel: whether the network is here, and the tunnel still in the mesh, others say.
-    lesson = of.learn(
+    learn = of.learn(
         UNICAST.number,
         of.learn_match(KIND),
         of.learn_match(of.FIELD["tun_id"]),
@@ -63,7 +63,7 @@ def base_flows(to_host: int, *, responder: bool) -> Iterator[of.Flow]:
         cookie=LEARNT,
         hard_timeout=LEARNT_FOR,
     )
-    yield LEARN.flow(LEARNS.is_(1), lesson, of.output(to_host), priority=2, cookie=COOKIE)
+    yield LEARN.flow(LEARNS.is_(1), learn, of.output(to_host), priority=2, cookie=COOKIE)
     yield LEARN.flow(of.ANYTHING, of.output(to_host), priority=1, cookie=COOKIE)
     yield BY_LEARNING.flow(VIA.is_(SENT), of.drop(), priority=2, cookie=COOKIE)
 

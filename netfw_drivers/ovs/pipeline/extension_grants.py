@@ -25,7 +25,7 @@ from netfw.drivers.pipeline_grant import (
 from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
 from netfw.flows.field import FIELD, IN_PORT_WIDE
-from netfw.flows.learn import Lesson
+from netfw.flows.learn import LearnSpec
 from netfw.flows.port import ALL, FLOOD, NORMAL, RESERVED
 from netfw_drivers.ovs.pipeline.tables import (
     ACCEPTED,
@@ -227,16 +227,16 @@ def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
             case of.Resubmit(table=number) | of.GotoTable(table=number) | of.Ct(table=number):
                 if number not in onward:
                     yield f"table {number}, where it goes on, is not its own"
-            case of.Learn(table=number, cookie=cookie, lessons=lessons):
+            case of.Learn(table=number, cookie=cookie, specs=specs):
                 if number not in own or not _ours(cookie, grant):
                     yield "it learns what is not its own"
-                for lesson in lessons:
-                    yield from _excesses(lesson, grant)
+                for spec in specs:
+                    yield from _excesses(spec, grant)
             case _:
                 yield from _excesses(action, grant)
 
 
-def _excesses(action: of.Action | Lesson, grant: Grant) -> Iterator[str]:
+def _excesses(action: of.Action | LearnSpec, grant: Grant) -> Iterator[str]:
     """Yield what *action* writes, or where it sends, beyond *grant*."""
     match action:
         case of.Load(bits=bits) | of.Move(target=bits) | of.LearnLoad(target=bits):

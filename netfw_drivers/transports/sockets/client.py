@@ -36,7 +36,7 @@ class Request:
     sent: bool = False
 
 
-class Client:
+class SocketClient:
     """Sends requests to any reachable server, and subscribes to topics there.
 
     Its state belongs to the loop's thread.  *on_notification* is called there.

@@ -34,7 +34,7 @@ _CLOSE_TIMEOUT = 5.0
 """Seconds to flush the last answers."""
 
 
-class Server:
+class SocketServer:
     """Serves at listen sockets, from its construction to :meth:`close`.
 
     Connections live in the loop's thread; *handlers* answer requests, in threads of *workers*.

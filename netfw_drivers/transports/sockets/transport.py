@@ -25,11 +25,11 @@ from netfw.drivers.transport import (
 )
 from netfw.errors import BackendUnavailable, ConfigError, InvalidInput
 from netfw_drivers.transports.sockets.authentication import client_context
-from netfw_drivers.transports.sockets.client import Client
+from netfw_drivers.transports.sockets.client import SocketClient
 from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
 from netfw_drivers.transports.sockets.listen_sockets import ListenSocket, open_listen_sockets
 from netfw_drivers.transports.sockets.options import OPTIONS, Settings, settings_from
-from netfw_drivers.transports.sockets.server import Server
+from netfw_drivers.transports.sockets.server import SocketServer
 from netfw_drivers.transports.sockets.tokens import read_tokens
 
 
@@ -51,9 +51,9 @@ class SocketTransport(Transport):
         self._workers = BoundedThreadPool("netfw-rpc-worker", settings.workers, settings.queue)
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._subscribers: dict[str, tuple[CoalescingSubscriber, ...]] = {}
-        self._client = Client(settings, self._loop, self._handle_notification)
+        self._client = SocketClient(settings, self._loop, self._handle_notification)
         self._sockets: list[ListenSocket] | None = None
-        self._server: Server | None = None
+        self._server: SocketServer | None = None
         self._closed = False
 
     @classmethod
@@ -165,7 +165,9 @@ class SocketTransport(Transport):
         sockets = self._sockets
         opened = open_listen_sockets(self._settings) if sockets is None else sockets
         try:
-            self._server = Server(self._settings, self._loop, self._handlers, self._workers, opened)
+            self._server = SocketServer(
+                self._settings, self._loop, self._handlers, self._workers, opened
+            )
         except BaseException:
             if sockets is None:
                 for each in opened:

@@ -25,17 +25,17 @@ class FakeDhcpClient(DhcpClientVm):
         self.booted: Lease | None = None
         self.has6: Lease6 | None = None
 
-    def offers(self, said=None):
+    def offers(self, sent_options=None):
         for backend in self.backends:
             for serving, entry in backend.entries(self.network, self.mac):
-                for lease in entry.ipxe if said and IPXE in said else entry.leases:
+                for lease in entry.ipxe if sent_options and IPXE in sent_options else entry.leases:
                     if serving.leases.get(lease.ip, self.mac) == self.mac:
                         yield serving, lease
 
-    def ask(self, said=None):
-        if "ids" in self.backends[0].faults and said and CLIENT_ID in said:
+    def ask(self, sent_options=None):
+        if "ids" in self.backends[0].faults and sent_options and CLIENT_ID in sent_options:
             return None
-        for serving, lease in self.offers(said):
+        for serving, lease in self.offers(sent_options):
             serving.leases[lease.ip] = self.mac
             return evolve(lease, options=dict(lease.options))
         return None
@@ -47,8 +47,8 @@ class FakeDhcpClient(DhcpClientVm):
                 return lease
         return None
 
-    def lease(self, asked=(), *, said=None, expected=True):
-        self.has = self.ask(said)
+    def lease(self, asked=(), *, sent_options=None, expected=True):
+        self.has = self.ask(sent_options)
         return self.has
 
     def renew(self):
@@ -81,8 +81,10 @@ class FakeDhcpClient(DhcpClientVm):
         return None
 
     def made_addresses(self, prefix_of: IPv6Address):
-        said = self.announcement()
-        blocks = [block for block, made in (said.prefixes if said else {}).items() if made]
+        announcement = self.announcement()
+        blocks = [
+            block for block, made in (announcement.prefixes if announcement else {}).items() if made
+        ]
         return frozenset(eui64(IPv6Network(block), self.mac) for block in blocks)
 
     def lease6(self, *, stateless=False, expected=True):
@@ -164,7 +166,7 @@ class FakeDhcpEnvironment(DhcpEnvironment):
         return frozenset(line for backend in self.backends for line in lines(backend))
 
     def contains(self, text):
-        return any(text in said for backend in self.backends for said in backend.texts.values())
+        return any(text in value for backend in self.backends for value in backend.texts.values())
 
     def kill_server(self, network, server):
         self.backends[0].kill(network)

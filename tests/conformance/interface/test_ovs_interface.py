@@ -58,7 +58,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     """Namespace of the ports: where the switch keeps up its MAC and MTU by itself, or not."""
     PATIENCE = 5.0
     HALF = 1234
-    """An MTU that says: part of it is there and part of it is not."""
+    """An MTU that stands for a partial device."""
 
     @pytest.fixture
     def make_driver(self, bridge: PrivateOvs) -> Iterator[Callable[[], OvsInterfaceDriver]]:

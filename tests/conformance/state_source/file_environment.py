@@ -1,4 +1,4 @@
-"""The world behind a source that reads a file, for the suite of state sources."""
+"""The backend of a source that reads a file, for the suite of state sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netfw.state.file import FileSource, render_topology
 Key = Ref | Assignment
 
 
-class FileWorld:
+class FileBackend:
     """A program that writes the file beside and renames it, and looks at the status files."""
 
     def __init__(self, source: FileSource, path: Path) -> None:

@@ -17,7 +17,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.state.file import FileSource
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
-from tests.conformance.state_source.file_environment import FileWorld
+from tests.conformance.state_source.file_environment import FileBackend
 
 pytestmark = pytest.mark.services
 
@@ -32,7 +32,7 @@ class OnAFile(StateSourceConformance):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, self.name)
             source = FileSource(path, page=page, settle=0, poll=0.05)
-            yield SourceEnvironment(source, FileWorld(source, path))
+            yield SourceEnvironment(source, FileBackend(source, path))
             source.close()
 
 

@@ -35,7 +35,7 @@ PATIENCE, IMPATIENCE = 5.0, 0.5
 _LEARNT = "hard_timeout="
 
 
-class OvsWorld(SwitchLabEnvironment):
+class OvsSwitchEnvironment(SwitchLabEnvironment):
     """Two hosts with a private Open vSwitch each, joined by an underlay and a physical network."""
 
     def __init__(self, lab: Lab, version: int = 4) -> None:
@@ -242,9 +242,9 @@ def ids_of(port: SwitchTestPort) -> dict[str, str]:
 
 
 @contextmanager
-def ovs_world(version: int = 4) -> Iterator[OvsWorld]:
+def ovs_environment(version: int = 4) -> Iterator[OvsSwitchEnvironment]:
     with Lab(2, provider=["physnet1"]) as lab:
-        environment = OvsWorld(lab, version)
+        environment = OvsSwitchEnvironment(lab, version)
         yield environment
         environment.clear()
 
@@ -255,8 +255,8 @@ class TestOvsSwitch(SwitchDriverConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[OvsWorld]:
-        with ovs_world() as environment:
+    def shared_environment(cls) -> Iterator[OvsSwitchEnvironment]:
+        with ovs_environment() as environment:
             yield environment
 
     @property
@@ -313,6 +313,6 @@ class TestOvsSwitchOnIpv6(SwitchTunnelsConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[OvsWorld]:
-        with ovs_world(6) as environment:
+    def shared_environment(cls) -> Iterator[OvsSwitchEnvironment]:
+        with ovs_environment(6) as environment:
             yield environment

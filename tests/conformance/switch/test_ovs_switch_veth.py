@@ -9,10 +9,10 @@ from netfw.testing.conformance.switch.cross_host import SwitchProviderConformanc
 from netfw.testing.lab.lab import Lab
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.veth_links import shared_links
-from tests.conformance.switch.test_ovs_switch import OvsWorld
+from tests.conformance.switch.test_ovs_switch import OvsSwitchEnvironment
 
 
-class VethWorld(OvsWorld):
+class OvsVethEnvironment(OvsSwitchEnvironment):
     """Hosts whose physical bridges are joined by veths."""
 
     def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
@@ -28,9 +28,9 @@ class TestOvsSwitchByVeth(SwitchProviderConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[VethWorld]:
+    def shared_environment(cls) -> Iterator[OvsVethEnvironment]:
         with Lab(2, provider=["physnet1"]) as lab:
-            environment = VethWorld(lab)
+            environment = OvsVethEnvironment(lab)
             yield environment
             kinds = environment.hosts[0].run(["ip", "-details", "link", "show", "int-br-ex"])
             assert "veth" in kinds

@@ -17,7 +17,7 @@ PAUSE = 0.7
 """Seconds that a switch may well have to wait for its turn on a busy machine."""
 
 
-class PlainWorld(LabSwitchPorts):
+class TaggedPorts(LabSwitchPorts):
     """A learning switch whose ports are kept apart by tags."""
 
     def plug_in(self, port: SwitchTestPort, instance: Instance) -> None:
@@ -49,19 +49,19 @@ class PlainWorld(LabSwitchPorts):
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[PlainWorld]:
+def shared() -> Iterator[TaggedPorts]:
     with Lab(1, bridges=["br-int"]) as lab:
-        yield PlainWorld(lab)
+        yield TaggedPorts(lab)
 
 
 @pytest.fixture
-def environment(shared: PlainWorld) -> Iterator[PlainWorld]:
+def environment(shared: TaggedPorts) -> Iterator[TaggedPorts]:
     yield shared
     shared.clear()
 
 
 @pytest.fixture
-def ports(environment: PlainWorld) -> tuple[SwitchTestPort, SwitchTestPort, SwitchTestPort]:
+def ports(environment: TaggedPorts) -> tuple[SwitchTestPort, SwitchTestPort, SwitchTestPort]:
     net = a_network()
     one, two, three = (SwitchTestPort(number=number, net=net) for number in (1, 2, 3))
     environment.plug(one, two, three)

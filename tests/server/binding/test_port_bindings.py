@@ -31,7 +31,7 @@ from netfw.server.binding.algorithm import FAILURE, MOST_LEVELS, bind
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import ServerContext
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.server.l2.environment import ADMIN, World, provider
+from tests.server.l2.environment import ADMIN, PortsEnvironment, provider
 
 Answer = Callable[[BindingRequest], Any]
 
@@ -71,66 +71,68 @@ def reasons(port: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def world(context: ServerContext) -> World:
-    return World(context)
+def env(context: ServerContext) -> PortsEnvironment:
+    return PortsEnvironment(context)
 
 
 @pytest.fixture
-def network(world: World) -> NetworkId:
-    return world.network()
+def network(env: PortsEnvironment) -> NetworkId:
+    return env.network()
 
 
 @pytest.mark.spec("ML2-04")
 @pytest.mark.spec("ML2-05")
-def test_a_port_with_a_host_is_bound_in_the_answer(world: World, network: NetworkId) -> None:
-    world.host("h1")
-    port = world.create(network, ADMIN, binding__host_id="h1")
+def test_a_port_with_a_host_is_bound_in_the_answer(
+    env: PortsEnvironment, network: NetworkId
+) -> None:
+    env.host("h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
     assert port["binding:vif_details"]["bridge_name"] == "br-int"
     assert port["revision_number"] == 1
-    assert world.show(port, ADMIN) == port
-    assert world.value(port).binding.vif_type == "ovs"
+    assert env.show(port, ADMIN) == port
+    assert env.value(port).binding.vif_type == "ovs"
 
 
 @pytest.mark.spec("ML2-04")
 def test_where_no_driver_binds_all_their_reasons_can_be_read(
     context: ServerContext,
 ) -> None:
-    world = World(context, (refusing("first"), OvsMechanismDriver(), refusing("last")))
-    port = world.create(world.network(), ADMIN, binding__host_id="h9")
+    env = PortsEnvironment(context, (refusing("first"), OvsMechanismDriver(), refusing("last")))
+    port = env.create(env.network(), ADMIN, binding__host_id="h9")
     assert reasons(port) == [
         "first: not mine",
         "openvswitch: host h9 has no Open vSwitch agent: it has no agent",
         "last: not mine",
     ]
-    assert reasons(world.show(port, ADMIN)) == reasons(port)
+    assert reasons(env.show(port, ADMIN)) == reasons(port)
     assert port["status"] == "DOWN"
 
 
-def test_a_dead_agent_binds_nothing(world: World, network: NetworkId) -> None:
-    world.host("h1", alive=False)
-    (reason,) = reasons(world.create(network, ADMIN, binding__host_id="h1"))
+def test_a_dead_agent_binds_nothing(env: PortsEnvironment, network: NetworkId) -> None:
+    env.host("h1", alive=False)
+    (reason,) = reasons(env.create(network, ADMIN, binding__host_id="h1"))
     assert "is dead: it was never heard of" in reason
 
 
 @pytest.mark.spec("ML2-04")
 def test_a_port_is_bound_anew_when_its_host_or_card_changes(
-    world: World, network: NetworkId
+    env: PortsEnvironment, network: NetworkId
 ) -> None:
-    world.host("h1")
-    world.host("h2", bridge_mappings={}, integration_bridge="br-two")
-    port = world.create(network)
-    moved = world.update(port, ADMIN, binding__host_id="h1")
+    env.host("h1")
+    env.host("h2", bridge_mappings={}, integration_bridge="br-two")
+    port = env.create(network)
+    moved = env.update(port, ADMIN, binding__host_id="h1")
     assert moved["binding:vif_type"] == "ovs"
-    moved = world.update(port, ADMIN, binding__host_id="h2")
+    moved = env.update(port, ADMIN, binding__host_id="h2")
     assert moved["binding:host_id"] == "h2"
-    direct = world.update(port, ADMIN, binding__vnic_type="direct")
+    direct = env.update(port, ADMIN, binding__vnic_type="direct")
     assert "direct is wanted" in reasons(direct)[0]
-    normal = world.update(port, ADMIN, binding__vnic_type="normal")
+    normal = env.update(port, ADMIN, binding__vnic_type="normal")
     assert normal["binding:vif_type"] == "ovs"
-    same = world.update(port, ADMIN, binding__host_id="h2")
+    same = env.update(port, ADMIN, binding__host_id="h2")
     assert same["revision_number"] == normal["revision_number"]
-    gone = world.update(port, ADMIN, binding__host_id="")
+    gone = env.update(port, ADMIN, binding__host_id="")
     assert (gone["binding:vif_type"], gone["binding:vif_details"]) == ("unbound", {})
 
 
@@ -141,71 +143,73 @@ def test_a_profile_that_changes_is_looked_at_again(context: ServerContext) -> No
         seen.append(request.port.binding.profile.content())
         return Bound(segment=request.segments[0].id, vif_type="x")
 
-    world = World(context, (Answering("looking", look),))
-    port = world.create(world.network(), ADMIN, binding__host_id="h1")
-    world.update(port, ADMIN, binding__profile={"slot": "1"})
-    world.update(port, ADMIN, name="other")
+    env = PortsEnvironment(context, (Answering("looking", look),))
+    port = env.create(env.network(), ADMIN, binding__host_id="h1")
+    env.update(port, ADMIN, binding__profile={"slot": "1"})
+    env.update(port, ADMIN, name="other")
     assert seen == [{}, {"slot": "1"}]
 
 
 @pytest.mark.spec("ML2-04")
 def test_ports_that_failed_are_bound_when_their_agent_arrives(
-    world: World, network: NetworkId
+    env: PortsEnvironment, network: NetworkId
 ) -> None:
-    ports = [world.create(network, ADMIN, binding__host_id="h1") for _ in range(3)]
-    other = world.create(network, ADMIN, binding__host_id="h2")
-    world.host("h1")
-    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 3
-    assert {world.show(port, ADMIN)["binding:vif_type"] for port in ports} == {"ovs"}
-    assert {world.show(port, ADMIN)["revision_number"] for port in ports} == {2}
-    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h1")) == 0
-    assert world.context.run(ADMIN, lambda unit: world.binder.rebind_failed(unit, "h2")) == 0
-    assert world.show(other, ADMIN)["revision_number"] == 1
+    ports = [env.create(network, ADMIN, binding__host_id="h1") for _ in range(3)]
+    other = env.create(network, ADMIN, binding__host_id="h2")
+    env.host("h1")
+    assert env.context.run(ADMIN, lambda unit: env.binder.rebind_failed(unit, "h1")) == 3
+    assert {env.show(port, ADMIN)["binding:vif_type"] for port in ports} == {"ovs"}
+    assert {env.show(port, ADMIN)["revision_number"] for port in ports} == {2}
+    assert env.context.run(ADMIN, lambda unit: env.binder.rebind_failed(unit, "h1")) == 0
+    assert env.context.run(ADMIN, lambda unit: env.binder.rebind_failed(unit, "h2")) == 0
+    assert env.show(other, ADMIN)["revision_number"] == 1
 
 
-def test_naming_the_host_again_retries_a_failed_binding(world: World, network: NetworkId) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
-    world.host("h1")
-    assert world.update(port, ADMIN, name="x")["binding:vif_type"] == "binding_failed"
-    assert world.update(port, ADMIN, binding__host_id="h1")["binding:vif_type"] == "ovs"
+def test_naming_the_host_again_retries_a_failed_binding(
+    env: PortsEnvironment, network: NetworkId
+) -> None:
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    env.host("h1")
+    assert env.update(port, ADMIN, name="x")["binding:vif_type"] == "binding_failed"
+    assert env.update(port, ADMIN, binding__host_id="h1")["binding:vif_type"] == "ovs"
 
 
 @pytest.mark.spec("ML2-05")
-def test_the_first_segment_that_the_host_reaches_is_taken(world: World) -> None:
-    many = world.network(
+def test_the_first_segment_that_the_host_reaches_is_taken(env: PortsEnvironment) -> None:
+    many = env.network(
         provider(NetworkType.VLAN, 100, "far"), provider(NetworkType.VLAN, 101, "near")
     )
-    world.host("h1", bridge_mappings={"near": "br-near"})
-    port = world.create(many, ADMIN, binding__host_id="h1")
+    env.host("h1", bridge_mappings={"near": "br-near"})
+    port = env.create(many, ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
-    levels = world.levels(port)
-    used = world.segment(SegmentId(UUID(levels[0]["segment_id"])))
+    levels = env.levels(port)
+    used = env.segment(SegmentId(UUID(levels[0]["segment_id"])))
     assert used.provider.physical_network == "near"
 
 
 @pytest.mark.spec("ML2-15")
 def test_on_a_userspace_datapath_a_port_is_bound_by_a_socket(
-    world: World, network: NetworkId
+    env: PortsEnvironment, network: NetworkId
 ) -> None:
-    world.host(
+    env.host(
         "h1",
         datapath_type="netdev",
         ovs_capabilities=["dpdkvhostuserclient"],
         vhostuser_socket_dir="/run/vhost",
     )
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "vhostuser"
     assert port["binding:vif_details"]["vhostuser_mode"] == "server"
     assert port["binding:vif_details"]["vhostuser_socket"] == f"/run/vhost/vhu{port['id']}"[:25]
 
 
 def test_an_interface_of_a_distributed_router_is_on_all_hosts(
-    world: World, network: NetworkId
+    env: PortsEnvironment, network: NetworkId
 ) -> None:
     interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
-    port = world.create(network, ADMIN, **interface)
+    port = env.create(network, ADMIN, **interface)
     assert (port["binding:vif_type"], port["binding:host_id"]) == ("distributed", "")
-    plain = world.update(world.create(network), ADMIN, **interface)
+    plain = env.update(env.create(network), ADMIN, **interface)
     assert plain["binding:vif_type"] == "distributed"
 
 
@@ -228,57 +232,59 @@ def handing_down(name: str = "fabric", physical: str = "phys") -> Answering:
 def test_a_driver_hands_down_a_segment_that_lives_as_long_as_its_ports(
     context: ServerContext,
 ) -> None:
-    world = World(context, (handing_down(), OvsMechanismDriver()))
-    network = world.network()
-    world.host("h1", bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
-    one, two = (world.create(network, ADMIN, binding__host_id="h1") for _ in range(2))
+    env = PortsEnvironment(context, (handing_down(), OvsMechanismDriver()))
+    network = env.network()
+    env.host("h1", bridge_mappings={"phys": "br-phys"}, tunnel_types=[])
+    one, two = (env.create(network, ADMIN, binding__host_id="h1") for _ in range(2))
     assert one["binding:vif_type"] == "ovs"
-    upper, lower = world.levels(one)
+    upper, lower = env.levels(one)
     assert (upper["driver"], lower["driver"]) == ("fabric", "openvswitch")
-    below = world.segment(SegmentId(UUID(lower["segment_id"])))
+    below = env.segment(SegmentId(UUID(lower["segment_id"])))
     assert (below.provider.physical_network, below.network_id) == ("phys", network)
-    assert world.levels(two)[1] == lower
-    world.delete(one, ADMIN)
-    assert world.segment(below.id) == below
-    world.update(two, ADMIN, binding__host_id="")
-    assert world.segment(below.id) is None
-    three = world.create(network, ADMIN, binding__host_id="h1")
-    number = world.segment(SegmentId(UUID(world.levels(three)[1]["segment_id"]))).provider
+    assert env.levels(two)[1] == lower
+    env.delete(one, ADMIN)
+    assert env.segment(below.id) == below
+    env.update(two, ADMIN, binding__host_id="")
+    assert env.segment(below.id) is None
+    three = env.create(network, ADMIN, binding__host_id="h1")
+    number = env.segment(SegmentId(UUID(env.levels(three)[1]["segment_id"]))).provider
     assert number == below.provider  # the number was given back
 
 
 def test_an_unused_dynamic_segment_is_released(context: ServerContext) -> None:
-    world = World(context, (handing_down(), refusing("lower"), binding("plain")))
-    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    env = PortsEnvironment(context, (handing_down(), refusing("lower"), binding("plain")))
+    port = env.create(env.network(), ADMIN, binding__host_id="h1")
     assert port["binding:vif_type"] == "plain"
-    assert [level["driver"] for level in world.levels(port)] == ["fabric", "plain"]
-    world = World(context, (handing_down(), refusing("lower")))
-    network = world.network()
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    assert [level["driver"] for level in env.levels(port)] == ["fabric", "plain"]
+    env = PortsEnvironment(context, (handing_down(), refusing("lower")))
+    network = env.network()
+    port = env.create(network, ADMIN, binding__host_id="h1")
     assert reasons(port) == ["lower (level 1): not mine", "lower: not mine"]
     segments = context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
     assert len(segments) == 1
 
 
 def test_an_unavailable_dynamic_segment_is_a_reason(context: ServerContext) -> None:
-    world = World(context, (handing_down(physical="unknown"),))
-    (reason,) = reasons(world.create(world.network(), ADMIN, binding__host_id="h1"))
+    env = PortsEnvironment(context, (handing_down(physical="unknown"),))
+    (reason,) = reasons(env.create(env.network(), ADMIN, binding__host_id="h1"))
     assert reason.startswith("fabric: its segment cannot be had: ")
 
 
 # The loop alone.
 
 
-def request(world: World, network: NetworkId) -> BindingRequest:
-    port = world.value(world.create(network, ADMIN))
-    segments = world.context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
-    value, _ = world.context.read(lambda view: view.resources.network(network))
+def request(env: PortsEnvironment, network: NetworkId) -> BindingRequest:
+    port = env.value(env.create(network, ADMIN))
+    segments = env.context.read(lambda view: view.resources.of_network(Kind.SEGMENT, network))
+    value, _ = env.context.read(lambda view: view.resources.network(network))
     return BindingRequest(
         port=port, host="h1", network=value, segments=cast("tuple[Segment, ...]", segments)
     )
 
 
-def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network: NetworkId) -> None:
+def test_a_driver_that_breaks_its_contract_is_passed_over(
+    env: PortsEnvironment, network: NetworkId
+) -> None:
     def broken(request: BindingRequest) -> Binding:
         raise RuntimeError("out of\norder")
 
@@ -288,7 +294,7 @@ def test_a_driver_that_breaks_its_contract_is_passed_over(world: World, network:
         Answering("silent", lambda request: None),
         Answering("strange", lambda request: strange),
     )
-    wanted = request(world, network)
+    wanted = request(env, network)
     found = bind(drivers, wanted, lambda want: wanted.segments[0])
     said = found.vif_details.other.content()[FAILURE]
     assert said[0] == "raising: RuntimeError: out of order"
@@ -320,8 +326,8 @@ def test_a_binding_that_cannot_be_is_a_refusal(
     def rubbish(request: BindingRequest) -> Binding:
         return Bound(**{"segment": request.segments[0].id, **answer})
 
-    world = World(context, drivers=(Answering("rubbish", rubbish),))
-    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    env = PortsEnvironment(context, drivers=(Answering("rubbish", rubbish),))
+    port = env.create(env.network(), ADMIN, binding__host_id="h1")
     (said,) = reasons(port)
     assert said.startswith("rubbish: it answered with ")
 
@@ -330,13 +336,13 @@ def test_a_partial_binding_without_a_segment_is_a_refusal(context: ServerContext
     def rubbish(request: BindingRequest) -> Binding:
         return Partial(segment=request.segments[0].id, wants=cast(Any, "rubbish"))
 
-    world = World(context, drivers=(Answering("rubbish", rubbish),))
-    port = world.create(world.network(), ADMIN, binding__host_id="h1")
+    env = PortsEnvironment(context, drivers=(Answering("rubbish", rubbish),))
+    port = env.create(env.network(), ADMIN, binding__host_id="h1")
     assert reasons(port) == ["rubbish: it answered with a request that is no segment"]
 
 
-def test_levels_have_an_end(world: World, network: NetworkId) -> None:
-    wanted = request(world, network)
+def test_levels_have_an_end(env: PortsEnvironment, network: NetworkId) -> None:
+    wanted = request(env, network)
     levels: list[int] = []
 
     def deeper(request: BindingRequest) -> Binding:
@@ -355,12 +361,12 @@ def test_levels_have_an_end(world: World, network: NetworkId) -> None:
 
 
 @pytest.mark.spec("API-06")
-def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -> None:
-    world.host("h1")
+def test_bindings_are_shown_below_their_port(env: PortsEnvironment, network: NetworkId) -> None:
+    env.host("h1")
     handler = PortBindingHandler()
-    port = world.create(network, ADMIN, binding__host_id="h1", binding__profile={"a": "b"})
+    port = env.create(network, ADMIN, binding__host_id="h1", binding__profile={"a": "b"})
     find = Query(filters={"port_id": (port["id"],)})
-    (shown,) = world.context.read(lambda view: handler.find(view, ADMIN, find))
+    (shown,) = env.context.read(lambda view: handler.find(view, ADMIN, find))
     assert shown == {
         "port_id": port["id"],
         "project_id": "admin",
@@ -371,14 +377,14 @@ def test_bindings_are_shown_below_their_port(world: World, network: NetworkId) -
         "profile": {"a": "b"},
         "status": "ACTIVE",
     }
-    one = world.context.read(lambda view: handler.show(view, ADMIN, f"{port['id']}/h1"))
+    one = env.context.read(lambda view: handler.show(view, ADMIN, f"{port['id']}/h1"))
     assert one == shown
     for missing in (f"{port['id']}/h2", f"{uuid4()}/h1", "no/h1"):
         with pytest.raises(NotFound):
-            world.context.read(lambda view, id=missing: handler.show(view, ADMIN, id))
-    free = Query(filters={"port_id": (world.create(network)["id"],)})
-    assert world.context.read(lambda view: handler.find(view, ADMIN, free)) == ()
+            env.context.read(lambda view, id=missing: handler.show(view, ADMIN, id))
+    free = Query(filters={"port_id": (env.create(network)["id"],)})
+    assert env.context.read(lambda view: handler.find(view, ADMIN, free)) == ()
     with pytest.raises(NotSupported, match="a port has one binding"):
-        world.context.run(ADMIN, lambda unit: handler.create(unit, [{"host": "h2"}]))
+        env.context.run(ADMIN, lambda unit: handler.create(unit, [{"host": "h2"}]))
     with pytest.raises(NotSupported):
-        world.context.run(ADMIN, lambda unit: handler.act(unit, "x", "activate", {}))
+        env.context.run(ADMIN, lambda unit: handler.act(unit, "x", "activate", {}))

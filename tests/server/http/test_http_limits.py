@@ -17,7 +17,7 @@ import pytest
 
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
-from netfw.server.api.error_responses import worded
+from netfw.server.api.error_responses import render_json_error
 
 BODY = 64 * 1024
 MUCH = 32 * 1024 * 1024
@@ -45,7 +45,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
             echo,
             listen_unix(path),
             HttpSettings(**{"threads": 2, "body": BODY, **settings}),
-            wording=worded,
+            render_error=render_json_error,
         )
         server.start()
         started.append(server)
@@ -59,7 +59,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 @pytest.fixture(scope="module")
 def socket_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("socket_path") / "api.sock"
-    server = HttpServer(echo, listen_unix(path), HttpSettings(threads=2, body=BODY), wording=worded)
+    server = HttpServer(
+        echo, listen_unix(path), HttpSettings(threads=2, body=BODY), render_error=render_json_error
+    )
     server.start()
     yield path
     server.stop(0.1)

@@ -20,7 +20,7 @@ import pytest
 from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
-from netfw.server.api.error_responses import worded
+from netfw.server.api.error_responses import render_json_error
 
 Handler = Callable[[dict[str, Any]], bytes]
 
@@ -55,7 +55,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[HttpServer, Path]]]:
     def begin(handler: Handler, **settings: Any) -> tuple[HttpServer, Path]:
         path = tmp_path / f"api{len(started)}.sock"
         server = HttpServer(
-            app(handler), listen_unix(path), HttpSettings(**settings), wording=worded
+            app(handler),
+            listen_unix(path),
+            HttpSettings(**settings),
+            render_error=render_json_error,
         )
         server.start()
         started.append(server)

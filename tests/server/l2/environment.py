@@ -56,7 +56,7 @@ class PortsPlugin(HandlerPlugin):
 
 
 @define
-class World:
+class PortsEnvironment:
     """A context whose ports have a handler, and what tests need beside ports."""
 
     context: ServerContext

@@ -11,16 +11,16 @@ from sqlalchemy import event
 
 from netfw.drivers.query import Query
 from netfw.server.core.context import ServerContext
-from tests.server.l2.environment import ADMIN, MEMBER, World
+from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment
 
 
 @pytest.fixture
-def world(context: ServerContext) -> World:
-    return World(context)
+def env(context: ServerContext) -> PortsEnvironment:
+    return PortsEnvironment(context)
 
 
 @contextmanager
-def statements(world: World) -> Iterator[list[str]]:
+def statements(env: PortsEnvironment) -> Iterator[list[str]]:
     """Those of reading and writing meanwhile, but for what begins a transaction."""
     said: list[str] = []
 
@@ -28,7 +28,7 @@ def statements(world: World) -> Iterator[list[str]]:
         if not statement.startswith("BEGIN"):
             said.append(statement)
 
-    engines = (world.context.database.writing, world.context.database.reading)
+    engines = (env.context.database.writing, env.context.database.reading)
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     yield said
@@ -36,53 +36,57 @@ def statements(world: World) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-def test_a_port_costs_fifteen_statements_with_its_address_group_and_binding(world: World) -> None:
-    network = world.network()
-    world.subnet(network)
-    world.host("h1")
+def test_a_port_costs_fifteen_statements_with_its_address_group_and_binding(
+    env: PortsEnvironment,
+) -> None:
+    network = env.network()
+    env.subnet(network)
+    env.host("h1")
     for _ in range(2):  # the first of a project and a host lays the ground
-        world.create(network, MEMBER, binding__host_id="h1")
-    with statements(world) as bound:
-        port = world.create(network, MEMBER, binding__host_id="h1")
+        env.create(network, MEMBER, binding__host_id="h1")
+    with statements(env) as bound:
+        port = env.create(network, MEMBER, binding__host_id="h1")
     assert port["binding:vif_type"] == "ovs"
     assert len(bound) <= 15, bound
-    with statements(world) as unbound:
-        world.create(network)
+    with statements(env) as unbound:
+        env.create(network)
     assert len(unbound) <= 11, unbound
 
 
-def test_a_list_of_ports_costs_what_one_does(world: World) -> None:
-    network = world.network()
-    world.subnet(network, "10.0.0.0/16")
-    world.host("h1")
+def test_a_list_of_ports_costs_what_one_does(env: PortsEnvironment) -> None:
+    network = env.network()
+    env.subnet(network, "10.0.0.0/16")
+    env.host("h1")
     body = {"network_id": str(network), "binding:host_id": "h1"}
-    world.bulk([body] * 2)
-    with statements(world) as few:
-        world.bulk([body] * 10)
-    with statements(world) as many:
-        ports = world.bulk([body] * 200)
+    env.bulk([body] * 2)
+    with statements(env) as few:
+        env.bulk([body] * 10)
+    with statements(env) as many:
+        ports = env.bulk([body] * 200)
     assert len(many) <= len(few) + 1, many
     assert len({port["mac_address"] for port in ports}) == 200
-    with statements(world) as listed:
-        assert len(world.plugin.find(ADMIN, "port", Query())) == 212
+    with statements(env) as listed:
+        assert len(env.plugin.find(ADMIN, "port", Query())) == 212
     assert len(listed) == 1
 
 
-def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(world: World) -> None:
-    network = world.network()
-    world.subnet(network)
-    world.host("h1")
-    world.create(network)
+def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(
+    env: PortsEnvironment,
+) -> None:
+    network = env.network()
+    env.subnet(network)
+    env.host("h1")
+    env.create(network)
     asked: list[tuple[str, Any]] = []
 
     def note(_: Any, __: Any, statement: str, values: Any, ___: Any, many: bool) -> None:
         asked.append((statement, values[0] if many else values))
 
-    writing = world.context.database.writing
+    writing = env.context.database.writing
     event.listen(writing, "before_cursor_execute", note)
-    port = world.create(network, ADMIN, binding__host_id="h1", mac_address="fa:16:3e:00:00:01")
-    world.update(port, ADMIN, fixed_ips=[{"ip_address": "10.0.0.99"}], binding__host_id="")
-    world.delete(port, ADMIN)
+    port = env.create(network, ADMIN, binding__host_id="h1", mac_address="fa:16:3e:00:00:01")
+    env.update(port, ADMIN, fixed_ips=[{"ip_address": "10.0.0.99"}], binding__host_id="")
+    env.delete(port, ADMIN)
     event.remove(writing, "before_cursor_execute", note)
     with writing.connect() as connection:
         for statement, values in asked:
@@ -93,14 +97,14 @@ def test_nothing_that_a_port_asks_the_database_grows_with_what_is_there(world: W
             assert not any("SCAN" in step for step in steps), (statement, steps)
 
 
-def test_a_change_of_a_name_costs_few_statements(world: World) -> None:
-    network = world.network()
-    world.subnet(network)
-    world.host("h1")
-    port = world.create(network, ADMIN, binding__host_id="h1")
-    with statements(world) as said:
-        world.update(port, ADMIN, name="other")
+def test_a_change_of_a_name_costs_few_statements(env: PortsEnvironment) -> None:
+    network = env.network()
+    env.subnet(network)
+    env.host("h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    with statements(env) as said:
+        env.update(port, ADMIN, name="other")
     assert len(said) <= 8, said
-    with statements(world) as said:
-        world.delete(port, ADMIN)
+    with statements(env) as said:
+        env.delete(port, ADMIN)
     assert len(said) <= 22, said

@@ -25,26 +25,26 @@ from netfw.server.core.context import ServerContext
 from netfw.server.db import Database, Transaction
 from netfw.server.l2.port_status import PortStatuses
 from netfw.state.dependencies import Assignment
-from tests.server.l2.environment import ADMIN, World
+from tests.server.l2.environment import ADMIN, PortsEnvironment
 
 
 @pytest.fixture
-def world(context: ServerContext) -> World:
-    made = World(context)
+def env(context: ServerContext) -> PortsEnvironment:
+    made = PortsEnvironment(context)
     for host in ("h1", "h2"):
         made.host(host)
     return made
 
 
 @pytest.fixture
-def statuses(world: World) -> PortStatuses:
-    return PortStatuses(world.context)
+def statuses(env: PortsEnvironment) -> PortStatuses:
+    return PortStatuses(env.context)
 
 
 @pytest.fixture
-def network(world: World) -> NetworkId:
-    made = world.network()
-    world.subnet(made)
+def network(env: PortsEnvironment) -> NetworkId:
+    made = env.network()
+    env.subnet(made)
     return made
 
 
@@ -60,13 +60,13 @@ def report(port: Any, status: Status = Status.ACTIVE, **other: Any) -> StatusRep
     return StatusReport(**said)
 
 
-def known(world: World, port: Any) -> Any:
+def known(env: PortsEnvironment, port: Any) -> Any:
     """What was reported of a port, as far as it is kept."""
     ref = Ref(Kind.PORT, UUID(port["id"]))
-    return world.context.database.transaction(lambda tx: tx.statuses.of([ref]))
+    return env.context.database.transaction(lambda tx: tx.statuses.of([ref]))
 
 
-def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = True) -> None:
+def dhcp_agent(env: PortsEnvironment, host: str, network: NetworkId, *, alive: bool = True) -> None:
     """A DHCP agent that serves a network."""
     agent = Agent(id=AgentId(uuid4()), agent_type="DHCP agent", binary="netfw-dhcp", host=host)
 
@@ -76,157 +76,157 @@ def dhcp_agent(world: World, host: str, network: NetworkId, *, alive: bool = Tru
         if alive:
             tx.heartbeats.record(agent.id)
 
-    world.context.database.transaction(work)
+    env.context.database.transaction(work)
 
 
 @contextmanager
-def counted(world: World) -> Iterator[list[str]]:
+def counted(env: PortsEnvironment) -> Iterator[list[str]]:
     """The statements of writers meanwhile."""
     said: list[str] = []
 
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
         said.append(statement)
 
-    event.listen(world.context.database.writing, "before_cursor_execute", note)
+    event.listen(env.context.database.writing, "before_cursor_execute", note)
     yield said
-    event.remove(world.context.database.writing, "before_cursor_execute", note)
+    event.remove(env.context.database.writing, "before_cursor_execute", note)
 
 
 @pytest.mark.spec("ML2-07")
 @pytest.mark.spec("RPC-03")
 def test_a_port_is_active_when_its_host_reports_so_and_keeps_its_revision(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
-    cursor = world.context.read(lambda view: view.journal.cursor())
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    cursor = env.context.read(lambda view: view.journal.cursor())
     statuses([report(port)])
-    assert world.show(port, ADMIN) == {**port, "status": "ACTIVE"}
-    assert world.value(port).status is Status.ACTIVE
-    assert world.context.read(lambda view: view.journal.cursor()) == cursor
+    assert env.show(port, ADMIN) == {**port, "status": "ACTIVE"}
+    assert env.value(port).status is Status.ACTIVE
+    assert env.context.read(lambda view: view.journal.cursor()) == cursor
     statuses([report(port, Status.DOWN, reason="unplugged")])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, Status.ERROR)])
-    assert world.show(port, ADMIN)["status"] == "ERROR"
+    assert env.show(port, ADMIN)["status"] == "ERROR"
     statuses([report(port, Status.DEGRADED)])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
 
 
 @pytest.mark.spec("ML2-07")
 def test_a_report_counts_for_the_present_revision_and_host_only(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port, host="h2"), report({**port, "revision_number": 2})])
     statuses([report({"id": str(uuid4()), "revision_number": 1})])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
-    assert known(world, port) == {}
-    moved = world.update(port, ADMIN, binding__host_id="h2")
+    assert env.show(port, ADMIN)["status"] == "DOWN"
+    assert known(env, port) == {}
+    moved = env.update(port, ADMIN, binding__host_id="h2")
     statuses([report(port), report(moved)])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(moved, host="h2")])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
-    unbound = world.create(network)
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
+    unbound = env.create(network)
     statuses([report(unbound, host="")])
-    assert world.show(unbound)["status"] == "DOWN"
+    assert env.show(unbound)["status"] == "DOWN"
 
 
 @pytest.mark.spec("ML2-07")
 def test_a_port_that_moves_or_is_switched_off_is_down_at_once(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    named = world.update(port, ADMIN, name="still active")
+    named = env.update(port, ADMIN, name="still active")
     assert named["status"] == "ACTIVE"
-    off = world.update(port, ADMIN, admin_state_up=False)
+    off = env.update(port, ADMIN, admin_state_up=False)
     assert off["status"] == "DOWN"
     statuses([report(off)])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
-    on = world.update(port, ADMIN, admin_state_up=True)
+    assert env.show(port, ADMIN)["status"] == "DOWN"
+    on = env.update(port, ADMIN, admin_state_up=True)
     assert on["status"] == "DOWN"
-    assert known(world, port) == {}  # the host must report it again
+    assert known(env, port) == {}  # the host must report it again
     statuses([report(on)])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
-    moved = world.update(port, ADMIN, binding__host_id="h2")
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
+    moved = env.update(port, ADMIN, binding__host_id="h2")
     assert moved["status"] == "DOWN"
-    back = world.update(port, ADMIN, binding__host_id="h1")
+    back = env.update(port, ADMIN, binding__host_id="h1")
     assert back["status"] == "DOWN"
-    world.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
-    assert world.show(port, ADMIN)["status"] == "DOWN"  # what h1 said before is forgotten
+    env.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [env.value(port).id]))
+    assert env.show(port, ADMIN)["status"] == "DOWN"  # what h1 said before is forgotten
 
 
 @pytest.mark.spec("ML2-07")
 def test_where_addresses_are_served_a_port_waits_for_them(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    dhcp_agent(world, "d1", network)
-    dhcp_agent(world, "d2", network)
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    dhcp_agent(env, "d1", network)
+    dhcp_agent(env, "d2", network)
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     served = {"service": Service.DHCP, "host": "d1"}
     statuses([report(port, Status.ERROR, **served), report(port, **{**served, "host": "d9"})])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, **{**served, "host": "d2"})])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
     statuses([report(port, Status.DOWN, **{**served, "host": "d2"})])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"  # it had its addresses
-    own = world.create(
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"  # it had its addresses
+    own = env.create(
         network, ADMIN, binding__host_id="h1", device_owner="network:dhcp", device_id="d1"
     )
     statuses([report(own)])
-    assert world.show(own, ADMIN)["status"] == "ACTIVE"
-    bare = world.create(network, ADMIN, binding__host_id="h1", fixed_ips=[])
+    assert env.show(own, ADMIN)["status"] == "ACTIVE"
+    bare = env.create(network, ADMIN, binding__host_id="h1", fixed_ips=[])
     statuses([report(bare)])
-    assert world.show(bare, ADMIN)["status"] == "ACTIVE"
+    assert env.show(bare, ADMIN)["status"] == "ACTIVE"
 
 
 def test_reports_of_addresses_and_of_wires_come_in_any_order(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    dhcp_agent(world, "d1", network)
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    dhcp_agent(env, "d1", network)
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port, service=Service.DHCP, host="d1")])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port)])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
 
 
 def test_a_port_does_not_wait_for_a_dead_agent(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    dhcp_agent(world, "d1", network, alive=False)
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    dhcp_agent(env, "d1", network, alive=False)
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
-    silent = world.network()
-    world.subnet(silent, enable_dhcp=False)
-    dhcp_agent(world, "d2", silent)
-    port = world.create(silent, ADMIN, binding__host_id="h1")
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
+    silent = env.network()
+    env.subnet(silent, enable_dhcp=False)
+    dhcp_agent(env, "d2", silent)
+    port = env.create(silent, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
 
 
 def test_a_port_waits_for_every_gate(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
     closed = True
     statuses.gates.append(lambda unit, ports: list(ports) if closed else [])
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     closed = False
-    world.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [world.value(port).id]))
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    env.context.run(ADMIN, lambda unit: statuses.reconsider(unit, [env.value(port).id]))
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
 
 
 def test_listeners_are_called_once_for_each_change(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
     heard: list[tuple[Port, Port]] = []
     statuses.listeners.append(lambda unit, before, after: heard.append((before, after)))
-    port = world.create(network, ADMIN, binding__host_id="h1")
-    before = world.value(port)
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    before = env.value(port)
     for _ in range(2):
         statuses([report(port)])
     assert heard == [(before, evolve(before, status=Status.ACTIVE))]
@@ -234,58 +234,58 @@ def test_listeners_are_called_once_for_each_change(
 
 @pytest.mark.spec("ML2-07")
 def test_many_reports_are_few_statements_and_the_same_again_writes_nothing(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    dhcp_agent(world, "d1", network)
+    dhcp_agent(env, "d1", network)
     bodies = [{"network_id": str(network), "binding:host_id": "h1"}] * 40
-    ports = world.bulk(bodies, ADMIN)
+    ports = env.bulk(bodies, ADMIN)
     message = [report(port) for port in ports]
     message += [report(port, service=Service.DHCP, host="d1") for port in ports]
-    with counted(world) as said:
+    with counted(env) as said:
         statuses(message)
     assert len(said) <= 10, said
-    shown = world.plugin.find(ADMIN, "port", Query())
+    shown = env.plugin.find(ADMIN, "port", Query())
     assert [port["status"] for port in shown] == ["ACTIVE"] * 40
-    with counted(world) as said:
+    with counted(env) as said:
         statuses(message)
     assert [each for each in said if not each.startswith(("SELECT", "BEGIN"))] == []
 
 
 def test_a_deleted_port_leaves_no_reports(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
+    port = env.create(network, ADMIN, binding__host_id="h1")
     statuses([report(port)])
-    assert known(world, port) != {}
-    world.delete(port, ADMIN)
-    assert known(world, port) == {}
+    assert known(env, port) != {}
+    env.delete(port, ADMIN)
+    assert known(env, port) == {}
 
 
 def test_a_distributed_interface_is_active_if_any_host_reports_so(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
     interface = {"device_owner": "network:router_interface_distributed", "device_id": str(uuid4())}
-    port = world.create(network, ADMIN, **interface)
+    port = env.create(network, ADMIN, **interface)
     statuses([report(port, Status.DOWN, host="h1")])
-    assert world.show(port, ADMIN)["status"] == "DOWN"
+    assert env.show(port, ADMIN)["status"] == "DOWN"
     statuses([report(port, host="h2")])
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"
 
 
 def test_an_update_of_an_older_read_does_not_undo_a_status(
-    world: World, statuses: PortStatuses, network: NetworkId
+    env: PortsEnvironment, statuses: PortStatuses, network: NetworkId
 ) -> None:
-    port = world.create(network, ADMIN, binding__host_id="h1")
-    read = world.value(port)
+    port = env.create(network, ADMIN, binding__host_id="h1")
+    read = env.value(port)
     statuses([report(port)])
 
     def rename(tx: Transaction) -> None:
         tx.resources.update(read, evolve(read, name="other"))
 
-    hasty = Database(str(world.context.database.writing.url), attempts=1)
+    hasty = Database(str(env.context.database.writing.url), attempts=1)
     try:
         with pytest.raises(Conflict, match="was changed or deleted meanwhile"):
             hasty.transaction(rename)
     finally:
         hasty.close()
-    assert world.show(port, ADMIN)["status"] == "ACTIVE"
+    assert env.show(port, ADMIN)["status"] == "ACTIVE"

@@ -110,7 +110,7 @@ class Guard(DocumentsPlugin, ServicePlugin):
     VERSION: ClassVar[int] = 2
     told: list[str]
 
-    def check(self, change: Change) -> None:
+    def validate(self, change: Change) -> None:
         self.told.append("service")
         if getattr(change.resource, "name", "") == "refused":
             raise Conflict("not by me")
@@ -249,15 +249,15 @@ def test_a_plugin_outside_of_a_server_says_so(database: Database) -> None:
     assert plugin.find(ADMIN, "network", Query()) == ()
 
 
-class Elsewhere(InternalIpamDriver):
+class ExternalIpamDriver(InternalIpamDriver):
     """IPAM driver with state outside the database."""
 
     def describe(self) -> DriverInfo[IpamCapability]:
-        return DriverInfo("elsewhere", {IpamCapability.EXTERNAL})
+        return DriverInfo("external", {IpamCapability.EXTERNAL})
 
 
-def test_addresses_that_are_kept_elsewhere_are_refused_when_the_server_starts(
+def test_an_ipam_driver_with_external_state_is_refused_when_the_server_starts(
     database: Database,
 ) -> None:
-    with pytest.raises(ConfigError, match="elsewhere keeps its state outside"):
-        build_core(database, Drivers(ipam=Elsewhere(), types=type_drivers()))
+    with pytest.raises(ConfigError, match="external keeps its state outside"):
+        build_core(database, Drivers(ipam=ExternalIpamDriver(), types=type_drivers()))

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from attrs import evolve
+from sqlalchemy import select, update
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.change import Change
@@ -25,6 +26,9 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.heartbeats import Now
+from netfw.server.db.database import Transaction
+from netfw.server.db.schema.tables import OUTBOX_LANES
 from netfw.server.outbox.recorder import OutboxRecorder, delivers
 from netfw.server.outbox.targets import DriverTarget, NotifierTarget
 from netfw.server.outbox.worker import Delivered, DeliveryConfig, OutboxWorkerPool
@@ -98,7 +102,7 @@ def line(change: Change) -> str:
     return f"{change.ref.kind} {before}>{after}"
 
 
-class Scene:
+class OutboxEnvironment:
     """Networks and ports without rules, whose changes go to drivers."""
 
     def __init__(
@@ -145,6 +149,18 @@ class Scene:
         """How many entries there are, refused ones included."""
         backlogs = self.context.database.transaction(lambda tx: tx.outbox.backlogs())
         return sum(each.waiting + each.failed for each in backlogs.values())
+
+    def end_pauses(self) -> tuple[float, ...]:
+        """End the back-off of all lanes; return the seconds that were left of each, sorted."""
+        left = (OUTBOX_LANES.c.retry_at - Now()).label("left")
+
+        def work(tx: Transaction) -> list[int]:
+            paused = select(left).where(OUTBOX_LANES.c.error != "").order_by(left)
+            seconds = list(tx.connection.scalars(paused))
+            tx.connection.execute(update(OUTBOX_LANES).values(retry_at=0))
+            return seconds
+
+        return tuple(each / 1000 for each in self.context.database.transaction(work))
 
     def _do(self, work: Callable[[UnitOfWork], Any]) -> None:
         self.context.run(SERVER, work)

@@ -19,7 +19,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
-from tests.server.outbox.samples import QUICK, Recorder, RecordingNotifier, Scene, line
+from tests.server.outbox.samples import QUICK, OutboxEnvironment, Recorder, RecordingNotifier, line
 
 
 class Trouble:
@@ -37,84 +37,87 @@ class Trouble:
 @pytest.mark.spec("ML2-03")
 def test_a_driver_receives_only_the_newest_state_in_order(context: ServerContext) -> None:
     driver = Recorder()
-    scene = Scene(context, driver)
-    network = scene.network()
-    port = scene.port(network)
-    scene.touch(Kind.NETWORK, network)
-    scene.touch(Kind.PORT, port)
-    scene.touch(Kind.PORT, port)
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, driver)
+    network = env.network()
+    port = env.port(network)
+    env.touch(Kind.NETWORK, network)
+    env.touch(Kind.PORT, port)
+    env.touch(Kind.PORT, port)
+    env.delivery.drain()
     assert driver.lines() == ["network None>2", "port None>3"]
     assert driver.told[1].network is not None
     assert driver.told[1].network.id == network
-    scene.touch(Kind.NETWORK, network)
-    scene.touch(Kind.PORT, port)
-    scene.delete(Kind.PORT, port)
-    scene.delete(Kind.NETWORK, network)
-    scene.delivery.drain()
+    env.touch(Kind.NETWORK, network)
+    env.touch(Kind.PORT, port)
+    env.delete(Kind.PORT, port)
+    env.delete(Kind.NETWORK, network)
+    env.delivery.drain()
     assert driver.lines()[2:] == ["port 3>None", "network 2>None"]
-    assert scene.waiting() == 0
-    short = scene.network()
-    scene.delete(Kind.NETWORK, short)
-    scene.delivery.drain()
+    assert env.waiting() == 0
+    short = env.network()
+    env.delete(Kind.NETWORK, short)
+    env.delivery.drain()
     assert len(driver.told) == 4, "what came and went unnoticed is not told"
 
 
 @pytest.mark.spec("ML2-03")
 def test_drivers_that_deliver_nothing_cost_nothing(context: ServerContext) -> None:
-    scene = Scene(context, OvsMechanismDriver(), L2PopulationMechanismDriver())
-    assert not scene.outbox.needed
+    env = OutboxEnvironment(context, OvsMechanismDriver(), L2PopulationMechanismDriver())
+    assert not env.outbox.needed
     statements: list[str] = []
     event.listen(
         context.database.writing,
         "before_cursor_execute",
         lambda conn, cursor, statement, *rest: statements.append(statement),
     )
-    scene.network()
+    env.network()
     assert not [each for each in statements if "outbox" in each]
-    scene.delivery.start()
+    env.delivery.start()
     assert not [each for each in threading.enumerate() if each.name == "outbox"]
-    scene.delivery.close()
+    env.delivery.close()
 
 
 @pytest.mark.spec("ML2-03")
 def test_a_rolled_back_change_is_not_delivered(context: ServerContext) -> None:
     driver = Recorder()
-    scene = Scene(context, driver)
+    env = OutboxEnvironment(context, driver)
 
     def refuse(unit: Any, change: Any) -> None:
         raise Conflict("no")
 
     context.precommit_hooks.append(refuse)
     with pytest.raises(Conflict):
-        scene.network()
-    scene.delivery.drain()
+        env.network()
+    env.delivery.drain()
     assert driver.told == []
 
 
 @pytest.mark.spec("ML2-03")
-def test_a_failed_delivery_is_retried_with_its_lane(
-    context: ServerContext,
-) -> None:
-    driver = Recorder(does=Trouble(*[BackendUnavailable("the switch is off")] * 3))
+def test_a_failed_delivery_is_retried_with_its_lane(context: ServerContext) -> None:
+    driver = Recorder(does=Trouble(BackendUnavailable("the switch is off")))
     calm = Recorder("calm")
-    scene = Scene(context, driver, calm, pace=DeliveryConfig(first_pause=0.4, longest_pause=0.5))
-    first = scene.network()
-    scene.port(first)
-    scene.delivery.drain()
+    pace = DeliveryConfig(first_pause=1000.0, longest_pause=1500.0)
+    env = OutboxEnvironment(context, driver, calm, pace=pace)
+    first = env.network()
+    env.port(first)
+    env.delivery.drain()
     assert driver.told == []
     assert len(calm.told) == 2, "others are not held up"
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert (fault.error, fault.attempts, fault.lane.name) == ("the switch is off", 1, str(first))
-    other = scene.network()
+    other = env.network()
     driver.does = Trouble(BackendUnavailable("still"), BackendUnavailable("still"))
-    deadline = time.monotonic() + 10
-    while scene.waiting() and time.monotonic() < deadline:
-        scene.delivery.drain()
-        time.sleep(0.01)
+    (left,) = env.end_pauses()
+    assert 600 < left <= 1000
+    env.delivery.drain()
+    assert driver.told == [], "each lane has failed once more"
+    shorter, longer = env.end_pauses()
+    assert 600 < shorter <= 1000 < longer <= 1500
+    env.delivery.drain()
     by_network = [line(each) for each in driver.told if each.network and each.network.id == first]
     assert by_network == ["network None>1", "port None>1"], "in order, however often it failed"
     assert other in {each.network.id for each in driver.told if each.network}
+    assert env.waiting() == 0
     assert context.database.transaction(lambda tx: tx.outbox.failures()) == ()
 
 
@@ -126,39 +129,39 @@ def test_a_refused_change_is_kept_and_shown_and_delays_no_other(
     context: ServerContext, error: BaseException
 ) -> None:
     driver = Recorder(does=Trouble(error, error, kind=Kind.PORT))
-    scene = Scene(context, driver)
-    network = scene.network()
-    bad = scene.port(network)
-    scene.delivery.drain()
-    good = scene.port(network)
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, driver)
+    network = env.network()
+    bad = env.port(network)
+    env.delivery.drain()
+    good = env.port(network)
+    env.delivery.drain()
     assert [each.ref.id for each in driver.told] == [network, good]
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.ref is not None
     assert (fault.ref.id, fault.revision) == (bad, 1)
     assert str(error) in fault.error
-    assert scene.outbox.needed
-    scene.touch(Kind.PORT, bad)
-    scene.delivery.drain()
+    assert env.outbox.needed
+    env.touch(Kind.PORT, bad)
+    env.delivery.drain()
     assert driver.lines()[2:] == ["port None>2"], "its next change brings all of it"
-    assert scene.waiting() == 0
+    assert env.waiting() == 0
 
 
 @pytest.mark.spec("ML2-03")
 def test_a_person_has_it_tried_again_or_forgotten(context: ServerContext) -> None:
     driver = Recorder(does=Trouble(Conflict("no"), Conflict("no"), kind=Kind.NETWORK))
-    scene = Scene(context, driver)
-    scene.network()
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, driver)
+    env.network()
+    env.delivery.drain()
     assert driver.told == []
     assert context.database.transaction(lambda tx: tx.outbox.retry("mechanism/recorder")) == 1
-    scene.delivery.drain()
+    env.delivery.drain()
     assert driver.lines() == ["network None>1"]
-    scene.network()
+    env.network()
     assert (
         context.database.transaction(lambda tx: tx.outbox.delete_driver("mechanism/recorder")) == 1
     )
-    scene.delivery.drain()
+    env.delivery.drain()
     assert len(driver.told) == 1
 
 
@@ -172,14 +175,14 @@ def test_what_needs_what_came_later_is_delivered_after_it(context: ServerContext
         known.add(change.ref.id)
 
     driver = Recorder(does=needs_the_other)
-    scene = Scene(context, driver)
-    network = scene.network()
-    first = scene.port(network)
-    second = scene.port(network)
-    scene.touch(Kind.PORT, first)
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, driver)
+    network = env.network()
+    first = env.port(network)
+    second = env.port(network)
+    env.touch(Kind.PORT, first)
+    env.delivery.drain()
     assert [each.ref.id for each in driver.told] == [network, second, first]
-    assert scene.waiting() == 0
+    assert env.waiting() == 0
 
 
 @pytest.mark.spec("ML2-03")
@@ -188,9 +191,9 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
 ) -> None:
     """A process dies after it delivered and before it wrote that down."""
     driver = Recorder()
-    scene = Scene(context, driver)
-    network = scene.network()
-    dead = scene.delivery
+    env = OutboxEnvironment(context, driver)
+    network = env.network()
+    dead = env.delivery
 
     class Killed(BaseException):
         pass
@@ -201,8 +204,8 @@ def test_what_was_perhaps_delivered_is_taken_back_though_it_came_and_went(
     driver.does = die
     with pytest.raises(Killed):
         dead.drain()
-    scene.delete(Kind.NETWORK, network)
-    other = Scene(ServerContext(database=context.database, ipam=context.ipam), driver)
+    env.delete(Kind.NETWORK, network)
+    other = OutboxEnvironment(ServerContext(database=context.database, ipam=context.ipam), driver)
     driver.does = None
     other.delivery.drain()
     assert driver.told == [], "the lane is the dead one's until its lease is over"
@@ -227,23 +230,23 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
             running[lane] -= 1
 
     driver = Recorder(does=slow)
-    scene = Scene(context, driver)
+    env = OutboxEnvironment(context, driver)
     others = ServerContext(database=context.database, ipam=context.ipam)
-    second = Scene(others, driver)
-    scene.delivery.start()
+    second = OutboxEnvironment(others, driver)
+    env.delivery.start()
     second.delivery.start()
     try:
-        networks = [scene.network() for _ in range(4)]
+        networks = [env.network() for _ in range(4)]
         for _ in range(5):
             for network in networks:
-                scene.port(network)
+                env.port(network)
         deadline = time.monotonic() + 20
-        while scene.waiting() and time.monotonic() < deadline:
+        while env.waiting() and time.monotonic() < deadline:
             time.sleep(0.02)
     finally:
-        scene.delivery.close()
+        env.delivery.close()
         second.delivery.close()
-    assert scene.waiting() == 0
+    assert env.waiting() == 0
     assert most[0] > 1
     for network in networks:
         mine = [each for each in driver.told if each.network and each.network.id == network]
@@ -255,19 +258,19 @@ def test_threads_deliver_lanes_at_once_and_one_lane_by_one_thread(context: Serve
 def test_a_driver_that_hangs_holds_up_no_other_and_not_the_end(context: ServerContext) -> None:
     released, notifier = threading.Event(), RecordingNotifier()
     driver = Recorder(does=lambda change: released.wait(60))
-    scene = Scene(context, driver, notifiers=[notifier])
-    scene.delivery.start()
+    env = OutboxEnvironment(context, driver, notifiers=[notifier])
+    env.delivery.start()
     try:
         for _ in range(6):
-            scene.port(scene.network())
+            env.port(env.network())
         deadline = time.monotonic() + 20
         while sum(map(len, notifier.batches)) < 6 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert sum(map(len, notifier.batches)) == 6
         began = time.monotonic()
-        scene.delivery.close(within=0.2)
+        env.delivery.close(within=0.2)
         assert time.monotonic() - began < 5
-        assert scene.waiting() == 12, "what was not told is still there"
+        assert env.waiting() == 12, "what was not told is still there"
     finally:
         released.set()
 
@@ -279,17 +282,17 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
     waiting, notifier = threading.Event(), RecordingNotifier()
     hanging, working = Recorder("hanging", lambda change: waiting.wait(20)), Recorder("working")
     pace = evolve(QUICK, workers=2)
-    scene = Scene(context, hanging, working, notifiers=[notifier], pace=pace)
-    scene.delivery.start()
+    env = OutboxEnvironment(context, hanging, working, notifiers=[notifier], pace=pace)
+    env.delivery.start()
     try:
-        networks = [scene.network() for _ in range(4)]
-        ports = [scene.port(network) for network in networks]
+        networks = [env.network() for _ in range(4)]
+        ports = [env.port(network) for network in networks]
         deadline = time.monotonic() + 10
         while len(working.told) < 8 or sum(map(len, notifier.batches)) < len(ports):
             assert time.monotonic() < deadline, (working.lines(), notifier.batches)
             time.sleep(0.01)
         began = time.monotonic()
-        scene.delivery.close(0.2)
+        env.delivery.close(0.2)
         assert time.monotonic() - began < 2
         assert "delivery to mechanism/hanging does not end" in caplog.text
         assert not hanging.told
@@ -302,15 +305,15 @@ def test_a_driver_that_hangs_delays_neither_others_nor_the_end_of_the_server(
 def test_a_port_waits_for_its_drivers(context: ServerContext) -> None:
     driver = Recorder(does=Trouble(BackendUnavailable("off"), kind=Kind.PORT))
     delivered: list[Any] = []
-    scene = Scene(context, driver, delivered=lambda unit, ports: delivered.extend(ports))
-    port = scene.port(scene.network())
+    env = OutboxEnvironment(context, driver, delivered=lambda unit, ports: delivered.extend(ports))
+    port = env.port(env.network())
 
     def gated() -> list[Any]:
-        return list(context.run(SERVER, lambda unit: scene.outbox.gate(unit, [port])))
+        return list(context.run(SERVER, lambda unit: env.outbox.gate(unit, [port])))
 
     assert gated() == [port]
-    scene.delivery.drain()
-    scene.delivery.drain()
+    env.delivery.drain()
+    env.delivery.drain()
     assert gated() == []
     assert delivered == [port]
 
@@ -318,15 +321,15 @@ def test_a_port_waits_for_its_drivers(context: ServerContext) -> None:
 @pytest.mark.spec("API-14")
 def test_a_notifier_receives_every_change_in_order_in_batches(context: ServerContext) -> None:
     notifier = RecordingNotifier()
-    scene = Scene(context, notifiers=[notifier])
-    network = scene.network()
-    port = scene.port(network)
-    scene.touch(Kind.PORT, port)
-    scene.touch(Kind.NETWORK, network)
-    scene.delete(Kind.PORT, port)
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, notifiers=[notifier])
+    network = env.network()
+    port = env.port(network)
+    env.touch(Kind.PORT, port)
+    env.touch(Kind.NETWORK, network)
+    env.delete(Kind.PORT, port)
+    env.delivery.drain()
     assert notifier.batches == [["port None>1", "port 1>2", "port 2>None"]]
-    assert scene.waiting() == 0
+    assert env.waiting() == 0
 
 
 @pytest.mark.spec("API-14")
@@ -337,15 +340,15 @@ def test_a_batch_is_kept_until_the_other_side_takes_it(context: ServerContext) -
 
     troubles: list[Exception] = [BackendUnavailable("gone"), Conflict("will not")]
     notifier = RecordingNotifier(fail)
-    scene = Scene(context, notifiers=[notifier])
-    network = scene.network()
-    port = scene.port(network)
-    scene.delivery.drain()
+    env = OutboxEnvironment(context, notifiers=[notifier])
+    network = env.network()
+    port = env.port(network)
+    env.delivery.drain()
     assert notifier.batches == []
     (fault,) = context.database.transaction(lambda tx: tx.outbox.failures())
     assert fault.error == "will not", "it was tried again, and then refused for good"
-    scene.touch(Kind.PORT, port)
-    scene.delivery.drain()
+    env.touch(Kind.PORT, port)
+    env.delivery.drain()
     assert notifier.batches == [["port 1>2"]]
 
 
@@ -354,19 +357,19 @@ def test_a_notifier_receives_statuses_and_one_that_crashes_receives_all(
     context: ServerContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     notifier = RecordingNotifier()
-    scene = Scene(context, notifiers=[notifier])
-    port = scene.port(scene.network())
+    env = OutboxEnvironment(context, notifiers=[notifier])
+    port = env.port(env.network())
     value = cast(Port, context.read(lambda view: view.resources.get(Kind.PORT, port)).resource())
     after = evolve(value, status=Status.ACTIVE)
-    context.run(SERVER, lambda unit: scene.outbox.status_changed(unit, value, after))
-    scene.delivery.drain()
+    context.run(SERVER, lambda unit: env.outbox.status_changed(unit, value, after))
+    env.delivery.drain()
     assert notifier.batches == [["port None>1", "port 1>1"]]
 
     def crash(change: Change) -> bool:
         raise RuntimeError("oops")
 
     notifier.concerns = crash  # type: ignore[method-assign]
-    scene.network()
-    scene.delivery.drain()
+    env.network()
+    env.delivery.drain()
     assert notifier.batches[1:] == [["network None>1"]]
     assert "selecting its changes failed" in caplog.text

@@ -13,7 +13,13 @@ from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, RouterId
 from netfw.model.json_document import JsonDocument
 from netfw.model.router import Router
-from netfw.server.scheduling.choice import Candidate, candidates, choose, obstacle, wanted_agents
+from netfw.server.scheduling.choice import (
+    Candidate,
+    candidates,
+    choose,
+    ineligibility,
+    wanted_agents,
+)
 
 
 def offer(*texts: str) -> list[Candidate]:
@@ -95,7 +101,7 @@ def test_the_mode_of_an_agent_says_which_routers_it_can_have(
     mode: str | None, distributed: bool, can: bool
 ) -> None:
     router = Router(id=RouterId(UUID(int=2)), distributed=distributed)
-    assert (not obstacle(agent("a", configurations={"agent_mode": mode}), router)) is can
+    assert (not ineligibility(agent("a", configurations={"agent_mode": mode}), router)) is can
 
 
 def test_only_highly_available_routers_are_on_several_hosts() -> None:

@@ -220,7 +220,10 @@ def test_the_host_of_an_agent_reads_what_it_was_given(make: Make) -> None:
     network = cloud.network()
     commits = CommitWatcher(cloud.database)
     source = DatabaseSource(
-        cloud.database, commits, heard=cloud.hear, answer=cloud.calls.plugin.handle_request
+        cloud.database,
+        commits,
+        handle_reports=cloud.hear,
+        handle_request=cloud.calls.plugin.handle_request,
     )
     pages = list(source.snapshot(Subscription("a", [Service.DHCP])))
     source.close()

@@ -157,6 +157,36 @@ def test_a_fresh_machine_needs_nothing_but_the_command(tmp_path: Path) -> None:
     assert not (state / "messages.sock").exists()
 
 
+def test_a_client_that_comes_while_a_worker_starts_waits_and_is_served(tmp_path: Path) -> None:
+    """A worker that starts must not refuse the clients of those that share its sockets."""
+    file = tmp_path / "netfw.db"
+    options = {"database": {"connection": f"sqlite:///{file}", "lock_timeout": 60}}
+    server = PrivateNetfw(tmp_path / "server", options)
+    statuses: list[int] = []
+
+    def create_early() -> None:
+        wait_until(server.socket.exists)
+        statuses.append(make_network(server, "early"))
+
+    with closing(sqlite3.connect(file, isolation_level=None)) as blocker:
+        blocker.execute("BEGIN EXCLUSIVE")
+        client, starting = (
+            threading.Thread(target=create_early),
+            threading.Thread(target=server.start),
+        )
+        client.start()
+        starting.start()
+        try:
+            wait_until(server.socket.exists)
+            client.join(3)  # long enough for a server that answers at once
+        finally:
+            blocker.execute("ROLLBACK")
+            starting.join()
+    client.join()
+    assert server.stop() == 0
+    assert statuses == [201]
+
+
 def test_what_cannot_be_is_found_before_the_database_is_touched(tmp_path: Path) -> None:
     rules = tmp_path / "policy.yaml"
     rules.write_text('create_netwrk: "role:admin"\n')

@@ -42,10 +42,10 @@ def test_a_port_on_no_host_concerns_no_host():
 
 
 def test_population_shows_every_bound_port_of_the_hosts_networks():
-    world = (*samples.BACKGROUND, samples.WEB_HERE)
-    assert ref(samples.NEIGHBOUR) not in reachable(world, samples.L2_HERE)
-    assert ref(samples.NEIGHBOUR) in reachable(world, samples.POPULATED_HERE)
-    assert ref(samples.OTHER_HOST_PORT) not in reachable(world, samples.POPULATED_HERE)
+    state = (*samples.BACKGROUND, samples.WEB_HERE)
+    assert ref(samples.NEIGHBOUR) not in reachable(state, samples.L2_HERE)
+    assert ref(samples.NEIGHBOUR) in reachable(state, samples.POPULATED_HERE)
+    assert ref(samples.OTHER_HOST_PORT) not in reachable(state, samples.POPULATED_HERE)
 
 
 def test_a_trunk_comes_with_its_parent_and_shows_its_children():
@@ -66,19 +66,19 @@ def test_a_distributed_router_concerns_every_host_with_an_instance_on_its_subnet
         device_owner=DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
         binding=samples.port(0, "").binding,
     )
-    world = (*samples.BACKGROUND, interface, samples.WEB_HERE)
+    state = (*samples.BACKGROUND, interface, samples.WEB_HERE)
     for host in (samples.HERE, samples.THERE):
-        found = reachable(world, Subscription(host, {Service.L3}))
+        found = reachable(state, Subscription(host, {Service.L3}))
         assert ref(samples.ROUTER) in found
         assert {ref(samples.WEB_HERE), ref(samples.NEIGHBOUR)} <= found.keys()  # neighbours
-    assert reachable(world, Subscription("elsewhere", {Service.L3})) == {}
-    assert ref(interface) in reachable(world, samples.L2_HERE)  # the switch answers for it
+    assert reachable(state, Subscription("elsewhere", {Service.L3})) == {}
+    assert ref(interface) in reachable(state, samples.L2_HERE)  # the switch answers for it
 
 
 def test_a_plain_router_concerns_only_the_host_it_is_assigned_to():
-    world = (*samples.BACKGROUND, samples.ROUTER_PORT, samples.WEB_HERE)
-    assert reachable(world, samples.L3_HERE) == {}
-    assert ref(samples.ROUTER) in reachable((*world, samples.ROUTER_ASSIGNMENT), samples.L3_HERE)
+    state = (*samples.BACKGROUND, samples.ROUTER_PORT, samples.WEB_HERE)
+    assert reachable(state, samples.L3_HERE) == {}
+    assert ref(samples.ROUTER) in reachable((*state, samples.ROUTER_ASSIGNMENT), samples.L3_HERE)
 
 
 def test_router_interface_without_a_router_is_an_ordinary_port():
@@ -87,9 +87,9 @@ def test_router_interface_without_a_router_is_an_ordinary_port():
 
 
 def test_tunnel_ends_concern_every_l2_agent_and_no_other():
-    world = (samples.AGENT_THERE,)
-    assert reachable(world, samples.L2_HERE).keys() == {ref(samples.AGENT_THERE)}
-    assert reachable(world, samples.L3_HERE) == {}
+    state = (samples.AGENT_THERE,)
+    assert reachable(state, samples.L2_HERE).keys() == {ref(samples.AGENT_THERE)}
+    assert reachable(state, samples.L3_HERE) == {}
 
 
 def test_there_are_no_cycles():
@@ -112,20 +112,20 @@ def test_there_are_no_cycles():
 
 
 def test_the_graph_reaches_what_the_rules_say_whatever_comes_and_goes():
-    chance, graph, world = random.Random(3), ReachabilityIndex(), {}
+    chance, graph, state = random.Random(3), ReachabilityIndex(), {}
     interest = Subscription("a", set(Service))
     for _ in range(2000):
         item = chance.choice(universe())
-        old = world.pop(key(item), None)
+        old = state.pop(key(item), None)
         before = frozenset() if old is None else edges(old)
         if chance.random() < 0.6:
-            world[key(item)] = item
+            state[key(item)] = item
             graph.change(before - edges(item), edges(item) - before)
         else:
             graph.change(before, ())
     reached = set().union(*(graph.reached(root) for root in roots(interest)))
-    assert {k for k in reached if k in world} == reachable(world.values(), interest).keys()
-    for item in list(world.values()):
+    assert {k for k in reached if k in state} == reachable(state.values(), interest).keys()
+    for item in list(state.values()):
         graph.change(edges(item), ())
     assert not graph._out
     assert not graph._ways

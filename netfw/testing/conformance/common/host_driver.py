@@ -127,19 +127,19 @@ class HostDriverConformance(Generic[K, V]):
 
     def assert_so(self, wanted: Mapping[K, V]) -> None:
         """Assert that the host has what is *wanted*."""
-        found = {key: self.actual(key, value) for key, value in wanted.items()}
+        actual = {key: self.actual(key, value) for key, value in wanted.items()}
         _say(
-            f"{key} {describe_difference(value, found[key])}"
+            f"{key} {describe_difference(value, actual[key])}"
             for key, value in wanted.items()
-            if found[key] != value
+            if actual[key] != value
         )
 
     def assert_gone(self, wanted: Mapping[K, V]) -> None:
         """Assert that the host has nothing of what was *wanted*."""
-        found = {key: self.actual(key, value) for key, value in wanted.items()}
+        actual = {key: self.actual(key, value) for key, value in wanted.items()}
         _say(
             f"{key} should be gone and is still there:\n  {left}"
-            for key, left in found.items()
+            for key, left in actual.items()
             if left is not None
         )
 

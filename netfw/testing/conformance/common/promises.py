@@ -55,11 +55,11 @@ def proves_raise(contract: type, method: str, *errors: type[Exception]) -> Calla
 def promises_of(contract: type) -> frozenset[Promise]:
     """Return what *contract* itself promises, without what it inherits."""
     name = contract.__name__
-    found = {Promise(name, number) for number in _NUMBER.findall(inspect.getdoc(contract) or "")}
+    promises = {Promise(name, number) for number in _NUMBER.findall(inspect.getdoc(contract) or "")}
     for method, function in vars(contract).items():
         for error in _RAISES.findall(getattr(function, "__doc__", None) or ""):
-            found.add(Promise(f"{name}.{method}", error))
-    return frozenset(found)
+            promises.add(Promise(f"{name}.{method}", error))
+    return frozenset(promises)
 
 
 def proofs_in(suite: type) -> Iterator[tuple[str, frozenset[Promise]]]:

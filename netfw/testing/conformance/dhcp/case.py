@@ -1,4 +1,4 @@
-"""What the parts of the DHCP suite have in common."""
+"""Base class of the parts of the DHCP suite."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ class DhcpSuite:
 
     def server(self, net: Net) -> FoundServer:
         """Return the server of a network as the host has it."""
-        found = self.environment.server(net.id, net.value.server)
-        assert found is not None, f"{net.key} has no device"
-        return found
+        server = self.environment.server(net.id, net.value.server)
+        assert server is not None, f"{net.key} has no device"
+        return server
 
     def traces(self, net: Net) -> frozenset[str]:
         """Return everything on the host that belongs to a network."""
@@ -161,10 +161,10 @@ class DhcpSuite:
         """Wait until the server of a network fulfils *condition*."""
         until = time.monotonic() + self.environment.patience
         while True:
-            found = self.environment.server(net.id, net.value.server)
-            if found is not None and condition(found):
-                return found
-            assert time.monotonic() < until, f"the server is still {found}"
+            server = self.environment.server(net.id, net.value.server)
+            if server is not None and condition(server):
+                return server
+            assert time.monotonic() < until, f"the server is still {server}"
             time.sleep(0.02)
 
 

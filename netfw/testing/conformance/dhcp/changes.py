@@ -1,4 +1,4 @@
-"""What becomes of clients when networks and ports change: `DhcpDriver` promises 1 to 3 and 7."""
+"""Changes of networks and ports under running clients: `DhcpDriver` promises 1 to 3 and 7."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_CALLS = 500_000
 
 
 class DhcpChangesConformance(DhcpSuite):
-    """What is changed is in force when ``converge`` has returned, and interrupts nobody."""
+    """A change is in force when ``converge`` returns, and interrupts no other client."""
 
     @proves(DhcpDriver, 1)
     def test_a_changed_network_is_sent_with_the_next_renewal(self, driver: DhcpDriver) -> None:
@@ -158,14 +158,14 @@ class DhcpChangesConformance(DhcpSuite):
         resident = net.tenant(20)
         self.bring(driver, net, resident)
         client, before = self.leased(resident)
-        found = self.server(net)
+        server = self.server(net)
         for place in (30, 31):
             comer = net.tenant(place)
             self.bring(driver, comer)
             assert self.leased(comer)[1].ip == comer.ip
             self.bring(driver, comer.but(hostname="called-otherwise"))
             self.drop(driver, comer)
-        assert self.server(net) == found, "the server was changed, or started again"
+        assert self.server(net) == server, "the server was changed, or started again"
         assert self.renewed(client) == before
 
     @proves(DhcpDriver, 2)

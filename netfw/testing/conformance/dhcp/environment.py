@@ -1,4 +1,4 @@
-"""What the suite of DHCP drivers needs beside the driver: a host, guests, and how to look at them.
+"""The environment of the DHCP suite beside the driver: hosts, instances and their inspection.
 
 A vendor writes one :class:`DhcpEnvironment`, with real clients by way of
 :class:`netfw.testing.conformance.dhcp.lab_environment.DhcpLabEnvironment`.
@@ -39,9 +39,9 @@ class FoundServer:
 class DhcpClientVm(ABC):
     """An instance that is plugged into a network, and its client.
 
-    *asked* are the numbers of options that it requests beside the usual ones, *said* the options
-    that it sends.  A lease is ``None`` if the request was refused or not answered; with *expected*
-    false the client does not wait long for an answer.
+    *asked* are the numbers of options that it requests beside the usual ones, *sent_options* the
+    options that it sends.  A lease is ``None`` if the request was refused or not answered; with
+    *expected* false the client does not wait long for an answer.
     """
 
     @abstractmethod
@@ -49,7 +49,7 @@ class DhcpClientVm(ABC):
         self,
         asked: Collection[int] = (),
         *,
-        said: Mapping[int, bytes] | None = None,
+        sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
     ) -> Lease | None:
         """Request a lease as a new client."""

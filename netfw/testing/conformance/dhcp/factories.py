@@ -1,4 +1,4 @@
-"""What the suite of DHCP drivers asks for: networks and ports, no two of them alike."""
+"""Factories of the DHCP suite: networks and ports, all different."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Tenant:
     @property
     def ip(self) -> IPv4Address:
         """Its first IPv4 address."""
-        return next(each for each in self.addresses if isinstance(each, IPv4Address))
+        return next(address for address in self.addresses if isinstance(address, IPv4Address))
 
     @property
     def ip6(self) -> IPv6Address:
         """Its first IPv6 address."""
-        return next(each for each in self.addresses if isinstance(each, IPv6Address))
+        return next(address for address in self.addresses if isinstance(address, IPv6Address))
 
     def but(self, **changes: Any) -> Tenant:
         """Return the same port, changed."""
@@ -148,7 +148,7 @@ def server_port(subnets: Iterable[Subnet], place: int = SERVER) -> ServerPort:
 
 def address_on(subnet: Subnet, value: DhcpNetwork) -> IpAddress:
     """Return the server's own address on *subnet*."""
-    return next(each.ip for each in value.server.addresses if each.ip in subnet.cidr)
+    return next(interface.ip for interface in value.server.addresses if interface.ip in subnet.cidr)
 
 
 def _own(subnet: Subnet, place: int, mac: Mac) -> IpInterface:

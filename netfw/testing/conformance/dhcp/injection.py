@@ -56,7 +56,7 @@ def invalid_ports(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class DhcpInjectionConformance(DhcpSuite):
-    """Nothing that somebody wrote into a name becomes a line, or another option."""
+    """Text of users in a name never becomes a line or an option of the configuration."""
 
     @proves(DhcpDriver, 8)
     @pytest.mark.parametrize("what", _LINES)
@@ -123,7 +123,7 @@ class DhcpInjectionConformance(DhcpSuite):
     @proves(DhcpDriver, 8)
     @pytest.mark.parametrize("what", _SYNTAX)
     def test_syntax_is_refused_or_taken_literally(self, driver: DhcpDriver, what: str) -> None:
-        """Whatever the driver does with it, no other port notices, and nobody gets more."""
+        """The driver may accept or refuse it; other ports and their options are unaffected."""
         net = make_network()
         plain = net.tenant(20, hostname="plain")
         bad = [
@@ -141,6 +141,6 @@ class DhcpInjectionConformance(DhcpSuite):
             assert not name or name in (lease.hostname, f"{lease.hostname}.{lease.domain}")
 
     def attempt(self, driver: DhcpDriver, *things: Net | Tenant) -> Outcome[DhcpKey]:
-        """Put *things*, whatever becomes of them."""
+        """Put *things*; ignore refusals."""
         self.know(*things)
         return driver.converge(Update(put=wanted(*things)))

@@ -18,7 +18,7 @@ BOOT_FILE_URL = 59
 
 
 class DhcpIpv6Conformance(DhcpSuite):
-    """Who gives an instance its IPv6 addresses, and what else it is told."""
+    """IPv6 modes: the origin of addresses and of other options."""
 
     @proves(DhcpDriver, 1, 9)
     def test_with_stateful_dhcpv6_a_port_gets_its_address_and_the_rest(
@@ -28,10 +28,10 @@ class DhcpIpv6Conformance(DhcpSuite):
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
         tenants = [net.tenant(20), net.tenant(30)]
         self.bring(driver, net, *tenants)
-        said = self.announced(tenants[0])
+        announcement = self.announced(tenants[0])
         (subnet,) = net.subnets
-        assert (said.managed, said.mtu) == (True, MTU)
-        assert said.prefixes.get(IPv6Network(subnet.cidr)) is not True
+        assert (announcement.managed, announcement.mtu) == (True, MTU)
+        assert announcement.prefixes.get(IPv6Network(subnet.cidr)) is not True
         for tenant in tenants:
             lease = self.leased6(tenant)
             assert lease.addresses == (tenant.ip6,)
@@ -55,10 +55,10 @@ class DhcpIpv6Conformance(DhcpSuite):
         net = make_network(a_subnet6(Ipv6Mode.STATELESS))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        said = self.announced(tenant)
+        announcement = self.announced(tenant)
         (subnet,) = net.subnets
-        assert (said.managed, said.other) == (False, True)
-        assert said.prefixes == {subnet.cidr: True}
+        assert (announcement.managed, announcement.other) == (False, True)
+        assert announcement.prefixes == {subnet.cidr: True}
         assert tenant.ip6 in self.client(tenant).made_addresses(tenant.ip6)
         rest = self.client(tenant).lease6(stateless=True)
         assert rest is not None
@@ -72,10 +72,10 @@ class DhcpIpv6Conformance(DhcpSuite):
         net = make_network(a_subnet6(Ipv6Mode.SLAAC))
         tenant = net.tenant()
         self.bring(driver, net, tenant)
-        said = self.announced(tenant)
+        announcement = self.announced(tenant)
         (subnet,) = net.subnets
-        assert (said.managed, said.mtu) == (False, MTU)
-        assert said.prefixes == {subnet.cidr: True}
+        assert (announcement.managed, announcement.mtu) == (False, MTU)
+        assert announcement.prefixes == {subnet.cidr: True}
         assert tenant.ip6 in self.client(tenant).made_addresses(tenant.ip6)
 
     @proves(DhcpDriver, 1, 9)
@@ -154,7 +154,7 @@ class DhcpIpv6Conformance(DhcpSuite):
         former = self.server(net).processes
         self.environment.kill_server(net.id, net.value.server)
         self.bring(successor, net, tenant)
-        self.await_server(net, lambda found: found.listens and found.processes != former)
+        self.await_server(net, lambda server: server.listens and server.processes != former)
         assert self.client(tenant).renew6() == before
 
     @proves(DhcpDriver, 6, 9)
@@ -162,18 +162,18 @@ class DhcpIpv6Conformance(DhcpSuite):
         self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet(), a_subnet6(Ipv6Mode.STATEFUL))
         self.bring(driver, net)
-        found = self.server(net)
-        assert found.addresses == set(net.value.server.addresses)
-        assert found.gateways == {subnet.gateway for subnet in net.subnets}
+        server = self.server(net)
+        assert server.addresses == set(net.value.server.addresses)
+        assert server.gateways == {subnet.gateway for subnet in net.subnets}
 
     def announced(self, tenant: Tenant) -> Announcement:
         """Return the router advertisement that the instance of a port receives."""
-        said = self.client(tenant).announcement()
-        assert said is not None, "nobody announces the prefix"
-        return said
+        announcement = self.client(tenant).announcement()
+        assert announcement is not None, "there is no router advertisement with the prefix"
+        return announcement
 
     def leased6(self, tenant: Tenant, *, stateless: bool = False) -> Lease6:
-        """Return what the instance of a port gets by DHCPv6."""
+        """Return the DHCPv6 lease of the instance of a port."""
         lease = self.client(tenant).lease6(stateless=stateless)
         assert lease is not None, f"{tenant.mac} got nothing by DHCPv6"
         return lease

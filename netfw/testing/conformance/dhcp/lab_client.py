@@ -24,12 +24,12 @@ from netfw.testing.lab.instance import Instance
 C = TypeVar("C", bound=DhcpClient[Lease] | DhcpClient[Lease6])
 
 IMPATIENCE = 1.2
-"""Seconds in which a client that expects nothing asks twice."""
+"""Timeout of a client that expects no answer: two of its requests."""
 ASKING = 1.0
 
 
 class LabClientVm(DhcpClientVm):
-    """An instance; *ready* is called before it says anything."""
+    """An instance; *ready* is called before its first packet."""
 
     def __init__(self, instance: Instance, patience: float, ready: Callable[[], None]) -> None:
         self.instance = instance
@@ -42,11 +42,11 @@ class LabClientVm(DhcpClientVm):
         self,
         asked: Collection[int] = (),
         *,
-        said: Mapping[int, bytes] | None = None,
+        sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
     ) -> Lease | None:
         self._ready()
-        client = self._new("udhcpc", Udhcpc(self.instance, asked, said=said))
+        client = self._new("udhcpc", Udhcpc(self.instance, asked, sent_options=sent_options))
         return client.lease(self._patience if expected else IMPATIENCE)
 
     def renew(self) -> Lease | None:
@@ -88,11 +88,11 @@ class LabClientVm(DhcpClientVm):
         until = time.monotonic() + self._patience
         while True:
             shown = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
-            found = frozenset(
+            addresses = frozenset(
                 IPv6Address(address["local"]) for link in shown for address in link["addr_info"]
             )
-            if any(address in prefix for address in found) or time.monotonic() > until:
-                return found
+            if any(address in prefix for address in addresses) or time.monotonic() > until:
+                return addresses
             time.sleep(0.02)
 
     def leave(self) -> None:

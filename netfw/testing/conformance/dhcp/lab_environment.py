@@ -1,7 +1,7 @@
 """A `DhcpEnvironment` of the lab: a private Open vSwitch, instances on it, and real clients in
 them.
 
-What is left for the vendor is the driver::
+The vendor adds the driver::
 
     class MyEnvironment(DhcpLabEnvironment):
         def make_dhcp(self, host, directory):
@@ -54,8 +54,8 @@ ANSWER = 5.0
 FIRST_VLAN = 101
 
 
-class Elsewhere(DhcpDriver):
-    """A driver that works on another host of this process: all of it is called there."""
+class OtherHostDriver(DhcpDriver):
+    """Calls a driver in the namespaces of another lab host."""
 
     def __init__(self, driver: DhcpDriver, place: NamespaceContext) -> None:
         self._driver = driver
@@ -63,7 +63,7 @@ class Elsewhere(DhcpDriver):
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        raise NotImplementedError("it is made of a driver")
+        raise NotImplementedError("construct it with a driver")
 
     def describe(self) -> DriverInfo[HostCapability | DhcpCapability]:
         return self._driver.describe()
@@ -85,9 +85,9 @@ class Elsewhere(DhcpDriver):
 
 
 class DhcpLabEnvironment(DhcpEnvironment):
-    """The sandbox itself is the host; the second one is made when it is asked for.
+    """The sandbox itself is the host; the second one is created on first use.
 
-    Networks are VLANs of one bridge, which the ground sets: it does what a switch driver would.
+    Networks are VLANs of one bridge, set by this environment in place of a switch driver.
     """
 
     use_veth: ClassVar[bool] = False
@@ -153,7 +153,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         host.add(self.make_interface(host, site.ovs))
         driver = self.make_dhcp(host, site.directory)
         if second:
-            driver = Elsewhere(driver, site.place)
+            driver = OtherHostDriver(driver, site.place)
         self._hosts.append((driver, host))
         return driver
 
@@ -190,8 +190,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
         return self._sites[0].server(server.id)
 
     def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
-        found = self._sites[0].find(server.id)
-        return found is not None and (found[0], found[1]["ifname"]) == (place.netns, place.device)
+        device = self._sites[0].find(server.id)
+        return device is not None and (device[0], device[1]["ifname"]) == (
+            place.netns,
+            place.device,
+        )
 
     def dump_state(self) -> frozenset[str]:
         seen = {line for site in self._sites for line in site.dump_state()}
@@ -261,9 +264,9 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def _spoil(self, value: DhcpNetwork, *change: str) -> None:
         site = self._sites[0]
-        found = site.find(value.server.id)
-        assert found is not None
-        words = [word.replace("DEVICE", found[1]["ifname"]) for word in change]
+        device = site.find(value.server.id)
+        assert device is not None
+        words = [word.replace("DEVICE", device[1]["ifname"]) for word in change]
         site.ip("-n", self._namespace(value.server), *words)
 
     def _pull_out(self, network: NetworkId, value: DhcpNetwork) -> None:
@@ -273,10 +276,10 @@ class DhcpLabEnvironment(DhcpEnvironment):
         site.place.attempt(["ip", "link", "delete", row])  # a veth outlives its port
 
     def _namespace(self, server: ServerPort) -> str:
-        found = self._sites[0].find(server.id)
-        assert found is not None, f"port {server.id} has no device"
-        assert found[0] is not None, f"the device of port {server.id} is in no namespace"
-        return found[0]
+        device = self._sites[0].find(server.id)
+        assert device is not None, f"port {server.id} has no device"
+        assert device[0] is not None, f"the device of port {server.id} is in no namespace"
+        return device[0]
 
     def _settle(self) -> None:
         for site in self._sites:

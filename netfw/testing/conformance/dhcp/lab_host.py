@@ -1,6 +1,6 @@
-"""One host of the DHCP suite: a private Open vSwitch, and how to look at what a driver made there.
+"""One host of the DHCP suite: a private Open vSwitch, and the inspection of the driver's work.
 
-Everything is looked at with ``ip``, ``ovs-vsctl`` and ``/proc``, and never through a driver.
+Inspection uses ``ip``, ``ovs-vsctl`` and ``/proc``, never a driver.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
 class DhcpLabHost:
-    """A host: ``place`` is where it is, ``directory`` is what drivers there may write to."""
+    """A host: ``place`` has its namespaces, ``directory`` is for the files of drivers."""
 
     def __init__(
         self, name: str, place: NamespaceContext, ovs: PrivateOvs, directory: Path
@@ -54,12 +54,12 @@ class DhcpLabHost:
     def rows(self) -> dict[str, str]:
         """Return the names of the bridge's ports by port id, for those with an owner."""
         columns = "--columns=name,external_ids"
-        found = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
-        named = ((name, dict(ids[1])) for name, ids in found["data"])
+        table = json.loads(self.ovs.vsctl("--format=json", columns, "list", "Interface"))
+        named = ((name, dict(ids[1])) for name, ids in table["data"])
         return {ids["iface-id"]: name for name, ids in named if "iface-id" in ids}
 
     def admit(self, tags: dict[str, int]) -> None:
-        """Let the ports live that are on the dead VLAN, each on that in *tags*."""
+        """Move the ports on the dead VLAN to their VLANs in *tags*."""
         dead = self.ovs.vsctl("--bare", "--columns=name", "find", "Port", f"tag={DEAD}").split()
         if not dead:
             return
@@ -74,7 +74,7 @@ class DhcpLabHost:
         return sorted({entry["name"] for entry in listed} - self.others)
 
     def find(self, port: PortId) -> tuple[str | None, dict[str, Any]] | None:
-        """Return the device of *port*: its namespace, and what ``ip`` shows of it."""
+        """Return the device of *port*: its namespace, and its entry in the output of ``ip``."""
         for netns in (*self.namespaces(), None):
             there = ("-n", netns) if netns else ()
             for link in json.loads(self.ip(*there, "-j", "address")):
@@ -126,7 +126,7 @@ class DhcpLabHost:
                 time.sleep(0.001)
 
     def dump_state(self) -> Iterator[str]:
-        """Yield what a driver could have left, one line per item."""
+        """Yield possible garbage of a driver, one line per item."""
         yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
         yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)
         for path in self.directory.rglob("*"):
@@ -142,9 +142,9 @@ class DhcpLabHost:
         return any(text.encode() in path.read_bytes() for path in files)
 
     def forget(self, name: str, port: PortId) -> None:
-        """Remove all that has *name* or *port* in its name, whatever it is."""
-        found = self.find(port)
-        for netns in {*(n for n in self.namespaces() if name in n), *(found or ())[:1]} - {None}:
+        """Remove everything with *name* or *port* in its name."""
+        device = self.find(port)
+        for netns in {*(n for n in self.namespaces() if name in n), *(device or ())[:1]} - {None}:
             self.kill_processes_in(str(netns))
             self.ip("netns", "delete", str(netns))
         row = self.rows().get(str(port))

@@ -1,4 +1,4 @@
-"""What a client is told: `DhcpDriver` promise 1, asked with real clients."""
+"""Leases of real clients: `DhcpDriver` promise 1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENT_ID, IPXE = 61, 175
 
 
 class DhcpLeasesConformance(DhcpSuite):
-    """Who gets what."""
+    """Addresses and options of leases."""
 
     @proves(DhcpDriver, 1)
     def test_a_port_gets_its_address_gateway_name_servers_mtu_and_domain(
@@ -69,7 +69,7 @@ class DhcpLeasesConformance(DhcpSuite):
         self.bring(driver, net, tenant)
         client, before = self.leased(tenant)
         for name in (b"\xff\0\0\0\1\0\3\0\1", b"\0firmware"):
-            assert client.lease(said={CLIENT_ID: name}) == before
+            assert client.lease(sent_options={CLIENT_ID: name}) == before
         client.leave()
         assert client.lease() == before
 
@@ -160,8 +160,8 @@ class DhcpLeasesConformance(DhcpSuite):
         way = Route(destination=METADATA, nexthop=str(own))
         assert way in self.leased(one)[1].routes
         assert not any(r.destination == way.destination for r in self.leased(two)[1].routes)
-        found = {address for address in self.server(net).addresses if address.version == 4}
-        assert found == {*net.value.server.addresses, IPv4Interface(METADATA)}
+        addresses = {address for address in self.server(net).addresses if address.version == 4}
+        assert addresses == {*net.value.server.addresses, IPv4Interface(METADATA)}
 
     @proves(DhcpDriver, 1)
     def test_names_are_sent(self, driver: DhcpDriver) -> None:
@@ -275,7 +275,7 @@ class DhcpLeasesConformance(DhcpSuite):
         first = client.lease()
         assert first is not None
         assert first.options.get(BOOT_FILE) == b"loader.bin"
-        then = client.lease(said={IPXE: b"\1"})
+        then = client.lease(sent_options={IPXE: b"\1"})
         assert then is not None
         assert then.options.get(BOOT_FILE) == b"http://boot/script"
 

@@ -1,4 +1,4 @@
-"""What lasts: leases and processes over restarts, and the server's device.
+"""Persistence: leases and processes over restarts, and the server's device.
 
 `DhcpDriver` promises 4 to 6.
 """
@@ -29,13 +29,13 @@ class DhcpPersistenceConformance(DhcpSuite):
         tenant = net.tenant()
         self.bring(first, net, tenant)
         client, before = self.leased(tenant)
-        found = self.server(net)
+        server = self.server(net)
         self.environment.killed(first)
         successor = make_driver()
         assert self.renewed(client) == before
         outcome = successor.converge(Update(put=wanted(net, tenant), complete=True))
         assert outcome.ok, str(outcome)
-        assert self.server(net) == found, "the server was changed, or started again"
+        assert self.server(net) == server, "the server was changed, or started again"
         assert self.renewed(client) == before
         comer = net.tenant(30)
         self.bring(successor, comer)
@@ -86,9 +86,9 @@ class DhcpPersistenceConformance(DhcpSuite):
         assert booted.boot() is not None
         former = self.server(net).processes
         self.environment.kill_server(net.id, net.value.server)
-        assert deaths.wait_for(net.key, self.environment.patience), "nobody says that it died"
+        assert deaths.wait_for(net.key, self.environment.patience), "its death is not reported"
         self.bring(driver, net)
-        self.await_server(net, lambda found: found.listens and found.processes != former)
+        self.await_server(net, lambda server: server.listens and server.processes != former)
         assert self.renewed(client) == before
         again = booted.boot()
         assert again is not None
@@ -109,7 +109,7 @@ class DhcpPersistenceConformance(DhcpSuite):
         self.environment.kill_server(net.id, net.value.server)
         successor = make_driver()
         self.bring(successor, net, tenant)
-        self.await_server(net, lambda found: found.listens)
+        self.await_server(net, lambda server: server.listens)
         assert self.renewed(client) == before
 
     @proves(HostDriver, 6)
@@ -174,7 +174,7 @@ class DhcpPersistenceConformance(DhcpSuite):
 
     def assert_device(self, net: Net, gateway: object) -> None:
         """Assert that the server's device matches *net*, with *gateway* in its default route."""
-        found = self.server(net)
-        assert found.addresses == set(net.value.server.addresses)
-        assert found.gateways == ({gateway} if gateway is not None else set())
-        assert (found.mac, found.mtu) == (net.value.server.mac, net.value.mtu)
+        server = self.server(net)
+        assert server.addresses == set(net.value.server.addresses)
+        assert server.gateways == ({gateway} if gateway is not None else set())
+        assert (server.mac, server.mtu) == (net.value.server.mac, net.value.mtu)

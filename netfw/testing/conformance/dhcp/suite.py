@@ -1,6 +1,6 @@
-"""The suite of `DhcpDriver`: subclass it, say where your driver works, run pytest.
+"""The suite of `DhcpDriver`: subclass it, write an environment, run pytest.
 
-The questions are asked with real clients.  Write a ``DhcpEnvironment``, by way of
+It uses real clients.  Write a ``DhcpEnvironment``, by way of
 ``netfw.testing.conformance.dhcp.lab_environment``, and yield it from the class's fixture
 ``shared_environment``.
 """
@@ -33,7 +33,7 @@ from netfw.testing.conformance.dhcp.leases import DhcpLeasesConformance
 from netfw.testing.conformance.dhcp.persistence import DhcpPersistenceConformance
 
 HALF = 1234
-"""An MTU that says: part of it is there and part of it is not."""
+"""An MTU that stands for a partial server: the device exists, but no process listens."""
 NOBODY = Mac("fe:ff:ff:ff:ff:fe")
 
 Driver = HostDriver[DhcpKey, DhcpValue]
@@ -47,10 +47,10 @@ class DhcpDriverConformance(
     DhcpIpv6Conformance,
     ReconcilerConformance[DhcpKey, DhcpValue],
 ):
-    """The promises of :class:`DhcpDriver`, and of all that it is.
+    """The promises of :class:`DhcpDriver` and of its base classes.
 
-    The general laws are asked with networks, of which the host shows what it has, and with a port
-    where one is needed, of which a client does.
+    The general promises are tested with networks, which are inspected on the host, and, where
+    needed, with a port, which is inspected by a client.
     """
 
     def examples(self, count: int) -> dict[DhcpKey, DhcpValue]:
@@ -73,8 +73,8 @@ class DhcpDriverConformance(
             assert isinstance(value, DhcpPort)
             return self._actual_port(value)
         assert isinstance(value, DhcpNetwork)
-        found = self.environment.server(key.network, value.server)
-        if found is None:
+        server = self.environment.server(key.network, value.server)
+        if server is None:
             names = (str(key.network), str(value.server.id)[:11])
             left = [
                 line
@@ -82,13 +82,13 @@ class DhcpDriverConformance(
                 if any(name in line for name in names)
             ]
             return evolve(value, mtu=HALF) if left else None
-        return _as_found(value, found)
+        return _as_observed(value, server)
 
     def _actual_port(self, value: DhcpPort) -> DhcpPort | None:
-        """Return what a client of the port gets; of its addresses, the leased one."""
+        """Return the lease of the port's client; of its addresses, the leased one."""
         server = self._servers.get(value.network)
         if server is None or self.environment.server(value.network, server) is None:
-            return None  # nobody is there to answer
+            return None  # no server listens
         lease = self.environment.client(value.network, value.mac).lease()
         if lease is None:
             return None
@@ -97,11 +97,13 @@ class DhcpDriverConformance(
 
     def edge_cases(self, value: DhcpValue) -> Mapping[str, DhcpValue]:
         assert isinstance(value, DhcpNetwork)
-        found: dict[str, DhcpValue] = {f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)}
-        found["no name"] = evolve(value, dns_domain="")
-        found["a long name"] = evolve(value, dns_domain=".".join(["x" * 60] * 4))
-        found["a root"] = evolve(value, dns_domain="example.org.")
-        return found
+        variants: dict[str, DhcpValue] = {
+            f"MTU {n}": evolve(value, mtu=n) for n in (68, 1279, 9000)
+        }
+        variants["no name"] = evolve(value, dns_domain="")
+        variants["a long name"] = evolve(value, dns_domain=".".join(["x" * 60] * 4))
+        variants["a root"] = evolve(value, dns_domain="example.org.")
+        return variants
 
     def make_foreign(self, value: DhcpValue) -> None:
         assert isinstance(value, DhcpNetwork)
@@ -127,7 +129,7 @@ class DhcpDriverConformance(
 
     @proves_raise(HostDriver, "present", BackendUnavailable)
     def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it knows what it holds without anybody's answer."""
+        """Accept the right keys as well: a driver may know them without the backend."""
         things = self.examples(1)
         driver.converge(Update(put=things))
         with self.outage():
@@ -139,7 +141,7 @@ class DhcpDriverConformance(
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it sees what there is without anybody's answer; `apply` then meets the outage."""
+        """Accept an observation without the backend as well; then `apply` raises."""
         reconciler = self.reconciler(driver)
         with self.outage():
             for scope in (None, Update(put=self.examples(1))):
@@ -192,13 +194,13 @@ class DhcpDriverConformance(
         self.kill_at_every_stage(make_driver, self.one_of_each(), Update(complete=True))
 
 
-def _as_found(value: DhcpNetwork, found: FoundServer) -> DhcpNetwork:
+def _as_observed(value: DhcpNetwork, actual: FoundServer) -> DhcpNetwork:
     """Return *value* with the host's actual state in place of the requested one."""
     addresses = value.server.addresses
-    if found.addresses != set(addresses):
-        addresses = tuple(sorted(found.addresses, key=str))
-    server = evolve(value.server, mac=found.mac, addresses=addresses)
-    return evolve(value, server=server, mtu=found.mtu if found.listens else HALF)
+    if actual.addresses != set(addresses):
+        addresses = tuple(sorted(actual.addresses, key=str))
+    server = evolve(value.server, mac=actual.mac, addresses=addresses)
+    return evolve(value, server=server, mtu=actual.mtu if actual.listens else HALF)
 
 
 CONTRACTS = (HostDriver, DhcpDriver)

@@ -1,4 +1,4 @@
-"""Sources: what a port may send as, and what it may hear and say without any rule."""
+"""Sources: the addresses a port may send from, and traffic that passes without a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates: what is so after them, and at every moment of them."""
+"""Updates: the state after and during them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from netfw.testing.conformance.firewall.factories import (
 from netfw.testing.conformance.firewall.reference_model import passes
 
 LONG = "NETFW_LONG"
-"""Environment variable that asks for the long form of what can be had longer."""
+"""Environment variable that selects the long form of tests."""
 
 
 class FirewallUpdatesConformance(FirewallSuite):
-    """The general laws of drivers, in terms of packets; and the law of updates."""
+    """The general promises of drivers, in terms of packets; and the promise on updates."""
 
     updates: ClassVar[int] = 500 if os.environ.get(LONG) else 60
-    """During so many updates nothing may leak and nothing may be lost."""
+    """Number of updates during which no packet may leak or be lost."""
 
     def states(self) -> tuple[list[State], list[FirewallTestPort]]:
-        """Policies that differ from each other in every way, about the same stations."""
+        """Return policies that differ in every way, for the same test ports."""
         one, two, friend, outside = self.make_ports(4)
         id, other, friends = a_group(), a_group(), a_group()
         around = trusted(friend, outside)
@@ -85,15 +85,15 @@ class FirewallUpdatesConformance(FirewallSuite):
     ) -> list[Delivery]:
         """Return the deliveries with one result in all *policies*, between ports of all of them."""
         number = next(FirewallSuite.numbers)
-        found = []
+        deliveries = []
         for one, two, packet in self.matrix(ports):
             sent = _anew(packet, number)
             results = {passes(policy, sent, one.key, two.key) for policy in policies}
             known = all({one.key, two.key} <= policy.keys() for policy in policies)
             if known and len(results) == 1:
                 expected = results.pop() or not self.filtering
-                found.append(Delivery(one, two, sent, expected))
-        return found
+                deliveries.append(Delivery(one, two, sent, expected))
+        return deliveries
 
     @proves(FirewallDriver, 1)
     @proves(HostDriver, 1, 3, 7)
@@ -115,7 +115,7 @@ class FirewallUpdatesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 5)
     def test_nothing_leaks_and_nothing_is_lost_during_updates(self, driver: FirewallDriver) -> None:
-        """New connections all the while; what allows them is another thing after each update."""
+        """Open connections all the while; another rule allows them after each update."""
         one, two, friend, outside = self.make_ports(4)
         first, second, friends = a_group(), a_group(), a_group()
         allowed = rule(first, IN, UDP, (9, 9)), rule(second, IN, UDP, (1, 99), remote=friends)

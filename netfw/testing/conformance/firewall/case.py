@@ -160,11 +160,11 @@ class FirewallSuite:
         self.environment.wire(ports)
 
     def assert_passes(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
-        self.assert_deliveries(Delivery(one, two, each, expected=True) for each in sent)
+        self.assert_deliveries(Delivery(one, two, packet, expected=True) for packet in sent)
 
     def assert_blocked(self, one: FirewallTestPort, two: FirewallTestPort, *sent: Sent) -> None:
         self.assert_deliveries(
-            Delivery(one, two, each, expected=not self.filtering) for each in sent
+            Delivery(one, two, packet, expected=not self.filtering) for packet in sent
         )
 
     def assert_deliveries(self, deliveries: Iterable[Delivery]) -> None:
@@ -172,9 +172,9 @@ class FirewallSuite:
         carried = tuple(deliveries)
         results = self.environment.carry(carried)
         wrong = [
-            f"{each} should {'pass' if each.expected else 'not pass'}"
-            for each, arrived in zip(carried, results, strict=True)
-            if arrived is not each.expected
+            f"{delivery} should {'pass' if delivery.expected else 'not pass'}"
+            for delivery, arrived in zip(carried, results, strict=True)
+            if arrived is not delivery.expected
         ]
         assert not wrong, "\n".join(wrong)
 

@@ -1,4 +1,4 @@
-"""Connections of the firewall suite: what opens them, and what is said to and fro."""
+"""Connections of the firewall suite: the opening packet, and the packets in both directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATA = b"something to say"
 
 
 class ConnectionScript:
-    """Who opened it, who answers, and where they are in it."""
+    """A connection between two ports, and its progress."""
 
     def __init__(self, one: FirewallTestPort, two: FirewallTestPort, opening: Packet) -> None:
         self.one, self.two, self.opening = one, two, opening

@@ -1,4 +1,4 @@
-"""Connections: whom members and rules let talk, whose connections end, and whose live on."""
+"""Connections: which ones members and rules allow, which ones end, and which continue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SENSELESS = Flags.SYN | Flags.ACK, Flags.SYN | Flags.FIN, Flags.SYN | Flags.RST
 
 
 class FirewallConnectionsConformance(FirewallSuite):
-    """All that is about who may go on, and since when."""
+    """Promises about established connections."""
 
     def talks(
         self, one: FirewallTestPort, two: FirewallTestPort, number: int = 80

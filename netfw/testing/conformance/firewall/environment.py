@@ -1,4 +1,4 @@
-"""What the suite of firewall drivers needs beside the driver: ports, and packets between them.
+"""The environment of the firewall suite beside the driver: ports, and packets between them.
 
 A vendor writes one :class:`FirewallEnvironment`, for real packets by way of
 :class:`netfw.testing.conformance.firewall.lab_environment.FirewallLabEnvironment`.

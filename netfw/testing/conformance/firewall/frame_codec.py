@@ -163,7 +163,7 @@ def _icmp(packet: Packet, body: bytes) -> bytes:
         advertised = packet.icmp == NEIGHBOUR_ADVERTISEMENT
         option = bytes([2 if advertised else 1, 1]) + _mac(packet.source_mac)
         if packet.source == IPv6Address("::"):
-            option = b""  # who has no address yet says nothing of where it is
+            option = b""  # without an address of its own there is no source link-layer option
         rest = struct.pack("!I", 0x20000000 if advertised else 0) + packet.claims.packed + option
     elif packet.version == 6 and packet.icmp == ROUTER_ADVERTISEMENT:
         rest = struct.pack("!BBHII", 64, 0, 1800, 0, 0)

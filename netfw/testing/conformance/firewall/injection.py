@@ -1,4 +1,4 @@
-"""Hostile values: what gets past the classes of values must not get into a backend's language."""
+"""Injection: values that bypass the checks of their classes must not reach a backend's language."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class InjectionSuite(FirewallSuite):
         return Sender(id, good, state)
 
     def refuses(self, driver: FirewallDriver, invalid: Iterator[Injected]) -> None:
-        """Each of it is refused for its key alone, and nothing of it is to be seen."""
+        """Each value is refused for its key alone, and leaves no trace."""
         former, held = self.environment.dump_state(), driver.present()
         for key, value in invalid:
             other = GroupKey(a_group())

@@ -1,8 +1,8 @@
 """Real packets for the firewall suite: raw sockets in the namespaces of instances.
 
-Nothing else speaks there: instances have no addresses, all packets are made here, and one process
-sends and hears them all.  Whether something was dropped is known without waiting: behind it goes
-an ARP answer of the same sender, which no firewall stops.
+There is no other traffic: instances have no addresses, and one process builds, sends and receives
+all packets.  A drop is detected without a timeout: each packet is followed by an ARP answer of the
+same sender, which no firewall drops.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Flight:
 
 
 class PacketCapture:
-    """The sockets of instances, and what was heard at each."""
+    """The sockets of instances, and the frames received at each."""
 
     def __init__(self, sockets: Mapping[PlugPoint, socket.socket]) -> None:
         self._sockets = dict(sockets)
@@ -105,8 +105,8 @@ class PacketCapture:
             wire.send(frame)
 
     def _arrived(self, flight: _Flight) -> bool:
-        heard = self._received[flight.delivery.receiver.plug_point]
-        return heard.issuperset(map(recognised, flight.frames))
+        received = self._received[flight.delivery.receiver.plug_point]
+        return received.issuperset(map(recognised, flight.frames))
 
     def _decided(self, flight: _Flight, soon: float) -> bool:
         if self._arrived(flight):
@@ -124,7 +124,7 @@ class PacketCapture:
 
 
 class FirewallLabEnvironment(FirewallEnvironment):
-    """Instances on a host of a lab; what is left is how they are plugged, and the driver."""
+    """Instances on a lab host; subclasses add how they are plugged, and the driver."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -147,7 +147,7 @@ class FirewallLabEnvironment(FirewallEnvironment):
         return PlugPoint(number=number, port=port, network=network, device=f"tap{port}"[:14])
 
     def plug_in(self, plug_point: PlugPoint, instance: Instance) -> None:
-        """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
+        """Make a device for *instance*, ``eth0`` or ``instance.device``, plugged."""
         raise NotImplementedError("override `plug_in`")
 
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
@@ -158,7 +158,7 @@ class BridgeEnvironment(FirewallLabEnvironment):
     """Instances on Linux bridges, one for each network."""
 
     def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
-        """Have the bridges know where everybody is, as they would after the first ARP of each."""
+        """Fill the MAC tables of the bridges, as the first ARP of each instance would."""
         for port in ports:
             self._captures.announce(port)
 

@@ -1,4 +1,4 @@
-"""Packets of the firewall suite: values that a test can speak of.  Pure."""
+"""Packets of the firewall suite, as values.  Pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Packet:
     acknowledged: int = 0
     body: bytes = b""
     about: Packet | None = None
-    """What an ICMP error is about."""
+    """The packet that an ICMP error quotes."""
     spoilt: bool = False
     """Its checksum is wrong."""
     pieces: int = 1
@@ -84,7 +84,7 @@ class Arp:
     """An ARP request or answer."""
 
     source_mac: Mac
-    """Whom the frame comes from, and, unless ``sender_mac`` says otherwise, whom it speaks of."""
+    """Source of the frame, and, without ``sender_mac``, sender in the ARP payload."""
     sender: IPv4Address
     target: IPv4Address
     target_mac: str = BROADCAST

@@ -1,8 +1,7 @@
-"""The firewall suite by chance: policies and packets that nobody thought of.
+"""Property-based tests of the firewall suite: random policies and packets.
 
-What becomes of each packet is what :mod:`netfw.testing.conformance.firewall.reference_model` says.
- It
-needs hypothesis; the other suites do not.
+:mod:`netfw.testing.conformance.firewall.reference_model` decides which packets should pass.  The
+module needs hypothesis; the other suites do not.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class FirewallPropertyConformance(InjectionSuite):
     examples: ClassVar[int] = 800 if os.environ.get(LONG) else 60
 
     def draw_cases(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-        """Have *check* hold for whatever is drawn; the short form draws the same every time."""
+        """Run *check* on drawn examples; the short form draws the same ones every time."""
         settled = settings(
             max_examples=self.examples,
             deadline=None,
@@ -104,7 +103,7 @@ class FirewallPropertyConformance(InjectionSuite):
             state, journeys = drawn
             self.apply(driver, state)
             self.check_former(state, former)
-            former[:] = [found for trip in journeys for found in self.check_trip(state, trip)]
+            former[:] = [delivery for trip in journeys for delivery in self.check_trip(state, trip)]
 
         def met(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
             journeys = st.lists(trips(ports, state), min_size=6, max_size=12)
@@ -213,4 +212,4 @@ def _describe(key: FirewallKey, value: FirewallValue) -> str:
 def _describe_rule(rule: SecurityGroupRule) -> str:
     remote = rule.remote_prefix or rule.remote_group_id or rule.remote_address_group_id
     ends = f"{rule.port_min}:{rule.port_max}"
-    return f"{rule.direction} {rule.ethertype} {rule.protocol} {ends} {remote or 'anybody'}"
+    return f"{rule.direction} {rule.ethertype} {rule.protocol} {ends} {remote or 'any'}"

@@ -1,6 +1,6 @@
-"""The law as a function: what becomes of a packet, written from docs/spec/firewall.md alone.
+"""Reference model: which packets pass, written from docs/spec/firewall.md alone.
 
-It is what drivers are measured against, so it shares nothing with any of them.  Pure.
+Drivers are compared with it, so it shares no code with any of them.  Pure.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _IN, _OUT = Direction.INGRESS, Direction.EGRESS
 def _allowed(
     policy: Policy, port: FilteredPort, way: Direction, packet: Packet, opened: Packet | None
 ) -> bool:
-    """By a group that asks for what opened the connection, or, without state, for the packet."""
+    """Match the opening packet of the connection or, in a stateless group, the packet itself."""
     for id in port.groups:
         group = policy.get(GroupKey(id), Rules())
         assert isinstance(group, Rules)

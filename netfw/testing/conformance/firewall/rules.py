@@ -1,4 +1,4 @@
-"""Rules: what they let through, and that nothing else gets through."""
+"""Rules: they admit the traffic that they match, and no other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def of_all_kinds(one: FirewallTestPort, two: FirewallTestPort) -> list[Packet]:
 
 
 class FirewallRulesConformance(FirewallSuite):
-    """What a rule may say, one by one."""
+    """The fields of a rule, one by one."""
 
     @proves(FirewallDriver, 1)
     def test_what_no_rule_allows_does_not_pass(self, driver: FirewallDriver) -> None:
@@ -235,7 +235,7 @@ class FirewallRulesConformance(FirewallSuite):
         ]
         state = {**port(one, id), **trusted(friend, outsider), **group(id, *rules)}
         self.apply(driver, state)
-        self.assert_blocked(friend, one, friend.tcp(one, 80))  # nobody is in it
+        self.assert_blocked(friend, one, friend.tcp(one, 80))  # it has no members
         self.apply(driver, {**state, **members(friends, friend)})
         for version in FAMILIES:
             self.assert_passes(friend, one, friend.tcp(one, 80, version=version))
@@ -318,7 +318,7 @@ class FirewallRulesConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_groups_are_not_merged(self, driver: FirewallDriver) -> None:
-        """Neither their rules, nor their members, nor whom they are about."""
+        """Neither their rules, nor their members, nor their remote groups."""
         one, two, friend, outsider = self.make_ports(4)
         first, second, friends, outsiders = (a_group() for _ in range(4))
         state = {

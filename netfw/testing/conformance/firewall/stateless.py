@@ -81,7 +81,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 2)
     def test_without_state_one_is_still_only_oneself(self, driver: FirewallDriver) -> None:
-        """Rules that are asked before all others are not asked before who somebody is."""
+        """Stateless rules come first, but after anti-spoofing."""
         self.require(driver, FirewallCapability.STATELESS_GROUPS)
         self.require(driver, FirewallCapability.SPOOF_GUARD)
         one, outside = self.make_ports(2)
@@ -101,7 +101,7 @@ class FirewallStatelessConformance(FirewallSuite):
 
     @proves(FirewallDriver, 1)
     def test_a_port_may_be_in_groups_of_both_kinds(self, driver: FirewallDriver) -> None:
-        """Whichever allows it; and what has state on one side has it whatever the other has."""
+        """Either group may allow it; state on one side does not depend on the other side."""
         self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, two, outside = self.make_ports(3)
         stateful, stateless = a_group(), a_group()

@@ -1,4 +1,4 @@
-"""Strategies for what a firewall holds, and for packets that may meet it."""
+"""Strategies for firewall states and for packets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Trip:
 
 
 def _prefixes(test_ports: Sequence[FirewallTestPort], version: int) -> SearchStrategy[str]:
-    """Prefixes that hold one, some, all or none of the stations."""
+    """Prefixes that hold one, some, all or none of the test ports."""
     lengths = (0, 8, 28, 31, 32) if version == 4 else (0, 16, 124, 127, 128)
     outsider = "192.0.2.0/24" if version == 4 else "2001:db8::/32"
     near = st.tuples(st.sampled_from(test_ports), st.sampled_from(lengths)).map(
@@ -144,8 +144,8 @@ def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State)
     rules = [(one, rule) for one in test_ports for rule in _rules_of(one, state)]
     if rules and draw(st.integers(0, 4)) > 0:
         one, rule = draw(st.sampled_from(rules))
-        others = [each for each in test_ports if each is not one]
-        open_ones = [each for each in others if _is_open(each, state)]
+        others = [port for port in test_ports if port is not one]
+        open_ones = [port for port in others if _is_open(port, state)]
         other = draw(st.sampled_from([*others, *open_ones, *open_ones, *open_ones]))
         incoming = rule.direction is Direction.INGRESS
         sender, receiver = (other, one) if incoming else (one, other)
@@ -174,8 +174,8 @@ def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGro
 
 def _edges(ports: PortRange) -> list[int]:
     """Return the ends of a range, their neighbours, and a value in the middle."""
-    found = {ports.first, ports.last, ports.first - 1, ports.last + 1}
-    return sorted((found | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
+    limits = {ports.first, ports.last, ports.first - 1, ports.last + 1}
+    return sorted((limits | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
 
 
 def _home(test_port: FirewallTestPort, version: int) -> IpNetwork:

@@ -1,7 +1,7 @@
-"""The suite of `FirewallDriver`: subclass it, say how to look at your firewall, run pytest.
+"""The suite of `FirewallDriver`: subclass it, write an environment, run pytest.
 
-The questions are asked with real packets.  Write a ``FirewallEnvironment``, and yield it from the
-class's fixture ``shared_environment``.  A driver that does not filter is held to that.
+It sends real packets.  Write a ``FirewallEnvironment``, and yield it from the class's fixture
+``shared_environment``.  A driver that declares no filtering has to let everything pass.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ClientNetns:
             ip("netns", "delete", name)
 
     def renew(self) -> None:
-        """Make it anew: nothing in it is as it was, but its name."""
+        """Recreate the namespace under its name."""
         self.remove()
         self.make()
 
@@ -87,8 +87,8 @@ class ClientNetns:
 
     def listeners(self) -> list[tuple[IpAddress, str | None, int]]:
         """Return the listeners of other processes by ``ss``: address, device and port."""
-        said = ip("netns", "exec", self.name, "ss", "-Hltnp")
-        lines = (line for line in said.splitlines() if f"pid={os.getpid()}," not in line)
+        output = ip("netns", "exec", self.name, "ss", "-Hltnp")
+        lines = (line for line in output.splitlines() if f"pid={os.getpid()}," not in line)
         return [_listener(line.split()[3]) for line in lines]
 
 
@@ -107,7 +107,7 @@ def _exchange(connection: socket.socket, request: bytes) -> bytes:
             answer += more
             connection.settimeout(_SILENCE)
     except OSError:
-        pass  # it hung up early, or says no more
+        pass  # closed early, or silent
     return answer
 
 
@@ -120,7 +120,7 @@ def _listener(text: str) -> tuple[IpAddress, str | None, int]:
 
 
 class MetadataLab:
-    """Guest rooms by the names of their namespaces, and strangers who listen there."""
+    """Namespaces with a guest, by name, and foreign listeners in them."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -170,10 +170,10 @@ def _listen(address: str, port: int) -> socket.socket:
 
 def listen_points(proxy: MetadataProxy) -> list[IpAddress]:
     """Return the addresses at which a guest reaches *proxy*."""
-    found: list[IpAddress] = [*(proxy.addresses or (OWN,))]
+    addresses: list[IpAddress] = [*(proxy.addresses or (OWN,))]
     if proxy.device is not None:
-        found.append(IPv6Address("fe80::a9fe:a9fe"))
-    return found
+        addresses.append(IPv6Address("fe80::a9fe:a9fe"))
+    return addresses
 
 
 def listening_proxy(room: ClientNetns, wanted: MetadataProxy) -> MetadataProxy | None:
@@ -181,12 +181,12 @@ def listening_proxy(room: ClientNetns, wanted: MetadataProxy) -> MetadataProxy |
 
     Addresses are in the order in which they are wanted.
     """
-    found = room.listeners()
-    if not found:
+    listeners = room.listeners()
+    if not listeners:
         return None
-    ports = {port for *_, port in found}
-    devices = {device for _, device, _ in found if device is not None}
-    listed = {address for address, device, _ in found if device is None}
+    ports = {port for *_, port in listeners}
+    devices = {device for _, device, _ in listeners if device is not None}
+    listed = {address for address, device, _ in listeners if device is None}
     if len(ports) > 1 or len(devices) > 1:
         return evolve(wanted, port=wanted.port % 65535 + 1)  # whatever it is, it is not that
     known = set(wanted.addresses) == listed
@@ -212,7 +212,7 @@ def no_files_left() -> Iterator[None]:
 
 def processes(pattern: str) -> Collection[int]:
     """Return the pids of processes with *pattern* in their command line."""
-    found = []
+    pids = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -222,8 +222,8 @@ def processes(pattern: str) -> Collection[int]:
         except OSError:
             continue  # it has ended
         if re.search(pattern, words):
-            found.append(int(name))
-    return found
+            pids.append(int(name))
+    return pids
 
 
 def gone(pid: int, seconds: float = 5.0) -> None:

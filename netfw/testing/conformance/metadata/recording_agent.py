@@ -1,4 +1,4 @@
-"""A metadata agent that believes everything, and remembers what it was told."""
+"""A metadata agent that parses leniently and records its requests."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def read_arrival(head: bytes, body: bytes = b"") -> Arrival:
     Any line with a colon in it is a header, whatever ends the line, and however it begins.
     """
     line, *rest = _LINE_END.split(head)
-    pairs = (each.decode("latin-1").partition(":") for each in rest if b":" in each)
+    pairs = (line.decode("latin-1").partition(":") for line in rest if b":" in line)
     return Arrival(
         line.decode("latin-1"), tuple((name, value.strip()) for name, _, value in pairs), body
     )
 
 
 class RecordingAgent:
-    """Serves HTTP on a unix socket: reads each request, writes it down, answers ``metadata``.
+    """Serves HTTP on a unix socket: records each request, and answers ``metadata``.
 
-    A body is read as long as its head says, by chunks if it says so in any way; what comes after
-    the last chunk counts as headers.  What follows is the next request.
+    The length of a body is that of its headers, or of its chunks if any header indicates chunks;
+    trailers count as headers.  The next request follows.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.connections = 0
-        """How many there were so far."""
+        """Number of connections so far."""
         self._lock = threading.Lock()
         self._arrived: list[Arrival] = []
         self._socket = socket.socket(socket.AF_UNIX)
@@ -84,7 +84,7 @@ class RecordingAgent:
                         self._arrived.append(arrival)
                     connection.sendall(ANSWER)
             except OSError:
-                return  # the proxy has hung up, or says no more
+                return  # the proxy closed the connection, or is silent
 
 
 def requests_in(read: Callable[[int], bytes]) -> Iterator[Arrival]:
@@ -124,14 +124,14 @@ class _Reader:
         while end not in self._read:
             if not self._more():
                 break
-        found, _, self._read = self._read.partition(end)
-        return found
+        line, _, self._read = self._read.partition(end)
+        return line
 
     def _exactly(self, size: int) -> bytes:
         while len(self._read) < size and self._more():
             pass
-        found, self._read = self._read[:size], self._read[size:]
-        return found
+        data, self._read = self._read[:size], self._read[size:]
+        return data
 
     def _more(self) -> bool:
         more = self._receive(65536)

@@ -1,4 +1,4 @@
-"""What guests send to a metadata proxy, honest and not, and what arrives behind it.  Pure."""
+"""Requests of guests to a metadata proxy, and the requests that the agent receives.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netfw.drivers.metadata import IDENTIFYING, MetadataKey
 from netfw.model.address import IpAddress
 
 FORGED = "6.6.6.6"
-"""What a guest claims to be, wherever it can."""
+"""The forged address of a guest."""
 
 _END = b"Host: 169.254.169.254\r\nConnection: close\r\n"
 
@@ -109,12 +109,12 @@ SPELT: Mapping[str, bytes] = dict(_spelt())
 SHAPED: Mapping[str, bytes] = dict(_shaped())
 SMUGGLED: Mapping[str, bytes] = dict(_smuggled())
 MALFORMED: Mapping[str, bytes] = {**SPELT, **SHAPED, **SMUGGLED}
-"""Requests, by what is wrong with them.  A proxy passes on what it can, or refuses it."""
+"""Requests by defect.  A proxy forwards or refuses them."""
 
 
 @frozen
 class Arrival:
-    """A request as it came to the metadata agent: read by somebody who forgives everything."""
+    """A request as the metadata agent received it, parsed leniently."""
 
     line: str
     headers: tuple[tuple[str, str], ...]
@@ -122,7 +122,7 @@ class Arrival:
 
     def values(self, name: str) -> list[str]:
         """Return the values of headers *name*, in any spelling that a server could accept."""
-        return [value for found, value in self.headers if _plain(found) == name]
+        return [value for header, value in self.headers if _plain(header) == name]
 
 
 def _plain(name: str) -> str:
@@ -130,16 +130,16 @@ def _plain(name: str) -> str:
 
 
 def header_mismatches(arrival: Arrival, key: MetadataKey, source: IpAddress) -> Iterator[str]:
-    """Yield what in *arrival* differs from what the proxy of *key* should send for *source*."""
+    """Yield the differences of *arrival* from the headers that the proxy of *key* should send."""
     true = {"x-forwarded-for": str(source), **_id(key)}
     for name in IDENTIFYING:
         wanted = [true[name]] if name in true else []
-        if (found := arrival.values(name)) != wanted:
-            yield f"{name} is {found} instead of {wanted}"
+        if (values := arrival.values(name)) != wanted:
+            yield f"{name} is {values} instead of {wanted}"
     for tokens in arrival.values("connection"):
         for token in map(_plain, tokens.split(",")):
             if token in IDENTIFYING:
-                yield f"{token} is to be dropped by the next who passes it on"
+                yield f"{token} is listed in Connection, so the next proxy drops it"
 
 
 def _id(key: MetadataKey) -> dict[str, str]:

@@ -36,10 +36,11 @@ LINK_LOCAL = IPv6Address("fe80::a9fe:a9fe")
 
 
 class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy]):
-    """The promises of :class:`MetadataDriver`, and of all that it is.
+    """The promises of :class:`MetadataDriver` and of its base classes.
 
-    ``actual`` returns the proxy as the machine has it: where it listens, and for whom; what is left
-    of one that does not listen is not ``None``, but a proxy unlike the wanted one.
+    ``actual`` returns the proxy as the machine has it: its addresses and its network or router.
+    For the remains of a proxy that does not listen it returns a proxy unlike the wanted one, not
+    ``None``.
     """
 
     NAMESPACE: ClassVar[str] = "meta"
@@ -72,14 +73,14 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         raise NotImplementedError("override `source`")
 
     def ask(self, proxy: MetadataProxy, address: IpAddress, request: bytes) -> bytes:
-        """Send *request* as the guest; all that is answered until the proxy closes or is silent.
+        """Send *request* as the guest; return the answer until the proxy closes or is silent.
 
-        Nothing when nobody listens.
+        Empty if no process listens.
         """
         raise NotImplementedError("override `ask`")
 
     def arrivals(self) -> Collection[Arrival]:
-        """Return what the metadata agent received since this was last called.
+        """Return the requests that the metadata agent received since the last call.
 
         The agent answers every request with status 200 and the body ``metadata``.
         """
@@ -87,10 +88,10 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
 
     def process_identity(self, key: MetadataKey, proxy: MetadataProxy) -> Hashable:
         """Return a value that differs when the proxy is restarted: its pid and start time."""
-        raise NotImplementedError("override `incarnation`")
+        raise NotImplementedError("override `process_identity`")
 
     def kill(self, key: MetadataKey, proxy: MetadataProxy) -> None:
-        """End the proxy, as a defect of its own would."""
+        """Kill the proxy, as a crash would."""
         raise NotImplementedError("override `kill`")
 
     def traces(self, key: MetadataKey, proxy: MetadataProxy) -> Collection[str]:
@@ -102,17 +103,17 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         raise NotImplementedError("override `excess`")
 
     def examples(self, count: int) -> dict[MetadataKey, MetadataProxy]:
-        found: dict[MetadataKey, MetadataProxy] = {}
+        examples: dict[MetadataKey, MetadataProxy] = {}
         for number in range(count):
             netns = f"{self.NAMESPACE}-{number}"
             self.make_namespace(netns)
             if number % 2:
-                found[RouterKey(RouterId(uuid4()))] = MetadataProxy(netns=netns, port=9697)
+                examples[RouterKey(RouterId(uuid4()))] = MetadataProxy(netns=netns, port=9697)
             else:
-                found[NetworkKey(NetworkId(uuid4()))] = MetadataProxy(
+                examples[NetworkKey(NetworkId(uuid4()))] = MetadataProxy(
                     netns=netns, addresses=(METADATA,), device=self.DEVICE
                 )
-        return found
+        return examples
 
     def changed(self, value: MetadataProxy) -> MetadataProxy:
         return MetadataProxy(
@@ -181,7 +182,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     def lies(
         self, key: MetadataKey, proxy: MetadataProxy, address: IpAddress, request: bytes
     ) -> Iterator[str]:
-        """Yield what the agent wrongly receives of *request*, and of an honest one after it."""
+        """Yield what the agent wrongly receives of *request*, and of a valid one after it."""
         self.ask(proxy, address, request)
         answer = self.ask(proxy, address, HONEST)
         if not answer.endswith(b"metadata"):
@@ -230,7 +231,9 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         key, proxy = next(iter(things.items()))
         before = self.process_identity(key, proxy)
         self.kill(key, proxy)
-        self.eventually(lambda: any(_tells(event, key) for event in events), "nobody is told")
+        self.eventually(
+            lambda: any(_tells(event, key) for event in events), "no event is announced"
+        )
         self.eventually(lambda: self.actual(key, proxy) == proxy, "it does not come back")
         assert self.process_identity(key, proxy) != before
         self.assert_so(things)

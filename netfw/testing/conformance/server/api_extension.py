@@ -47,7 +47,7 @@ class Request:
     resource: str
     body: Mapping[str, Any] = field(factory=dict)
     refused: str = ""
-    """The attribute at fault; empty: nothing is, and it is made."""
+    """The invalid attribute; empty: the request is valid."""
 
 
 class ApiExtensionConformance(RequiresHooks):
@@ -69,7 +69,7 @@ class ApiExtensionConformance(RequiresHooks):
 
     def catalog(self, *more: ApiExtension) -> ResourceRegistry:
         """Return the resources of a server with all of netfw and this extension."""
-        kept = {each.name for each in RESOURCES} | {"quota"}
+        kept = {resource.name for resource in RESOURCES} | {"quota"}
         return build(kept, api=[*self.others(), self.make_extension(), *more])
 
     @proves(ApiExtension, 1)
@@ -92,13 +92,13 @@ class ApiExtensionConformance(RequiresHooks):
             assert _RESOURCE.fullmatch(resource.name), resource.name
             assert len(resource.name) <= LONGEST_NAME, resource.name
             assert _COLLECTION.fullmatch(resource.collection), resource.collection
-            for each in _attributes(resource):
-                assert _ATTRIBUTE.fullmatch(each.name), f"{resource.name}: {each.name!r}"
+            for attribute in _attributes(resource):
+                assert _ATTRIBUTE.fullmatch(attribute.name), f"{resource.name}: {attribute.name!r}"
 
     @proves(ApiExtension, 2)
     def test_it_stands_beside_all_that_the_api_has(self) -> None:
-        names = {each.name for each in self.catalog().resources}
-        assert names >= {each.name for each in self.make_extension().resources()}
+        names = {resource.name for resource in self.catalog().resources}
+        assert names >= {resource.name for resource in self.make_extension().resources()}
 
     @proves(ApiExtension, 2)
     def test_a_second_declaration_of_the_same_is_refused(self) -> None:
@@ -118,7 +118,7 @@ class ApiExtensionConformance(RequiresHooks):
     @proves(ApiExtension, 3)
     def test_every_rule_is_of_something_and_can_be_read(self) -> None:
         extension = self.make_extension()
-        known = {name for each in extension.resources() for name in _rule_names(each)}
+        known = {name for resource in extension.resources() for name in _rule_names(resource)}
         names = [rule.name for rule in extension.policies()]
         assert len(names) == len(set(names)), f"a rule is there twice: {sorted(names)}"
         assert set(names) <= known, f"nothing asks for {', '.join(sorted(set(names) - known))}"
@@ -129,14 +129,14 @@ class ApiExtensionConformance(RequiresHooks):
         catalog = self.catalog()
         for resource in self.make_extension().resources():
             served = catalog.resource(resource.name)
-            for each in resource.attributes:
-                attribute = served.attribute(each.name)
-                if attribute is None or each.default is None:
+            for declared in resource.attributes:
+                attribute = served.attribute(declared.name)
+                if attribute is None or declared.default is None:
                     continue
                 try:
-                    attribute.codec.parse(plain(each.default))
+                    attribute.codec.parse(plain(declared.default))
                 except ValueError as exc:
-                    pytest.fail(f"{resource.name}.{each.name}: the default cannot be: {exc}")
+                    pytest.fail(f"{resource.name}.{declared.name}: the default cannot be: {exc}")
 
     @proves(ApiExtension, 4)
     def test_requests_are_accepted_or_refused_by_the_schema(self) -> None:
@@ -155,7 +155,9 @@ class ApiExtensionConformance(RequiresHooks):
     @proves(ApiExtension, 4)
     def test_each_resource_that_can_be_made_has_an_example(self) -> None:
         makeable = {
-            each.name for each in self.make_extension().resources() if Verb.CREATE in each.verbs
+            resource.name
+            for resource in self.make_extension().resources()
+            if Verb.CREATE in resource.verbs
         }
         shown = {request.resource for request in self.requests() if not request.refused}
         assert makeable <= shown, f"no request makes {', '.join(sorted(makeable - shown))}"
@@ -172,4 +174,4 @@ def _rule_names(resource: ResourceDeclaration) -> Iterator[str]:
     yield from (action.name for action in resource.actions)
     for verb in Verb:
         yield f"{verb}_{resource.name}"
-        yield from (f"{verb}_{resource.name}:{each.name}" for each in resource.attributes)
+        yield from (f"{verb}_{resource.name}:{attribute.name}" for attribute in resource.attributes)

@@ -92,7 +92,7 @@ class ExtensionDriverConformance(RequiresHooks):
 
     def declared(self, driver: ExtensionDriver, kind: Kind) -> Mapping[str, Attribute]:
         """Return the attributes that the driver adds to *kind*, by name."""
-        return {each.name: each for each in driver.attributes().get(kind, ())}
+        return {attribute.name: attribute for attribute in driver.attributes().get(kind, ())}
 
     def stored(self, driver: ExtensionDriver, kind: Kind) -> frozenset[str]:
         """Return the attributes that are not fields of the model."""
@@ -108,14 +108,16 @@ class ExtensionDriverConformance(RequiresHooks):
 
     @proves(ExtensionDriver, 1)
     def test_what_it_adds_is_constant_and_each_name_is_there_once(self) -> None:
-        driver, found = self.make_driver(), self.make_driver().attributes()
-        assert found == driver.attributes() == driver.attributes()
-        assert found, "a driver that adds nothing is none"
-        assert found.keys() <= EXTENDED, "only networks, subnets and ports are extended"
-        for kind, attributes in found.items():
-            names = [each.name for each in attributes]
+        driver, extended = self.make_driver(), self.make_driver().attributes()
+        assert extended == driver.attributes() == driver.attributes()
+        assert extended, "a driver that adds nothing is none"
+        assert extended.keys() <= EXTENDED, "only networks, subnets and ports are extended"
+        for kind, attributes in extended.items():
+            names = [attribute.name for attribute in attributes]
             assert len(names) == len(set(names)), f"{kind}: {names}"
-        assert {each.kind for each in self.examples()} == found.keys(), "an example for each kind"
+        assert {example.kind for example in self.examples()} == extended.keys(), (
+            "an example for each kind"
+        )
 
     @proves(ExtensionDriver, 1, 5)
     def test_it_keeps_nothing_but_what_it_declares(self) -> None:
@@ -192,17 +194,17 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example, store, refs in self.lists(driver):
             store.reads = 0
-            driver.extend(example.kind, tuple(each.id for each in refs), store)
+            driver.extend(example.kind, tuple(ref.id for ref in refs), store)
             assert store.reads <= 1, f"{store.reads} readings for {len(refs)} resources"
 
     @proves(ExtensionDriver, 4)
     def test_only_requested_resources_and_declared_attributes_are_returned(self) -> None:
         driver = self.make_driver()
         for example, store, refs in self.lists(driver):
-            some = tuple(each.id for each in refs[::2])
-            found = driver.extend(example.kind, some, store)
-            assert found.keys() <= set(some)
-            for extra in found.values():
+            some = tuple(ref.id for ref in refs[::2])
+            extras = driver.extend(example.kind, some, store)
+            assert extras.keys() <= set(some)
+            for extra in extras.values():
                 assert extra.keys() <= self.declared(driver, example.kind).keys()
             assert driver.extend(example.kind, (), store) == {}
 
@@ -223,7 +225,7 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example, store, refs in self.lists(driver):
             store.writes, kept = 0, dict(store.kept)
-            driver.extend(example.kind, tuple(each.id for each in refs), store)
+            driver.extend(example.kind, tuple(ref.id for ref in refs), store)
             assert store.writes == 0
             assert store.kept == kept
 
@@ -248,6 +250,6 @@ class ExtensionDriverConformance(RequiresHooks):
             store = MemoryAttributeStore()
             copy: Any = partial(evolve, example.made)
             made: list[Resource] = [copy(id=uuid4()) for _ in range(MANY)]
-            for each in made:
-                self.made(driver, evolve(example, made=each), store)
+            for resource in made:
+                self.made(driver, evolve(example, made=resource), store)
             yield example, store, tuple(map(ref, made))

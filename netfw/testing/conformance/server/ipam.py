@@ -35,7 +35,7 @@ ATTEMPTS = 100
 
 
 class AddressStoreFactory(Protocol):
-    """The store of addresses, and what the server does with it besides calling the driver."""
+    """The store of addresses, and the server's own operations on it."""
 
     def transaction(self) -> AbstractContextManager[AddressStore]:
         """Return a context with a store, which is committed unless the block raises."""
@@ -214,7 +214,7 @@ class IpamDriverConformance(RequiresHooks):
                         got.append(self.get(own, stores, AnyAddress(subnets=(samples.OTHER,))))
                         wanted -= 1
 
-        threads = [threading.Thread(target=work, args=(each,)) for each in drivers]
+        threads = [threading.Thread(target=work, args=(driver,)) for driver in drivers]
         for thread in threads:
             thread.start()
         for thread in threads:

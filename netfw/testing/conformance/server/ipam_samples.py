@@ -83,7 +83,7 @@ IMPOSSIBLE: Mapping[str, AddressRequest] = {
     "the address of all routers": this(V6, "2001:db8:1::"),
     "derived in IPv4": DerivedAddress(subnet=SMALL, mac=MAC),
     "derived where DHCP gives addresses": DerivedAddress(subnet=STATEFUL, mac=MAC),
-    "derived where nobody announces the prefix": DerivedAddress(subnet=V6, mac=MAC),
+    "derived where no router advertises the prefix": DerivedAddress(subnet=V6, mac=MAC),
 }
 
 UNFIT: Mapping[str, Subnet] = {

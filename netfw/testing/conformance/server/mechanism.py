@@ -101,7 +101,7 @@ class MechanismDriverConformance(RequiresHooks):
             yield own
             yield evolve(own, agents=())
             yield evolve(own, segments=())
-            yield evolve(own, agents=tuple(evolve(each, alive=False) for each in own.agents))
+            yield evolve(own, agents=tuple(evolve(agent, alive=False) for agent in own.agents))
         for agents in ((), (dead,), (other,), (samples.AGENT,), (dead, other, samples.AGENT)):
             for segments in ((), samples.SEGMENTS, samples.EVERY_TYPE):
                 yield samples.request(samples.PORT, *agents, segments=segments)
@@ -156,7 +156,7 @@ class MechanismDriverConformance(RequiresHooks):
                 answer = driver.bind(request)
                 assert isinstance(answer, Bound | Partial | Refused), f"{answer!r} is no answer"
                 if not isinstance(answer, Refused):
-                    assert answer.segment in {each.id for each in request.segments}, request
+                    assert answer.segment in {segment.id for segment in request.segments}, request
 
     @proves(MechanismDriver, 2)
     def test_what_the_driver_is_for_is_bound(self) -> None:

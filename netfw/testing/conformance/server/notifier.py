@@ -40,7 +40,7 @@ EFFORT = 20_000
 
 @frozen(kw_only=True)
 class NotifierEnvironment:
-    """A receiver that has got nothing yet."""
+    """A receiver that is still empty."""
 
     make: Callable[[], Notifier]
     """Makes notifiers for it, with a time-out of `patience` or less."""
@@ -68,9 +68,9 @@ class NotifierConformance(RequiresHooks):
 
     def all_changes(self) -> list[Change]:
         """Return the relevant changes, and others that may be relevant."""
-        told = [samples.change(None, first) for first, *_ in samples.HISTORIES]
+        created = [samples.change(None, first) for first, *_ in samples.HISTORIES]
         gone = [samples.change(last, None) for *_, last in samples.HISTORIES]
-        return [*self.relevant_changes(), *told, *gone]
+        return [*self.relevant_changes(), *created, *gone]
 
     @proves(Notifier, 1)
     def test_relevance_is_decided_quickly_and_without_the_receiver(self) -> None:
@@ -79,8 +79,8 @@ class NotifierConformance(RequiresHooks):
             wanted = [notifier.concerns(change) for change in self.all_changes()]
             assert all(wanted[: len(self.relevant_changes())])
             with at.outage():
-                for change, said in zip(self.all_changes(), wanted, strict=True):
-                    assert notifier.concerns(change) is said, change
+                for change, relevant in zip(self.all_changes(), wanted, strict=True):
+                    assert notifier.concerns(change) is relevant, change
                     count_calls(partial(notifier.concerns, change), EFFORT)
             assert list(at.received()) == []
 
@@ -89,7 +89,7 @@ class NotifierConformance(RequiresHooks):
         with self.setting() as at:
             at.make().notify(self.relevant_changes())
             assert _first_of_each(at.received()) == [
-                each.ref.id for each in self.relevant_changes()
+                change.ref.id for change in self.relevant_changes()
             ]
 
     @proves(Notifier, 3)
@@ -111,7 +111,7 @@ class NotifierConformance(RequiresHooks):
                     notifier.notify(self.relevant_changes())
                 assert time.monotonic() - began < at.patience * 2
             notifier.notify(self.relevant_changes())
-            expected = {each.ref.id for each in self.relevant_changes()}
+            expected = {change.ref.id for change in self.relevant_changes()}
             assert set(at.received()) == expected
 
     @proves(Notifier, 4)

@@ -77,7 +77,7 @@ class TypeDriverConformance(RequiresHooks):
         kind = driver.network_type()
         if kind in SEGMENTATION_IDS:
             yield Provider(network_type=kind)
-            for name in {each.pool.physical_network for each in driver.ranges()} - {None}:
+            for name in {offered.pool.physical_network for offered in driver.ranges()} - {None}:
                 yield Provider(network_type=kind, physical_network=name)
 
     @proves(TypeDriver, 1)
@@ -293,12 +293,12 @@ class TypeDriverConformance(RequiresHooks):
         assert kind is self.make_driver().network_type()
         assert driver.ranges() == self.make_driver().ranges()
         seen: set[tuple[Pool, int]] = set()
-        for each in driver.ranges():
-            numbers = {(each.pool, number) for number in range(each.first, each.last + 1)}
-            assert each.pool.type is kind
-            assert not numbers & seen, f"{each} overlaps another"
-            assert each.first in SEGMENTATION_IDS[kind]
-            assert each.last in SEGMENTATION_IDS[kind]
+        for offered in driver.ranges():
+            numbers = {(offered.pool, number) for number in range(offered.first, offered.last + 1)}
+            assert offered.pool.type is kind
+            assert not numbers & seen, f"{offered} overlaps another"
+            assert offered.first in SEGMENTATION_IDS[kind]
+            assert offered.last in SEGMENTATION_IDS[kind]
             seen |= numbers
 
     def cost(self, driver: TypeDriver) -> int:

@@ -16,7 +16,7 @@ from netfw.state.dependencies import Assignment, Item
 
 
 class SourceBackend(Protocol):
-    """The origin of what a source delivers: an API, a file, the embedding program."""
+    """The backend of a source: an API, a file, the embedding program."""
 
     def commit(self, put: Sequence[Item] = (), remove: Sequence[Ref | Assignment] = ()) -> None:
         """Commit all changes at once.  References to absent resources are allowed."""
@@ -87,7 +87,7 @@ class Follower:
 
     def _read_page(self, pages: Iterator[Delta]) -> bool:
         delta = next(pages, None)
-        assert delta is not None, "a snapshot ended on a page that said more"
+        assert delta is not None, "a snapshot ended on a page that announced another"
         self._apply(self._fresh, delta)
         if not delta.more:
             self.cache, self._cursor, self._pages = self._fresh, delta.cursor, None

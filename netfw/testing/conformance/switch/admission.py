@@ -1,4 +1,4 @@
-"""The switch suite: who may take part in a network at all."""
+"""The switch suite: admission of ports to their networks."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class SwitchAdmissionConformance(SwitchSuite):
         with self.environment.probe_traffic(one, two, three) as probe:
             for admission in (LIVE, DEAD, LIVE, DEAD):
                 self.wire(driver, three, admission=admission)
-                hearing = among(one, two, three) if admission is LIVE else among(one, two)
-                self.assert_exchange(probe, hearing)
+                expected = among(one, two, three) if admission is LIVE else among(one, two)
+                self.assert_exchange(probe, expected)
             assert probe.lost(*among(one, two)) == 0
 
     @proves(SwitchDriver, 1)
@@ -116,9 +116,9 @@ class SwitchAdmissionConformance(SwitchSuite):
         all_pairs = (one, two, *filtered)
         with self.environment.probe_traffic(*all_pairs) as probe:
             for closed in (True, False, True):
-                for each in filtered:
-                    wiring = evolve(each.wiring(), filtered=closed)
-                    self.bring(driver, Update(put={each.key: wiring}))
+                for port in filtered:
+                    wiring = evolve(port.wiring(), filtered=closed)
+                    self.bring(driver, Update(put={port.key: wiring}))
                 self.assert_exchange(probe, among(*((one, two) if closed else all_pairs)))
                 for sender, receiver in ((filtered[0], one), (one, filtered[0]), filtered):
                     self.assert_announcement(

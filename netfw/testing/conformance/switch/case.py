@@ -1,4 +1,4 @@
-"""What the parts of the switch suite have in common."""
+"""Base class of the parts of the switch suite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MakeDriver = Callable[..., SwitchDriver]
 
 
 class Events:
-    """What a driver announced."""
+    """Events of a driver."""
 
     def __init__(self, driver: SwitchDriver, patience: float) -> None:
         self._patience = patience
@@ -199,9 +199,9 @@ class SwitchSuite:
     ) -> None:
         """Check that *receiver* receives the announcement of *sender*, or does not."""
         self.environment.settle()
-        found = self.environment.announces(sender, mac, address, receiver, expected=received)
-        result = "is received, but should not be," if found else "is not received"
-        assert found == received, f"that {mac} has {address} {result} by {receiver}"
+        announced = self.environment.announces(sender, mac, address, receiver, expected=received)
+        result = "is received, but should not be," if announced else "is not received"
+        assert announced == received, f"that {mac} has {address} {result} by {receiver}"
 
     def assert_answer(self, sender: SwitchTestPort, address: IpAddress, answer: Mac | None) -> None:
         """Check that a request for *address* is answered with *answer*; ``None``: not at all."""

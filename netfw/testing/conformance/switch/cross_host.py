@@ -76,12 +76,12 @@ class SwitchTunnelsConformance(SwitchSuite):
         here, there = self.peers(kind, mesh=True)
         self.bring(driver, Update(put={**wanted(red, blue, red_near, blue_near), **here}))
         self.bring(far, Update(put={**wanted(red, blue, red_far, blue_far), **there}))
-        hearing = among(red_near, red_far) | among(blue_near, blue_far)
+        expected = among(red_near, red_far) | among(blue_near, blue_far)
         with self.environment.probe_traffic(red_near, red_far, blue_near, blue_far) as probe:
-            probe.until(hearing)
+            probe.until(expected)
             self.bring(driver, Update(drop=frozenset(here)))
             self.assert_exchange(probe)
-            assert probe.ever_received == hearing
+            assert probe.ever_received == expected
 
     @proves(SwitchDriver, 3)
     @pytest.mark.parametrize("kind", TUNNELS)
@@ -197,7 +197,7 @@ class SwitchTunnelsConformance(SwitchSuite):
 
 
 class SwitchProviderConformance(SwitchSuite):
-    """Promise 3 across hosts, by physical networks; and what a host offers."""
+    """Promise 3 across hosts, by physical networks; and the facts of a host."""
 
     @proves(SwitchDriver, 3)
     def test_physical_networks_join_the_hosts_and_not_the_networks(
@@ -217,10 +217,10 @@ class SwitchProviderConformance(SwitchSuite):
         self.wire(far, *reversed(nets))
         self.wire(far, *away)
         pairs = [among(one, two) for one, two in zip(near, away, strict=True)]
-        hearing = pairs[0] | pairs[1] | pairs[2]
+        expected = pairs[0] | pairs[1] | pairs[2]
         with self.environment.probe_traffic(*near, *away) as probe:
-            probe.until(hearing)
-            self.assert_exchange(probe, hearing)
+            probe.until(expected)
+            self.assert_exchange(probe, expected)
             self.bring(far, Update(drop=frozenset({away[1].key, nets[1].key})))
             self.assert_exchange(probe, pairs[0] | pairs[2])
             assert probe.lost(*pairs[2]) == 0

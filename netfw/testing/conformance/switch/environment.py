@@ -1,4 +1,4 @@
-"""What the suite of switch drivers needs beside the driver: a world with hosts, ports and packets.
+"""The environment of the switch suite beside the driver: hosts, ports and packets.
 
 A vendor writes one :class:`SwitchEnvironment`, for real hosts by way of
 :class:`netfw.testing.conformance.switch.lab_environment.SwitchLabEnvironment`.

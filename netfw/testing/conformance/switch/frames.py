@@ -1,4 +1,4 @@
-"""Frames as bytes: what the stations of the switch suite say and ask.  Pure."""
+"""Frames of the test ports of the switch suite, as bytes.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARP = 0x0806
 _IPV6 = 0x86DD
 _ICMPV6 = 58
 _SOLICIT, _ADVERTISE = 135, 136
-_SAYING = struct.Struct("!HIBI")
+_PAYLOAD = struct.Struct("!HIBI")
 _ALL_NODES = IPv6Address("ff02::1")
 
 
@@ -28,17 +28,17 @@ def frame(to: bytes, source: bytes, payload: bytes, vlan: int | None = None) -> 
     return (to + source + tag + struct.pack("!H", _EXPERIMENTAL) + payload).ljust(60, b"\0")
 
 
-def saying(token: bytes, sender: int, number: int, kind: int, round_: int) -> bytes:
+def make_payload(token: bytes, sender: int, number: int, kind: int, round_: int) -> bytes:
     """Return the payload of a test port: its number, and the sequence number of the frame."""
-    return token + _SAYING.pack(sender, number, kind, round_)
+    return token + _PAYLOAD.pack(sender, number, kind, round_)
 
 
-def received(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
+def parse_payload(token: bytes, packet: bytes) -> tuple[int, int, int, int] | None:
     """Parse the payload in *packet*, in any encapsulation; ``None``: not from a test port."""
     at = packet.find(token)
-    if at < 0 or len(packet) < at + len(token) + _SAYING.size:
+    if at < 0 or len(packet) < at + len(token) + _PAYLOAD.size:
         return None
-    sender, number, kind, round_ = _SAYING.unpack_from(packet, at + len(token))
+    sender, number, kind, round_ = _PAYLOAD.unpack_from(packet, at + len(token))
     return sender, number, kind, round_
 
 

@@ -1,4 +1,4 @@
-"""The switch suite: what extensions are given, and what they may do with it."""
+"""The switch suite: grants of extensions, and their limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bits(grant: Grant) -> Iterator[tuple[int | None, int]]:
 
 
 class SwitchGrantsConformance(SwitchSuite):
-    """Promise 8, and what `grant` raises."""
+    """Promise 8, and the errors of `grant`."""
 
     @proves(SwitchDriver, 8)
     def test_grants_do_not_overlap(self, driver: SwitchDriver) -> None:

@@ -1,4 +1,4 @@
-"""The switch suite: what is right stays untouched, what is not comes right."""
+"""The switch suite: correct state stays untouched, drift is repaired."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class SwitchIdempotenceConformance(SwitchSuite):
         nets, ports = self.couples()
         things = wanted(*nets, *ports)
         self.bring(driver, Update(put=things, complete=True))
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         with self.environment.probe_traffic(*ports) as probe:
-            self.assert_exchange(probe, hearing)
+            self.assert_exchange(probe, expected)
             before = self.environment.dump_state()
             for complete in (True, False, True):
                 assert driver.converge(Update(put=things, complete=complete)).ok
-            self.assert_exchange(probe, hearing)
+            self.assert_exchange(probe, expected)
             assert replaced(before, self.environment.dump_state()) == frozenset()
-            assert probe.lost(*hearing) == 0
+            assert probe.lost(*expected) == 0
 
     @proves(SwitchDriver, 5)
     @pytest.mark.parametrize("ended", ["closed", "killed"])
@@ -60,9 +60,9 @@ class SwitchIdempotenceConformance(SwitchSuite):
         self.bring(driver, Update(put=things, complete=True))
         numbers = [self.environment.local_number(net) for net in nets]
         assert None not in numbers
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         with self.environment.probe_traffic(*ports) as probe:
-            self.assert_exchange(probe, hearing)
+            self.assert_exchange(probe, expected)
             before = self.environment.dump_state()
             if ended == "closed":
                 driver.close()
@@ -70,9 +70,9 @@ class SwitchIdempotenceConformance(SwitchSuite):
             backwards = dict(reversed(things.items()))
             assert successor.present() == things.keys()
             self.bring(successor, Update(put=backwards, complete=True))
-            self.assert_exchange(probe, hearing)
+            self.assert_exchange(probe, expected)
             assert replaced(before, self.environment.dump_state()) == frozenset()
-            assert probe.lost(*hearing) == 0
+            assert probe.lost(*expected) == 0
         assert [self.environment.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 5)
@@ -80,14 +80,14 @@ class SwitchIdempotenceConformance(SwitchSuite):
         nets, ports = self.couples()
         self.wire(driver, *nets, *ports)
         many = [SwitchTestPort(number=1000 + n, net=nets[n % 2]) for n in range(MANY_PORTS)]
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         with self.environment.probe_traffic(*ports) as probe:
             self.environment.plug_mute(*many)
             self.wire(driver, *many)
             assert driver.present() >= {member.key for member in many}
             self.bring(driver, Update(drop=frozenset(member.key for member in many)))
-            self.assert_exchange(probe, hearing)
-            assert probe.lost(*hearing) == 0
+            self.assert_exchange(probe, expected)
+            assert probe.lost(*expected) == 0
 
     @proves(SwitchDriver, 5)
     def test_dying_at_any_stage_loses_nothing_of_the_others(
@@ -100,14 +100,14 @@ class SwitchIdempotenceConformance(SwitchSuite):
         comers = self.make_ports(fresh, 2)
         more = {**things, **wanted(fresh, *comers)}
         self.bring(driver, Update(put=things))
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         with self.environment.probe_traffic(*ports, *comers) as probe:
             for target, then in ((more, among(*comers)), (things, frozenset())):
                 start = things if target is more else more
                 self._die_everywhere(make_driver, start, target)
-                self.assert_exchange(probe, hearing | then)
-            assert probe.ever_received == hearing | among(*comers)
-            assert probe.lost(*hearing) == 0
+                self.assert_exchange(probe, expected | then)
+            assert probe.ever_received == expected | among(*comers)
+            assert probe.lost(*expected) == 0
 
     def _die_everywhere(
         self,
@@ -231,21 +231,21 @@ class SwitchIdempotenceConformance(SwitchSuite):
         things = {**wanted(*nets, *ports), **wanted(dead, admission=Admission.DEAD)}
         self.bring(driver, Update(put=things, complete=True))
         numbers = [self.environment.local_number(net) for net in nets]
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         for _ in range(2):
             events.forget()
             self.environment.lose_state()
             events.await_loss()
             with self.environment.probe_traffic(*ports, dead) as probe:
                 self.bring(driver, Update(put=things, complete=True))
-                self.assert_exchange(probe, hearing)
-                assert probe.ever_received <= hearing
+                self.assert_exchange(probe, expected)
+                assert probe.ever_received <= expected
             assert driver.present() == things.keys()
             assert [self.environment.local_number(net) for net in nets] == numbers
 
     @proves(SwitchDriver, 7)
     def test_a_switch_that_lost_its_state_lets_nothing_mix(self, driver: SwitchDriver) -> None:
-        """Until somebody rebuilds it, it may pass nothing, but never too much."""
+        """Until it is rebuilt, the switch may drop allowed traffic, but passes no other."""
         nets, ports = self.couples()
         self.wire(driver, *nets, *ports)
         self.wire(driver, ports[1], admission=Admission.DEAD)
@@ -272,7 +272,7 @@ class SwitchIdempotenceConformance(SwitchSuite):
     def test_a_changed_mtu_and_changed_addresses_lose_nothing(self, driver: SwitchDriver) -> None:
         nets, ports = self.couples()
         self.wire(driver, *nets, *ports)
-        hearing = among(*ports[:2]) | among(*ports[2:])
+        expected = among(*ports[:2]) | among(*ports[2:])
         with self.environment.probe_traffic(*ports) as probe:
             for net in nets:
                 put: dict[SwitchKey, SwitchValue] = {net.key: evolve(net.value, mtu=1300)}
@@ -280,5 +280,5 @@ class SwitchIdempotenceConformance(SwitchSuite):
             for port in ports:
                 bare = evolve(port.wiring(), addresses=frozenset())
                 self.bring(driver, Update(put={port.key: bare}))
-            self.assert_exchange(probe, hearing)
-            assert probe.lost(*hearing) == 0
+            self.assert_exchange(probe, expected)
+            assert probe.lost(*expected) == 0

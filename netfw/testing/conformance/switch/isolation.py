@@ -39,7 +39,7 @@ from netfw.testing.conformance.switch.environment import (
 State = dict[SwitchKey, SwitchValue]
 
 
-def hearing(
+def reachable_pairs(
     state: Mapping[SwitchKey, SwitchValue], ports: Sequence[SwitchTestPort]
 ) -> frozenset[Pair]:
     """Return the pairs that reach each other in *state*: live ports of one present network."""
@@ -103,8 +103,8 @@ class SwitchNetworksConformance(SwitchSuite):
         with self.environment.probe_traffic(*all_pairs) as probe:
             for state in states:
                 self.bring(driver, Update(put=state, complete=True))
-                allowed |= hearing(state, all_pairs)
-                self.assert_exchange(probe, hearing(state, all_pairs))
+                allowed |= reachable_pairs(state, all_pairs)
+                self.assert_exchange(probe, reachable_pairs(state, all_pairs))
                 assert driver.present() == state.keys()
             assert probe.ever_received == allowed
 
@@ -146,7 +146,7 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_a_refused_port_of_the_next_driver_keeps_no_other_live(
         self, driver: SwitchDriver, make_driver: MakeDriver
     ) -> None:
-        """Not even while it stays as it was: what is gone would meet whoever comes after it."""
+        """The refused port stays live; ports of a removed network must not stay live."""
         net, gone, new = a_network(), a_network(), a_network()
         one, two = self.make_ports(net, 2)
         three, four = self.make_ports(gone, 2)
@@ -173,7 +173,7 @@ class SwitchNetworksConformance(SwitchSuite):
     def test_the_next_driver_drops_what_the_former_one_made(
         self, driver: SwitchDriver, make_driver: MakeDriver, kind: NetworkType
     ) -> None:
-        """Also before it was told everything: a number must not go on with flows of another."""
+        """A number must not keep flows of another network, even before a complete update."""
         self._leaves_no_trace(driver, make_driver, kind)
 
     def _leaves_no_trace(

@@ -1,4 +1,4 @@
-"""A `SwitchEnvironment` of the lab: instances with raw sockets that speak and listen for real."""
+"""A `SwitchEnvironment` of the lab: instances that send and receive on raw sockets."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TO_ALL, TO_ONE, FORGED = range(3)
 
 
 class LabSwitchPorts:
-    """Stations on the hosts of a lab, from a pool of instances on each.
+    """Test ports on the hosts of a lab, from a pool of instances on each.
 
-    What is left for the vendor is how an instance is plugged.
+    The vendor adds how an instance is plugged.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -48,7 +48,7 @@ class LabSwitchPorts:
         self._made = 0
 
     def plug_in(self, port: SwitchTestPort, instance: Instance) -> None:
-        """Make a device for *instance*, ``eth0`` or whatever ``instance.device`` says, plugged."""
+        """Make a device for *instance*, ``eth0`` or ``instance.device``, plugged."""
         raise NotImplementedError("override `plug_in`")
 
     def take_out(self, *ports: SwitchTestPort) -> None:
@@ -111,20 +111,20 @@ class LabSwitchPorts:
         if self._idle[host]:
             return self._idle[host].pop()
         self._made += 1
-        return self.hosts[host].instance(f"station{self._made}")
+        return self.hosts[host].instance(f"instance{self._made}")
 
 
 class SwitchLabEnvironment(LabSwitchPorts, SwitchEnvironment):
-    """A world of two hosts of a lab; what is left is how to look at the vendor's switch."""
+    """An environment of two lab hosts; subclasses add how to observe the vendor's switch."""
 
 
 class LabTrafficProbe(TrafficProbe):
-    """One thread that speaks for all stations and listens for them."""
+    """Sends and receives for all test ports, in one thread."""
 
     def __init__(self, sockets: Mapping[SwitchTestPort, socket.socket]) -> None:
         self._sockets = dict(sockets)
         self._ports = {port.number: port for port in sockets}
-        assert len(self._ports) == len(self._sockets), "two stations have one number"
+        assert len(self._ports) == len(self._sockets), "two test ports have one number"
         self._token = os.urandom(8)
         self._lock = threading.Condition()
         self._sent: dict[Pair, set[int]] = defaultdict(set)
@@ -142,10 +142,10 @@ class LabTrafficProbe(TrafficProbe):
             self._round += 1
             number = self._round
             for port in self._sockets:
-                self._say(port, None, number)
+                self._send_numbered(port, None, number)
                 for other in self._sockets:
                     if other is not port:
-                        self._say(port, other, number)
+                        self._send_numbered(port, other, number)
             self._lock.wait_for(
                 lambda: bool(pairs) and pairs <= self._both(number),
                 within if pairs else _SILENCE,
@@ -172,8 +172,8 @@ class LabTrafficProbe(TrafficProbe):
         address = frames.raw(source or sender.mac)
         tags = tuple(vlans) or (None,)
         for place, vlan in enumerate(tags):
-            said = frames.saying(self._token, sender.number, 0, FORGED, 0)
-            self._send(sender, frames.frame(frames.BROADCAST, address, said, vlan))
+            payload = frames.make_payload(self._token, sender.number, 0, FORGED, 0)
+            self._send(sender, frames.frame(frames.BROADCAST, address, payload, vlan))
             if place % 64 == 63:
                 time.sleep(0.005)  # no queue on the way is longer
 
@@ -195,28 +195,30 @@ class LabTrafficProbe(TrafficProbe):
         while not self._end.is_set():
             if time.monotonic() >= due and not self._quiet.is_set():
                 with self._lock:
-                    self._speak(turn)
+                    self._send_round(turn)
                 turn += 1
                 due = max(due + _INTERVAL, time.monotonic())
             self._listen(min(_INTERVAL, max(0.0, due - time.monotonic())) or _INTERVAL)
 
-    def _speak(self, turn: int) -> None:
-        """Each says something, by turns to all and to one of the others."""
+    def _send_round(self, turn: int) -> None:
+        """Send a frame from each port, by turns to all and to one of the others."""
         for port in self._sockets:
             others = [other for other in self._sockets if other is not port]
             target = others[turn // 2 % len(others)] if turn % 2 and others else None
-            self._say(port, target, 0)
+            self._send_numbered(port, target, 0)
 
-    def _say(self, port: SwitchTestPort, target: SwitchTestPort | None, round_: int) -> None:
+    def _send_numbered(
+        self, port: SwitchTestPort, target: SwitchTestPort | None, round_: int
+    ) -> None:
         self._number += 1
         kind = TO_ALL if target is None else TO_ONE
-        said = frames.saying(self._token, port.number, self._number, kind, round_)
+        payload = frames.make_payload(self._token, port.number, self._number, kind, round_)
         to = frames.BROADCAST if target is None else frames.raw(target.mac)
         listeners = self._sockets if target is None else (target,)
         for listener in listeners:
             if listener is not port:
                 self._sent[port, listener].add(self._number)
-        self._send(port, frames.frame(to, frames.raw(port.mac), said))
+        self._send(port, frames.frame(to, frames.raw(port.mac), payload))
 
     def _send(self, port: SwitchTestPort, packet: bytes) -> None:
         with contextlib.suppress(OSError):  # what cannot be sent is lost
@@ -233,10 +235,10 @@ class LabTrafficProbe(TrafficProbe):
                     self._lock.notify_all()
 
     def _take(self, listener: SwitchTestPort, packet: bytes) -> None:
-        said = frames.received(self._token, packet)
-        if said is None:
+        payload = frames.parse_payload(self._token, packet)
+        if payload is None:
             return
-        sender, number, kind, round_ = said
+        sender, number, kind, round_ = payload
         pair = self._ports[sender], listener
         self._received[pair].add(number)
         if round_ and kind != FORGED:
@@ -249,7 +251,7 @@ def _first_answer(wire: socket.socket, address: IpAddress, expected: bool) -> Ma
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
             for packet in islice(drain(wire), _BURST):
-                found = frames.answer(packet, address)
-                if found is not None:
-                    return found
+                mac = frames.answer(packet, address)
+                if mac is not None:
+                    return mac
     return None

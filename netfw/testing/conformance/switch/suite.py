@@ -1,8 +1,8 @@
 """The suite of `SwitchDriver`: subclass it, write an environment, run pytest.
 
 It sends real packets.  Write a ``SwitchEnvironment`` and yield it from the class's fixture
-``shared_environment``.  The hooks of the general laws (``actual``, ``make_foreign``, ...) are about
-tunnels, which are the one thing that a switch driver makes by name.
+``shared_environment``.  The hooks of the general promises (``actual``, ``make_foreign``, ...)
+concern tunnels, the only objects that a switch driver creates by name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SwitchDriverConformance(
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[SwitchKey, SwitchValue]]
     ) -> None:
-        """Or the second says that it waits, touches nothing, and works when the first is closed."""
+        """The second may also report that it waits; then it works once the first is closed."""
         first, second = make_driver(), self.environment.make_driver()
         things = self.examples(4)
         half = dict(list(things.items())[::2])

@@ -1,4 +1,4 @@
-"""Requests and answers: each reaches whom it is for, or somebody is told."""
+"""Requests and answers: each reaches its destination, or the caller gets an error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TransportCalls(TransportHooks):
 
             def work(name: str, client: Transport) -> list[bytes]:
                 bodies = [f"{name}.{n}".encode() for n in range(10)]
-                answers = [client.call(request("echo", each), self.PATIENCE) for each in bodies]
+                answers = [client.call(request("echo", body), self.PATIENCE) for body in bodies]
                 return [sent for sent, got in zip(bodies, answers, strict=True) if got.body != sent]
 
             calls = [
@@ -125,7 +125,7 @@ class TransportCalls(TransportHooks):
             for call in calls:
                 assert call.ends(self.PATIENCE + self.SLACK)
                 assert call.error is None, f"it was lost: {call.error}"
-            assert sorted(each.body for each in seen) == early, "sent twice, or too late"
+            assert sorted(message.body for message in seen) == early, "sent twice, or too late"
 
     @proves(Transport, 1)
     def test_a_late_answer_reaches_no_other_call(self) -> None:
@@ -185,10 +185,10 @@ class TransportCalls(TransportHooks):
             client = environment.pair(handler)
             with pytest.raises(BackendBroken) as caught:
                 client.call(request("fail"), self.PATIENCE)
-            found: BaseException | None = caught.value
-            while found is not None:
-                assert SECRET not in f"{found}{vars(found)}"
-                found = found.__cause__ or found.__context__
+            error: BaseException | None = caught.value
+            while error is not None:
+                assert SECRET not in f"{error}{vars(error)}"
+                error = error.__cause__ or error.__context__
             assert client.call(request("echo", b"on"), self.PATIENCE).body == b"on"
 
     @proves(Transport, 5)
@@ -230,15 +230,15 @@ class TransportCalls(TransportHooks):
 
         with self.make_environment() as environment:
             environment.pair(handler)
-            unauthorized_clients = [environment.keep(each) for each in self.unauthorized_clients()]
-            for client in unauthorized_clients:
+            clients = [environment.keep(client) for client in self.unauthorized_clients()]
+            for client in clients:
                 before = self.log_text()
-                call = BackgroundCall(lambda each=client: each.call(request("spy"), self.SHORT))  # type: ignore[misc]
+                call = BackgroundCall(lambda caller=client: caller.call(request("spy"), self.SHORT))  # type: ignore[misc]
                 assert call.ends(self.SHORT + self.SLACK)
                 assert isinstance(call.error, BackendUnavailable), call.error
-                said = until(lambda text=before: self.log_text() != text, self.PATIENCE)  # type: ignore[misc]
-                assert said, "nothing is logged about a stranger"
-            assert "spy" not in seen, "the request of a stranger was read"
+                logged = until(lambda text=before: self.log_text() != text, self.PATIENCE)  # type: ignore[misc]
+                assert logged, "an unauthorized client is not logged"
+            assert "spy" not in seen, "the request of an unauthorized client was read"
 
     @proves(Transport, 6)
     def test_a_slow_handler_delays_no_other_call(self) -> None:
@@ -250,8 +250,8 @@ class TransportCalls(TransportHooks):
                 for _ in range(self.WORKERS - 1)
             ]
             assert gate.holds(self.PATIENCE, count=len(slow))
-            for each in (client, environment.client()):
-                assert each.call(request("echo", b"quick"), self.PATIENCE).body == b"quick"
+            for caller in (client, environment.client()):
+                assert caller.call(request("echo", b"quick"), self.PATIENCE).body == b"quick"
             gate.open()
             assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
 

@@ -154,9 +154,9 @@ class TransportEnvironment:
         for gate in self._gates:  # what is held could not be closed
             gate.open()
         closing = [BackgroundCall(transport.close) for transport in self._made]
-        for each in closing:
-            assert each.ends(self._suite.PATIENCE), "it cannot be closed"
-            assert each.error is None, f"it cannot be closed: {each.error!r}"
+        for call in closing:
+            assert call.ends(self._suite.PATIENCE), "it cannot be closed"
+            assert call.error is None, f"it cannot be closed: {call.error!r}"
 
     def server(self, shared: SharedAddress | None = None) -> Transport:
         """Return a server's transport."""

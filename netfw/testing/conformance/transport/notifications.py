@@ -1,4 +1,4 @@
-"""Hints: they reach everybody who listens, and hold up nobody who sends."""
+"""Notifications: they reach every subscriber, and never delay the publisher."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TransportHints(TransportHooks):
             other.subscribe("news", listeners[2])
             other.subscribe("weather", listeners[3])
             for listener in listeners:
-                assert listener.wait_for(self.PATIENCE), "nobody said that it can be reached"
+                assert listener.wait_for(self.PATIENCE), "the connection was not announced"
                 listener.forget()
             server.publish(notification("news"))
             for listener in listeners[:3]:
@@ -59,7 +59,7 @@ class TransportHints(TransportHooks):
             client.subscribe("news", listener)  # no server yet
             server.serve(SERVER, echo)
             for _ in range(3):
-                assert listener.wait_for(self.PATIENCE), "it is never told"
+                assert listener.wait_for(self.PATIENCE), "it is never notified"
                 listener.forget()
                 server.publish(notification("news"))
                 assert listener.wait_for(self.PATIENCE), (
@@ -92,7 +92,7 @@ class TransportHints(TransportHooks):
                 for _ in range(MANY):
                     server.publish(notification("news"))
                 assert time.monotonic() - began_at < self.PATIENCE / 2, "publish waits"
-                assert listener.wait_for(self.PATIENCE), "one who is stuck holds up another"
+                assert listener.wait_for(self.PATIENCE), "a blocked subscriber delays another"
             finally:
                 gate.set()
 
@@ -190,11 +190,11 @@ class TransportHints(TransportHooks):
             stop()
             stop()
             ended.forget()
-            for _ in range(3):  # whoever is told of the first later than the other is by the third
+            for _ in range(3):  # by the third, the first was delivered to both
                 assert environment.notification_arrives(server, going_on, "news"), (
                     "the other one is ended, too"
                 )
-            assert not ended.received, "it hears although it was stopped"
+            assert not ended.received, "it is notified although it was stopped"
 
     def test_a_listener_can_end_its_own_subscription(self) -> None:
         with self.make_environment() as environment:

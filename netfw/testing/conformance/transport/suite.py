@@ -51,8 +51,8 @@ class TransportConformance(TransportCalls, TransportHints):
                     with pytest.raises(Conflict):
                         other.serve(SERVER, echo)
             servers = [environment.server(shared) for _ in range(2)]
-            for each in servers:
-                each.serve(SERVER, echo)
+            for server in servers:
+                server.serve(SERVER, echo)
             clients = [environment.client() for _ in range(4)]
             listeners = [RecordingListener() for _ in clients]
             for client, listener in zip(clients, listeners, strict=True):
@@ -60,8 +60,8 @@ class TransportConformance(TransportCalls, TransportHints):
                 environment.settle(client)
                 assert listener.wait_for(self.PATIENCE)
                 listener.forget()
-            for each in servers:
-                each.publish(request("notification", topic="news"))
+            for server in servers:
+                server.publish(request("notification", topic="news"))
             assert all(listener.wait_for(self.PATIENCE) for listener in listeners)
             servers[0].close()
             for client in clients:

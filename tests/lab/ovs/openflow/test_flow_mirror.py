@@ -180,9 +180,9 @@ def test_strangers_in_our_space_are_removed_and_others_stay(
 
 @pytest.mark.spec("L2-20")
 def test_learnt_flows_are_recognised_and_left_alone(ovs, mirror, client, watch) -> None:
-    lesson = of.learn(20, of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]), cookie=0x10)
-    teacher = of.Flow(table=0, priority=1, match=of.ANYTHING, actions=(lesson,), cookie=0x10)
-    wanted = {"teacher": group_of(teacher)}
+    learn = of.learn(20, of.learn_match(of.FIELD["eth_dst"], of.FIELD["eth_src"]), cookie=0x10)
+    learning = of.Flow(table=0, priority=1, match=of.ANYTHING, actions=(learn,), cookie=0x10)
+    wanted = {"learning": group_of(learning)}
     mirror.converge(wanted, complete=OURS)
     packet_out(ovs, "ffffffffffff fa163e000001 9999", "resubmit(,0)")
     # The switch reports what was learnt together with the next change of anybody.

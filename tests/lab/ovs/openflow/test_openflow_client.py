@@ -169,7 +169,7 @@ def test_the_difference_leaves_other_owners_and_learnt_flows_alone(
     ovs: PrivateOvs, bridge: str, client: OpenFlow
 ) -> None:
     space = CookieSpace(0x10, 0xFF)
-    teacher = of.Flow(
+    learning = of.Flow(
         table=0,
         priority=1,
         match=of.ANYTHING,
@@ -181,11 +181,11 @@ def test_the_difference_leaves_other_owners_and_learnt_flows_alone(
     )
     ovs.ofctl("add-flow", bridge, "cookie=0x99,table=5,priority=1,actions=drop")
     ovs.ofctl("add-flow", bridge, "cookie=0x10,table=5,priority=2,actions=drop")
-    put(client, teacher, flow(1, of.output(1)), flow(2))
+    put(client, learning, flow(1, of.output(1)), flow(2))
     packet_out(ovs, "ffffffffffff fa163e000001 9999", "resubmit(,0)")
     ovs.appctl("revalidator/wait")
     assert len(client.flows()) == 6
-    wanted = encode_flows([teacher, flow(1, of.output(2)), flow(3)])
+    wanted = encode_flows([learning, flow(1, of.output(2)), flow(3)])
     changes = difference(wanted, client.flows(), space)
     assert [encoded.flow for encoded in changes.added] == [flow(3)]
     assert [encoded.flow for encoded in changes.changed] == [flow(1, of.output(2))]

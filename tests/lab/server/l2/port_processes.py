@@ -17,12 +17,12 @@ from netfw.server.db import Database
 from netfw.server.l2 import port_macs
 from netfw.server.l2.port_status import PortStatuses
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from tests.server.l2.environment import ADMIN, World, addresses
+from tests.server.l2.environment import ADMIN, PortsEnvironment, addresses
 
 
-def world_on(database: Database) -> World:
+def make_environment(database: Database) -> PortsEnvironment:
     """The ports of a database."""
-    return World(ServerContext(database=database, ipam=InternalIpamDriver()))
+    return PortsEnvironment(ServerContext(database=database, ipam=InternalIpamDriver()))
 
 
 class FewMacs(random.Random):
@@ -39,37 +39,37 @@ def make_and_change(url: str, network: str, seed: int) -> list[tuple[str, list[s
     """
     port_macs.random = FewMacs()  # type: ignore[assignment]
     database, chance = Database(url, attempts=60), random.Random(seed)
-    world, id = world_on(database), NetworkId(UUID(network))
+    env, id = make_environment(database), NetworkId(UUID(network))
     kept: list[Any] = []
     try:
         while True:
-            kept += world.bulk([{"network_id": network}] * chance.choice((1, 1, 3)))
+            kept += env.bulk([{"network_id": network}] * chance.choice((1, 1, 3)))
             if chance.random() < 0.3:
                 at = chance.randrange(len(kept))
-                kept[at] = world.update(kept[at], fixed_ips=[])
-                kept[at] = world.update(kept[at], fixed_ips=[{"subnet_id": subnet_of(world, id)}])
+                kept[at] = env.update(kept[at], fixed_ips=[])
+                kept[at] = env.update(kept[at], fixed_ips=[{"subnet_id": subnet_of(env, id)}])
             if chance.random() < 0.3:
-                world.delete(kept.pop(chance.randrange(len(kept))))
+                env.delete(kept.pop(chance.randrange(len(kept))))
     except Conflict:
-        return [(port["mac_address"], addresses(world.show(port))) for port in kept]
+        return [(port["mac_address"], addresses(env.show(port))) for port in kept]
     finally:
         database.close()
 
 
-def subnet_of(world: World, network: NetworkId) -> str:
-    subnets = world.context.read(lambda view: view.resources.of_network(Kind.SUBNET, network))
+def subnet_of(env: PortsEnvironment, network: NetworkId) -> str:
+    subnets = env.context.read(lambda view: view.resources.of_network(Kind.SUBNET, network))
     return str(subnets[0].id)
 
 
 def name_these(url: str, network: str, wanted: list[str], seed: int) -> list[str]:
     """Make a port of each address, in an order of one's own; the addresses that were free."""
     database, made = Database(url), []
-    world = world_on(database)
+    env = make_environment(database)
     order = list(wanted)
     random.Random(seed).shuffle(order)
     for address in order:
         try:
-            world.create(NetworkId(UUID(network)), fixed_ips=[{"ip_address": address}])
+            env.create(NetworkId(UUID(network)), fixed_ips=[{"ip_address": address}])
         except Conflict:
             continue
         made.append(address)
@@ -80,14 +80,14 @@ def name_these(url: str, network: str, wanted: list[str], seed: int) -> list[str
 def report_and_rename(url: str, ports: list[str], seed: int) -> int:
     """Some rename ports, others report on them; how often either was done."""
     database, chance, done = Database(url), random.Random(seed), 0
-    world = world_on(database)
-    hear = PortStatuses(world.context)
+    env = make_environment(database)
+    hear = PortStatuses(env.context)
     for number in range(12):
         some = chance.sample(ports, 4)
         if seed % 2:
-            world.plugin.update(ADMIN, "port", some[0], {"name": f"{seed}-{number}"})
+            env.plugin.update(ADMIN, "port", some[0], {"name": f"{seed}-{number}"})
         else:
-            hear([report(world.show({"id": id}, ADMIN)) for id in some])
+            hear([report(env.show({"id": id}, ADMIN)) for id in some])
         done += 1
     database.close()
     return done

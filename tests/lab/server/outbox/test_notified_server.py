@@ -52,10 +52,10 @@ def test_a_plugged_port_is_active_and_the_compute_service_is_notified(
         argv = ["--config-file", str(file)]
         with ServerComponents(load_config(PROGRAM, argv, server_groups(argv)).conf) as parts:
             parts.start()
-            parts.heard([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
+            parts.handle_reports([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
             port = _port(parts)
             assert port["binding:vif_type"] == "ovs"
-            parts.heard([_wired(port)])
+            parts.handle_reports([_wired(port)])
             show = parts.plugins["port"].show
             _wait(lambda: show(ADMIN, "port", port["id"])["status"] == "ACTIVE")
             _wait(lambda: len(_events(party.bodies)) == 3)

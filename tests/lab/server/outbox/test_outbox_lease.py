@@ -13,7 +13,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.db import Database
 from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from tests.server.outbox.samples import Recorder, Scene
+from tests.server.outbox.samples import OutboxEnvironment, Recorder
 
 
 @pytest.mark.spec("ML2-03")
@@ -28,10 +28,10 @@ def test_a_slow_delivery_keeps_its_lane_and_a_stopped_process_gives_it_back(
         assert may_end.wait(20)
 
     driver = Recorder(does=slow)
-    first = Scene(context, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
+    first = OutboxEnvironment(context, driver, pace=DeliveryConfig(poll=0.02, lease=3.0))
     others = ServerContext(database=context.database, ipam=context.ipam)
     other = Recorder()
-    second = Scene(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
+    second = OutboxEnvironment(others, other, pace=DeliveryConfig(poll=0.02, lease=60.0))
     first.delivery.start()
     try:
         network = first.network()

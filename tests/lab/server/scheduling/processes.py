@@ -18,7 +18,7 @@ from netfw.server.outbox.worker import DeliveryConfig
 from netfw_drivers.ipam.internal import InternalIpamDriver
 from tests.server.core.agent_samples import beat
 from tests.server.core.core_client import settings, type_drivers
-from tests.server.outbox.samples import Recorder, Scene
+from tests.server.outbox.samples import OutboxEnvironment, Recorder
 
 
 def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
@@ -69,14 +69,16 @@ class Diary(Recorder):
             diary.write(text + "\n")
 
 
-def scene_of(url: str, file: Path, seed: int, patience: float, lease: float) -> Scene:
+def make_environment(
+    url: str, file: Path, seed: int, patience: float, lease: float
+) -> OutboxEnvironment:
     """A server process that delivers into a diary."""
     context = ServerContext(database=Database(url), ipam=InternalIpamDriver())
     pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
-    return Scene(context, Diary(file, seed, patience), pace=pace)
+    return OutboxEnvironment(context, Diary(file, seed, patience), pace=pace)
 
 
 def deliver_for_ever(url: str, file: Path, seed: int, patience: float, lease: float) -> None:
     """Deliver until killed."""
-    scene_of(url, file, seed, patience, lease).delivery.start()
+    make_environment(url, file, seed, patience, lease).delivery.start()
     time.sleep(120)

@@ -21,7 +21,7 @@ from tests.lab.server.scheduling.processes import (
     core_of,
     deliver_for_ever,
     hear_of_agents,
-    scene_of,
+    make_environment,
 )
 from tests.server.core.core_client import Calls
 
@@ -64,7 +64,7 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
 ) -> None:
     diary = tmp_path / "diary"
     diary.touch()
-    scene = scene_of(url, diary, 9, 0.0, 1.0)
+    env = make_environment(url, diary, 9, 0.0, 1.0)
     workers = [
         CONTEXT.Process(target=deliver_for_ever, args=(url, diary, seed, 0.02, 1.0))
         for seed in (1, 2, 3)
@@ -72,14 +72,14 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
     for worker in workers:
         worker.start()
     try:
-        networks = [scene.network() for _ in range(3)]
-        ports = [scene.port(network) for _ in range(4) for network in networks]
+        networks = [env.network() for _ in range(3)]
+        ports = [env.port(network) for _ in range(4) for network in networks]
         _wait(lambda: _begun(diary) >= 6)
         assert workers[0].pid is not None
         os.kill(workers[0].pid, signal.SIGKILL)
         for port in ports:
-            scene.touch(Kind.PORT, port)
-        _wait(lambda: scene.waiting() == 0)
+            env.touch(Kind.PORT, port)
+        _wait(lambda: env.waiting() == 0)
     finally:
         for worker in workers:
             worker.kill()
@@ -90,7 +90,7 @@ def test_a_lane_is_delivered_by_one_process_at_a_time_and_none_is_lost_when_one_
         told = [line.split() for line in lines if line.startswith("end") and str(network) in line]
         assert told[0][3:] == ["network", "1"]
         assert sum(each[3:] == ["port", "2"] for each in told) >= 4
-    scene.context.database.close()
+    env.context.database.close()
 
 
 def _check_one_at_a_time(lines: list[str], dead: str) -> None:

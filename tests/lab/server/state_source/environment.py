@@ -1,4 +1,4 @@
-"""The world behind the source of the server, for the suite of state sources.
+"""The backend of the source of the server, for the suite of state sources.
 
 The suite refers to what is not there, and has ports of one MAC and address; a server would refuse
 that long before.  So the database here checks no references, and each port, floating IP and agent
@@ -41,7 +41,7 @@ _UNCHECKED = {
 }
 
 
-class DatabaseWorld:
+class DatabaseBackend:
     """Writer to the database, and recorder of reports."""
 
     def __init__(self, database: Database) -> None:
@@ -96,14 +96,14 @@ class DatabaseWorld:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
-    def heard(self, reports: Sequence[Report]) -> ReportResult:
+    def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
         """A stand-in for what keeps statuses."""
         for report in reports:
             if isinstance(report, StatusReport) and _counts(report, self.items()):
                 self._statuses[report.ref, report.service] = report.status
         return ReportResult()
 
-    def answer(self, request: Request[Any]) -> Any:
+    def handle_request(self, request: Request[Any]) -> Any:
         """A stand-in for the plugins."""
         resources = [each for each in self.items() if not isinstance(each, Assignment)]
         match request:

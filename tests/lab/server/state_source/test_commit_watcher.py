@@ -37,7 +37,9 @@ def watch(database: Database) -> Iterator[CommitWatcher]:
 
 @pytest.fixture
 def source(database: Database, watch: CommitWatcher) -> Iterator[DatabaseSource]:
-    made = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
+    made = DatabaseSource(
+        database, watch, handle_reports=lambda _: ReportResult(), handle_request=lambda _: None
+    )
     yield made
     made.close()
 
@@ -104,7 +106,9 @@ def test_a_commit_costs_two_statements_however_many_watch(
 def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
     database = Database(places.filled("sqlite"))
     watch = CommitWatcher(database)
-    source = DatabaseSource(database, watch, heard=lambda _: ReportResult(), answer=lambda _: None)
+    source = DatabaseSource(
+        database, watch, handle_reports=lambda _: ReportResult(), handle_request=lambda _: None
+    )
     for number in range(1000):
         source.watch(on(f"h{number}"), lambda: None)
     time.sleep(0.2)
@@ -249,7 +253,7 @@ def test_old_journal_entries_are_deleted_and_their_cursors_are_lost(
         each.start()
     _wait(lambda: _head(database).oldest == _head(database).seq - 3)
     source = DatabaseSource(
-        database, both[0], heard=lambda _: ReportResult(), answer=lambda _: None
+        database, both[0], handle_reports=lambda _: ReportResult(), handle_request=lambda _: None
     )
     with pytest.raises(CursorLost):
         source.changes(on("h1"), first)

@@ -22,7 +22,7 @@ from netfw.testing.conformance.state_source.recording import write
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
 from tests.lab.databases import Places
-from tests.lab.server.state_source.environment import ABSENT, DatabaseWorld
+from tests.lab.server.state_source.environment import ABSENT, DatabaseBackend
 
 LONG = bool(os.environ.get("NETFW_LONG"))
 
@@ -38,10 +38,14 @@ class OnADatabase(StateSourceConformance):
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         database = Database(self.places.filled(self.backend))
-        backend = DatabaseWorld(database)
+        backend = DatabaseBackend(database)
         commits = CommitWatcher(database)
         source = DatabaseSource(
-            database, commits, heard=backend.heard, answer=backend.answer, page=page
+            database,
+            commits,
+            handle_reports=backend.handle_reports,
+            handle_request=backend.handle_request,
+            page=page,
         )
         assert isinstance(source, EncodedSource)
         assert isinstance(source, CommitFeed)

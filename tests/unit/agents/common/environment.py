@@ -53,7 +53,7 @@ class ShyAnswers(MemorySource):
         return ReportResult(resync=dead)
 
 
-class World:
+class L2AgentEnvironment:
     """An agent on a switch in memory; ``turn`` lets it do what is due."""
 
     def __init__(self, *items, firewall=None, extensions=(), timing=None, **settings):

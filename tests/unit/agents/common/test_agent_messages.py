@@ -20,7 +20,7 @@ from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType
 from netfw.state.file import FileSource
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
-from tests.unit.agents.common.environment import World
+from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import FACTS, HERE, NET, SEGMENT, port
 
 OPEN, SECURED = port(1, NET), port(2, NET, port_security=True)
@@ -40,45 +40,45 @@ def test_counts_and_keys_are_rendered_as_text():
 
 @pytest.mark.parametrize("firewall", [None, FakeFirewall()])
 def test_unfiltered_ports_are_logged_once_and_kept_in_status(firewall, caplog):
-    world = World(NET, SEGMENT, OPEN, SECURED, SERVICE, firewall=firewall)
+    env = L2AgentEnvironment(NET, SEGMENT, OPEN, SECURED, SERVICE, firewall=firewall)
     for each in (OPEN, SERVICE):
-        world.switch.plug(each.id, quiet=True)
-    assert world.turn().warnings == {}  # nobody would filter these anyway
-    world.switch.plug(SECURED.id)
+        env.switch.plug(each.id, quiet=True)
+    assert env.turn().warnings == {}  # nobody would filter these anyway
+    env.switch.plug(SECURED.id)
     told = {
         "no firewall_driver": "security groups of 1 port are not enforced; "
         "set firewall_driver of [agent]"
     }
-    assert world.turn().warnings == ({} if firewall else told)
-    assert world.status.ready
-    world.source.put(evolve(OPEN, port_security=True, revision=2))
-    assert ("of 2 ports" in str(world.turn().warnings)) == (firewall is None)
+    assert env.turn().warnings == ({} if firewall else told)
+    assert env.status.ready
+    env.source.put(evolve(OPEN, port_security=True, revision=2))
+    assert ("of 2 ports" in str(env.turn().warnings)) == (firewall is None)
     warnings = [each for each in caplog.records if "not enforced" in each.getMessage()]
     assert len(warnings) == (firewall is None)
-    world.switch.unplug(SECURED.id)
-    world.source.put(evolve(OPEN, port_security=False, revision=3))
-    assert world.turn().warnings == {}
+    env.switch.unplug(SECURED.id)
+    env.source.put(evolve(OPEN, port_security=False, revision=3))
+    assert env.turn().warnings == {}
 
 
 def test_unbound_devices_are_named(caplog):
-    world = World(NET, SEGMENT, OPEN)
-    world.switch.plug(OPEN.id, quiet=True)
-    world.switch.plug(STRANGER.id, quiet=True)
-    world.source.away = True
-    assert world.turn().warnings == {}  # nobody knows yet who is bound where
-    world.source.away = False
+    env = L2AgentEnvironment(NET, SEGMENT, OPEN)
+    env.switch.plug(OPEN.id, quiet=True)
+    env.switch.plug(STRANGER.id, quiet=True)
+    env.source.away = True
+    assert env.turn().warnings == {}  # nobody knows yet who is bound where
+    env.source.away = False
     told = f"plugged, but not bound to this host, and therefore dead: {TAP9}"
-    assert world.turn(5).warnings == {"unbound_devices": told}
+    assert env.turn(5).warnings == {"unbound_devices": told}
     assert told in caplog.text
-    world.source.put(STRANGER)
-    assert world.turn().warnings == {}
+    env.source.put(STRANGER)
+    assert env.turn().warnings == {}
 
 
 def test_many_unbound_devices_are_counted():
-    world = World(NET, SEGMENT)
+    env = L2AgentEnvironment(NET, SEGMENT)
     for number in range(25):
-        world.switch.plug(port(number, NET).id, quiet=True)
-    assert world.turn().warnings["unbound_devices"].endswith(" and 5 more")
+        env.switch.plug(port(number, NET).id, quiet=True)
+    assert env.turn().warnings["unbound_devices"].endswith(" and 5 more")
 
 
 @pytest.mark.spec("DRV-21", "L2-43")

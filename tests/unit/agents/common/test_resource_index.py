@@ -12,7 +12,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Ref, ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
 from netfw.testing.fakes.switch import FakeFirewall
-from tests.unit.agents.common.environment import World
+from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.dhcp import environment as dhcp
 from tests.unit.agents.l2.environment import NET, OTHER, SEGMENT, THERE, port, uuid
 
@@ -109,19 +109,19 @@ RULE = SecurityGroupRule(
 
 def test_l2_agent_stores_each_resource_once():
     filtered = port(1, NET, port_security=True, security_groups=frozenset({GROUP.id}))
-    world = World(NET, SEGMENT, GROUP, RULE, filtered, firewall=FakeFirewall())
-    world.switch.plug(filtered.id, quiet=True)
-    assert world.turn().ready
+    env = L2AgentEnvironment(NET, SEGMENT, GROUP, RULE, filtered, firewall=FakeFirewall())
+    env.switch.plug(filtered.id, quiet=True)
+    assert env.turn().ready
     for resource in (NET, SEGMENT, GROUP, RULE, filtered):
-        stored = world.work.resources[ref(resource)]
-        assert maps_by_ref(world.loop, stored) == [world.work.resources._resources]
+        stored = env.work.resources[ref(resource)]
+        assert maps_by_ref(env.loop, stored) == [env.work.resources._resources]
 
 
 def test_dhcp_agent_stores_each_resource_once():
     served = dhcp.port(11, dhcp.NET)
-    world = dhcp.World(dhcp.NET, dhcp.SUBNET, dhcp.assigned(dhcp.NET), served)
-    world.ready()
+    env = dhcp.DhcpAgentEnvironment(dhcp.NET, dhcp.SUBNET, dhcp.assigned(dhcp.NET), served)
+    env.ready()
     for resource in (dhcp.NET, dhcp.SUBNET, served):
-        stored = world.agent.resources[ref(resource)]
-        assert maps_by_ref(world.loop, stored) == [world.agent.resources._resources]
-    world.agent.close()
+        stored = env.agent.resources[ref(resource)]
+        assert maps_by_ref(env.loop, stored) == [env.agent.resources._resources]
+    env.agent.close()

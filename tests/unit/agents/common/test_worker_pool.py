@@ -8,7 +8,7 @@ from netfw.agents.common.jobs import JobPriority
 from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
-class Yard:
+class BlockingPool:
     """A pool whose orders, tuples of words, are held up until the test lets them go."""
 
     def __init__(self, size):
@@ -51,100 +51,100 @@ class Yard:
 
 
 @pytest.fixture
-def yard():
-    yards = []
+def make_pool():
+    pools = []
 
     def make(size=2):
-        yards.append(Yard(size))
-        return yards[-1]
+        pools.append(BlockingPool(size))
+        return pools[-1]
 
     yield make
-    for each in yards:
+    for each in pools:
         each.let_go(100)
         each.pool.close()
 
 
 @pytest.mark.spec("DHCP-04")
-def test_no_more_are_at_work_than_it_has_threads(yard):
-    yard = yard(2)
+def test_no_more_are_at_work_than_it_has_threads(make_pool):
+    pool = make_pool(2)
     for group in "abcde":
-        yard.submit(group, group)
-    yard.wait_begun(2)
-    assert yard.pool.busy
-    yard.let_go(5)
-    assert sorted(yard.collected("abcde")) == list("abcde")
-    assert yard.most == 2
-    assert not yard.pool.busy
+        pool.submit(group, group)
+    pool.wait_begun(2)
+    assert pool.pool.busy
+    pool.let_go(5)
+    assert sorted(pool.collected("abcde")) == list("abcde")
+    assert pool.most == 2
+    assert not pool.pool.busy
 
 
 @pytest.mark.spec("DHCP-06")
-def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(yard):
-    yard = yard(2)
-    yard.submit("a", "1")
-    yard.wait_begun(1)
+def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(make_pool):
+    pool = make_pool(2)
+    pool.submit("a", "1")
+    pool.wait_begun(1)
     for word in "234":
-        yard.submit("a", word)
-    yard.submit("b", "x")
-    yard.wait_begun(2)
-    assert yard.begun == [("1",), ("x",)]
-    yard.let_go(3)
-    assert sorted(yard.collected("ab")) == ["1", "234", "x"]
+        pool.submit("a", word)
+    pool.submit("b", "x")
+    pool.wait_begun(2)
+    assert pool.begun == [("1",), ("x",)]
+    pool.let_go(3)
+    assert sorted(pool.collected("ab")) == ["1", "234", "x"]
 
 
 @pytest.mark.spec("L3-03")
-def test_jobs_go_in_the_order_of_their_priority_and_take_what_they_join_along(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b", priority=JobPriority.BACKGROUND)
-    yard.submit("c", "c", priority=JobPriority.BACKGROUND)
-    yard.submit("d", "d")
-    yard.submit("c", "C")
-    yard.submit("e", "e", priority=JobPriority.REMOVAL)
-    yard.let_go(5)
-    assert yard.collected("abcde") == ["a", "e", "d", "cC", "b"]
+def test_jobs_go_in_the_order_of_their_priority_and_take_what_they_join_along(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b", priority=JobPriority.BACKGROUND)
+    pool.submit("c", "c", priority=JobPriority.BACKGROUND)
+    pool.submit("d", "d")
+    pool.submit("c", "C")
+    pool.submit("e", "e", priority=JobPriority.REMOVAL)
+    pool.let_go(5)
+    assert pool.collected("abcde") == ["a", "e", "d", "cC", "b"]
 
 
-def test_queued_job_keeps_its_place_when_a_newer_one_joins_it(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b")
-    yard.submit("c", "c")
-    yard.submit("b", "B", priority=JobPriority.BACKGROUND)
-    yard.let_go(3)
-    assert yard.collected("abc") == ["a", "bB", "c"]
+def test_queued_job_keeps_its_place_when_a_newer_one_joins_it(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b")
+    pool.submit("c", "c")
+    pool.submit("b", "B", priority=JobPriority.BACKGROUND)
+    pool.let_go(3)
+    assert pool.collected("abc") == ["a", "bB", "c"]
 
 
-def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.pool.wait("a", 0.01)
-    assert yard.pool.take_results() == []
-    yard.let_go(1)
-    assert yard.news.wait(10)
-    assert yard.collected("a") == ["a"]
+def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.pool.wait("a", 0.01)
+    assert pool.pool.take_results() == []
+    pool.let_go(1)
+    assert pool.news.wait(10)
+    assert pool.collected("a") == ["a"]
 
 
-def test_queued_jobs_can_be_cancelled(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("c", "c")
-    yard.submit("b", "b", priority=JobPriority.REMOVAL)
-    assert yard.pool.cancel_queued() == [("b",), ("c",)]
-    yard.let_go(1)
-    assert yard.collected("abc") == ["a"]
+def test_queued_jobs_can_be_cancelled(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("c", "c")
+    pool.submit("b", "b", priority=JobPriority.REMOVAL)
+    assert pool.pool.cancel_queued() == [("b",), ("c",)]
+    pool.let_go(1)
+    assert pool.collected("abc") == ["a"]
 
 
-def test_closed_it_begins_nothing_more(yard):
-    yard = yard(1)
-    yard.submit("a", "a")
-    yard.wait_begun(1)
-    yard.submit("b", "b")
-    closing = threading.Thread(target=yard.pool.close)
+def test_closed_it_begins_nothing_more(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b")
+    closing = threading.Thread(target=pool.pool.close)
     closing.start()
-    yard.let_go(1)
+    pool.let_go(1)
     closing.join(10)
     assert not closing.is_alive()
-    assert yard.begun == [("a",)]
+    assert pool.begun == [("a",)]

@@ -66,7 +66,7 @@ SUBNET, OTHER_SUBNET = subnet(NET), subnet(OTHER)
 CLOUD = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, assigned(OTHER))
 
 
-class World(JobAgentEnvironment):
+class DhcpAgentEnvironment(JobAgentEnvironment):
     """A DHCP agent on drivers in memory."""
 
     def __init__(self, *items, rules=None, **settings):

@@ -18,7 +18,7 @@ from tests.unit.agents.dhcp.environment import (
     OTHER,
     OTHER_SUBNET,
     SUBNET,
-    World,
+    DhcpAgentEnvironment,
     assigned,
     port,
     router_interface,
@@ -60,21 +60,21 @@ steps = st.one_of(
 )
 
 
-def play(world, step):
+def play(env, step):
     kind, what = step
-    machine = world.machine
+    machine = env.machine
     match kind:
         case "put":
-            world.source.commit(put=list({key_of(each): each for each in what}.values()))
+            env.source.commit(put=list({key_of(each): each for each in what}.values()))
         case "remove":
-            world.source.commit(remove=tuple({key_of(each) for each in what}))
+            env.source.commit(remove=tuple({key_of(each) for each in what}))
         case "turn":
-            world.turn(after=1.0)
+            env.turn(after=1.0)
         case "hold":
-            world.dhcp.gates.setdefault(what, threading.Event())
+            env.dhcp.gates.setdefault(what, threading.Event())
         case "let go":
-            if what in world.dhcp.gates:
-                world.dhcp.gates.pop(what).set()
+            if what in env.dhcp.gates:
+                env.dhcp.gates.pop(what).set()
         case "refuse":
             machine.refused[what] = "no"
         case "crash":
@@ -82,41 +82,41 @@ def play(world, step):
         case "disturb":
             machine.disturb(what)
         case "away":
-            world.source.away = what
+            env.source.away = what
         case "resync":
-            world.loop.resync()
+            env.loop.resync()
         case "kill":
-            let_all_go(world)
-            world.agent.close()
-            world.begin()
+            let_all_go(env)
+            env.agent.close()
+            env.begin()
 
 
-def let_all_go(world):
-    for gate in world.dhcp.gates.values():
+def let_all_go(env):
+    for gate in env.dhcp.gates.values():
         gate.set()
-    world.dhcp.gates.clear()
+    env.dhcp.gates.clear()
 
 
 @given(st.lists(steps, max_size=14))
 def test_the_machine_ends_as_it_should_be(history):
     begin = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, port(11, NET))
-    world = World(*begin, rules=MetadataPolicy(isolated=True), patience=0.0)
-    world.turn()
+    env = DhcpAgentEnvironment(*begin, rules=MetadataPolicy(isolated=True), patience=0.0)
+    env.turn()
     for step in history:
-        play(world, step)
-    let_all_go(world)
-    world.machine.refused.clear()
-    world.machine.crashing.clear()
-    world.source.away = False
-    world.ready(pace=10.0)
-    wanted = World(*world.source.items(), rules=MetadataPolicy(isolated=True))
+        play(env, step)
+    let_all_go(env)
+    env.machine.refused.clear()
+    env.machine.crashing.clear()
+    env.source.away = False
+    env.ready(pace=10.0)
+    wanted = DhcpAgentEnvironment(*env.source.items(), rules=MetadataPolicy(isolated=True))
     wanted.ready()
-    assert world.machine.present == wanted.machine.present
-    assert world.metadata.machine.present == wanted.metadata.machine.present
-    for key in world.machine.present:
+    assert env.machine.present == wanted.machine.present
+    assert env.metadata.machine.present == wanted.metadata.machine.present
+    for key in env.machine.present:
         if isinstance(key, PortKey):
-            said = world.source.status(ref(world.agent._desired.reported(key)), Service.DHCP)
+            said = env.source.status(ref(env.agent._desired.reported(key)), Service.DHCP)
             assert said is not None
             assert said.status is Status.ACTIVE
-    world.agent.close()
+    env.agent.close()
     wanted.agent.close()

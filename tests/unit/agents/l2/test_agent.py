@@ -25,7 +25,7 @@ from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref
 from netfw.model.security_group import Direction, SecurityGroup, SecurityGroupRule
 from netfw.testing.fakes.switch import FakeFirewall, FakeSwitch
-from tests.unit.agents.common.environment import World
+from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (
     AGENT_THERE,
     FACTS,
@@ -80,39 +80,39 @@ class Marker(L2Extension):
 
 
 def extended(*extensions):
-    world = World(NET, SEGMENT, ONE, TWO, extensions=extensions)
+    env = L2AgentEnvironment(NET, SEGMENT, ONE, TWO, extensions=extensions)
     for each in (ONE, TWO):
-        world.switch.plug(each.id, quiet=True)
-    world.turn()
-    return world
+        env.switch.plug(each.id, quiet=True)
+    env.turn()
+    return env
 
 
-def levels(world, port):
-    additions = world.machine.present[PortKey(port.id)].contributions
+def levels(env, port):
+    additions = env.machine.present[PortKey(port.id)].contributions
     return {each.owner: each.flows[0].priority for each in additions}
 
 
 @pytest.mark.spec("L2-25")
 def test_what_extensions_add_goes_with_the_port_in_the_order_of_the_configuration():
-    world = extended(Marker("b"), Marker("a"))
-    assert world.status.ready
-    assert list(levels(world, ONE)) == ["b", "a"]
-    assert {ExtensionKey("a"), ExtensionKey("b")} <= world.machine.present.keys()
-    tables = {flow.table for each in world.machine.present[PortKey(ONE.id)].contributions
+    env = extended(Marker("b"), Marker("a"))
+    assert env.status.ready
+    assert list(levels(env, ONE)) == ["b", "a"]
+    assert {ExtensionKey("a"), ExtensionKey("b")} <= env.machine.present.keys()
+    tables = {flow.table for each in env.machine.present[PortKey(ONE.id)].contributions
               for flow in each.flows}  # fmt: skip
     assert len(tables) == 2
 
 
 def test_an_extension_is_called_when_what_it_is_shown_has_changed_and_only_then():
     marker = Marker()
-    world = extended(marker)
+    env = extended(marker)
     assert sorted(marker.calls) == [ONE.id, TWO.id]
-    world.machine.disturb(PortKey(ONE.id))
-    world.loop.resync()
-    world.turn()
+    env.machine.disturb(PortKey(ONE.id))
+    env.loop.resync()
+    env.turn()
     assert len(marker.calls) == 2
-    world.source.put(evolve(ONE, name="renamed", revision=2))
-    world.turn()
+    env.source.put(evolve(ONE, name="renamed", revision=2))
+    env.turn()
     assert marker.calls[2:] == [ONE.id]
 
 
@@ -121,18 +121,18 @@ def test_an_extension_is_called_when_what_it_is_shown_has_changed_and_only_then(
 def test_a_raising_extension_degrades_its_part_of_that_port_alone(error):
     marker, other = Marker(), Marker("other")
     marker.error[ONE.id] = error
-    world = extended(marker, other)
-    assert world.switch.live() == {ONE.id, TWO.id}
-    assert levels(world, ONE) == {"other": 1}
-    assert levels(world, TWO) == {"marker": 1, "other": 1}
-    (what,) = world.status.degraded
+    env = extended(marker, other)
+    assert env.switch.live() == {ONE.id, TWO.id}
+    assert levels(env, ONE) == {"other": 1}
+    assert levels(env, TWO) == {"marker": 1, "other": 1}
+    (what,) = env.status.degraded
     assert what == f"extension marker on port {ONE.id}"
-    assert str(error) in world.status.degraded[what]
+    assert str(error) in env.status.degraded[what]
     marker.error.clear()
     calls = len(marker.calls)
-    assert world.turn(1).ready
+    assert env.turn(1).ready
     assert len(marker.calls) == calls + 1
-    assert levels(world, ONE) == {"marker": 1, "other": 1}
+    assert levels(env, ONE) == {"marker": 1, "other": 1}
 
 
 @pytest.mark.spec("L2-16", "L2-25")
@@ -152,56 +152,56 @@ def test_an_extension_that_returns_nonsense_degrades_its_part_alone(nonsense):
     marker.contribute = lambda key, value, grant: (
         nonsense if key == ONE.id else contribute(key, value, grant)
     )
-    world = extended(marker, other)
-    assert world.switch.live() == {ONE.id, TWO.id}
-    assert levels(world, ONE) == {"other": 1}
-    assert levels(world, TWO) == {"marker": 1, "other": 1}
-    assert list(world.status.degraded) == [f"extension marker on port {ONE.id}"]
+    env = extended(marker, other)
+    assert env.switch.live() == {ONE.id, TWO.id}
+    assert levels(env, ONE) == {"other": 1}
+    assert levels(env, TWO) == {"marker": 1, "other": 1}
+    assert list(env.status.degraded) == [f"extension marker on port {ONE.id}"]
 
 
 def test_what_an_extension_added_before_stays_while_it_fails():
     marker = Marker()
-    world = extended(marker)
+    env = extended(marker)
     marker.error[ONE.id], marker.level = Conflict("not now"), 2
     marker.sink(KeysChanged("the operator wants another level", {ONE.id, TWO.id}))
-    world.turn()
-    assert (levels(world, ONE), levels(world, TWO)) == ({"marker": 1}, {"marker": 2})
-    assert not world.status.ready
+    env.turn()
+    assert (levels(env, ONE), levels(env, TWO)) == ({"marker": 1}, {"marker": 2})
+    assert not env.status.ready
     marker.error.clear()
-    assert world.turn(1).ready
-    assert levels(world, ONE) == {"marker": 2}
+    assert env.turn(1).ready
+    assert levels(env, ONE) == {"marker": 2}
 
 
 def test_extension_that_lost_its_feed_is_called_for_every_port():
     marker = Marker()
-    world = extended(marker)
+    env = extended(marker)
     marker.level = 3
     marker.sink(FeedLost("its store was restarted"))
-    world.turn()
-    assert (levels(world, ONE), levels(world, TWO)) == ({"marker": 3}, {"marker": 3})
-    assert world.status.ready
+    env.turn()
+    assert (levels(env, ONE), levels(env, TWO)) == ({"marker": 3}, {"marker": 3})
+    assert env.status.ready
 
 
 def test_a_port_that_goes_and_a_switch_that_restarts_need_nothing_from_an_extension():
     marker = Marker()
-    world = extended(marker)
+    env = extended(marker)
     calls = len(marker.calls)
-    world.machine.restart()
-    world.switch.unplug(TWO.id)
-    world.turn()
-    assert levels(world, ONE) == {"marker": 1}
+    env.machine.restart()
+    env.switch.unplug(TWO.id)
+    env.turn()
+    assert levels(env, ONE) == {"marker": 1}
     assert len(marker.calls) == calls
 
 
 def test_an_extension_that_the_switch_cannot_serve_stops_the_agent():
-    world = World(extensions=[Marker()])
+    env = L2AgentEnvironment(extensions=[Marker()])
 
     def grant(claim):
         raise NotSupported("this switch has no tables")
 
-    world.switch.grant = grant
+    env.switch.grant = grant
     with pytest.raises(ConfigError, match="this switch has no tables"):
-        world.turn()
+        env.turn()
 
 
 # Filters before traffic.
@@ -237,15 +237,15 @@ class Witness:
 
 def filtered():
     firewall = FakeFirewall()
-    world = World(NET, SEGMENT, GUARDED, GROUP, RULE, MEMBER, firewall=firewall)
-    world.switch.plug(GUARDED.id, quiet=True)
-    return world, firewall, Witness(world.switch, firewall)
+    env = L2AgentEnvironment(NET, SEGMENT, GUARDED, GROUP, RULE, MEMBER, firewall=firewall)
+    env.switch.plug(GUARDED.id, quiet=True)
+    return env, firewall, Witness(env.switch, firewall)
 
 
 @pytest.mark.spec("L2-13")
 def test_a_port_is_held_then_filtered_then_let_live():
-    world, firewall, witness = filtered()
-    assert world.turn().ready
+    env, firewall, witness = filtered()
+    assert env.turn().ready
     assert witness.seen == [
         ("switch", Admission.HOLD), ("firewall", True), ("switch", Admission.LIVE),
     ]  # fmt: skip
@@ -254,7 +254,7 @@ def test_a_port_is_held_then_filtered_then_let_live():
         Member(GroupKey(GROUP.id), _prefix(GUARDED)), Member(GroupKey(GROUP.id), _prefix(MEMBER)),
     }  # fmt: skip
     assert firewall.machine.present[GroupKey(GROUP.id)] == Rules(frozenset({RULE}))
-    assert world.machine.present[PortKey(GUARDED.id)].guard is None  # the firewall guards
+    assert env.machine.present[PortKey(GUARDED.id)].guard is None  # the firewall guards
 
 
 def _prefix(of):
@@ -263,62 +263,62 @@ def _prefix(of):
 
 @pytest.mark.spec("L2-13")
 def test_a_port_whose_filters_are_refused_does_not_live():
-    world, firewall, _ = filtered()
+    env, firewall, _ = filtered()
     firewall.machine.refused[PortKey(GUARDED.id)] = "no conjunction is left"
-    world.turn()
-    assert world.switch.live() == set()
-    assert world.status.degraded == {str(PortKey(GUARDED.id)): "no conjunction is left"}
+    env.turn()
+    assert env.switch.live() == set()
+    assert env.status.degraded == {str(PortKey(GUARDED.id)): "no conjunction is left"}
     firewall.machine.refused.clear()
-    assert world.turn(1).ready
-    assert world.switch.live() == {GUARDED.id}
+    assert env.turn(1).ready
+    assert env.switch.live() == {GUARDED.id}
 
 
 @pytest.mark.spec("L2-13")
 def test_while_the_firewall_does_not_answer_nothing_new_lives_and_what_lives_goes_on():
-    world, firewall, _ = filtered()
-    world.turn()
+    env, firewall, _ = filtered()
+    env.turn()
     firewall.machine.online = False
     new = port(3, NET, port_security=True, security_groups=frozenset({GROUP.id}))
-    world.source.put(new)
-    world.switch.plug(new.id)
-    world.turn()
-    assert world.switch.live() == {GUARDED.id}
+    env.source.put(new)
+    env.switch.plug(new.id)
+    env.turn()
+    assert env.switch.live() == {GUARDED.id}
     firewall.machine.online = True
-    world.turn(1)
-    assert world.switch.live() == {GUARDED.id, new.id}
+    env.turn(1)
+    assert env.switch.live() == {GUARDED.id, new.id}
 
 
 def test_a_restarted_switch_is_filtered_before_it_lives_again():
-    world, firewall, witness = filtered()
-    world.turn()
+    env, firewall, witness = filtered()
+    env.turn()
     witness.seen.clear()
     firewall.machine.present.clear()
-    world.machine.restart()
-    world.turn()
+    env.machine.restart()
+    env.turn()
     assert [step for step, _ in witness.seen] == ["switch", "firewall", "switch"]
     assert witness.seen[0] == ("switch", Admission.HOLD)
     assert PortKey(GUARDED.id) in firewall.machine.present
 
 
 def test_a_member_that_comes_costs_one_key_and_does_not_touch_the_switch():
-    world, firewall, witness = filtered()
-    world.turn()
+    env, firewall, witness = filtered()
+    env.turn()
     witness.seen.clear()
     done = len(firewall.machine.history)
-    world.source.put(port(4, NET, THERE, port_security=True, security_groups={GROUP.id}))
-    world.turn()
+    env.source.put(port(4, NET, THERE, port_security=True, security_groups={GROUP.id}))
+    env.turn()
     assert witness.seen == [("firewall", False)]
     assert len(firewall.machine.history) == done + 1
 
 
 @pytest.mark.spec("L2-08")
 def test_the_filters_of_a_port_that_was_deleted_are_removed():
-    world, firewall, _ = filtered()
-    world.turn()
-    world.source.remove(ref(GUARDED))
-    world.turn()
+    env, firewall, _ = filtered()
+    env.turn()
+    env.source.remove(ref(GUARDED))
+    env.turn()
     assert firewall.machine.present == {}
-    assert world.switch.live() == set()
+    assert env.switch.live() == set()
 
 
 # What it says and refuses.
@@ -326,10 +326,12 @@ def test_the_filters_of_a_port_that_was_deleted_are_removed():
 
 @pytest.mark.spec("L2-07")
 def test_the_heartbeat_says_what_the_host_offers():
-    world = World(NET, SEGMENT, ONE, extensions=[Marker()], population=True, arp_responder=True)
-    world.switch.plug(ONE.id, quiet=True)
-    world.turn()
-    (beat,) = world.source.heartbeats()
+    env = L2AgentEnvironment(
+        NET, SEGMENT, ONE, extensions=[Marker()], population=True, arp_responder=True
+    )
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    (beat,) = env.source.heartbeats()
     assert beat.start
     assert (beat.agent.host, beat.agent.binary) == (HERE, "netfw-ovs-agent")
     assert beat.agent.configurations.content() == {
@@ -354,10 +356,10 @@ def test_the_heartbeat_says_what_the_host_offers():
 
 @pytest.mark.spec("L2-07", "L2-30")
 def test_what_one_agent_announces_is_what_others_tunnel_to():
-    world = World(NET, SEGMENT)
-    world.turn()
-    (beat,) = world.source.heartbeats()
-    other = World(beat.agent)
+    env = L2AgentEnvironment(NET, SEGMENT)
+    env.turn()
+    (beat,) = env.source.heartbeats()
+    other = L2AgentEnvironment(beat.agent)
     other.switch.reported_facts = SwitchFacts(
         endpoints=frozenset({Endpoint(next(iter(FACTS.endpoints)).type, _prefix(ONE)[0])})
     )
@@ -367,11 +369,11 @@ def test_what_one_agent_announces_is_what_others_tunnel_to():
 
 
 def test_population_is_subscribed_and_used():
-    world = World(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
-    assert world.work.subscription == Subscription(HERE, {Service.L2, Service.POPULATION})
-    world.switch.plug(ONE.id, quiet=True)
-    world.turn()
-    assert any(isinstance(key, FloodKey) for key in world.machine.present)
+    env = L2AgentEnvironment(NET, SEGMENT, ONE, port(2, NET, THERE), AGENT_THERE, population=True)
+    assert env.work.subscription == Subscription(HERE, {Service.L2, Service.POPULATION})
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    assert any(isinstance(key, FloodKey) for key in env.machine.present)
 
 
 class Plain(FakeSwitch):
@@ -404,10 +406,10 @@ def test_distributed_routing_over_tunnels_needs_population():
 
 @pytest.mark.spec("L2-12", "L2-14")
 def test_what_is_down_is_reported_with_the_reason():
-    world = World(NET, SEGMENT, evolve(ONE, admin_up=False), TWO)
-    world.switch.plug(ONE.id, quiet=True)
-    world.turn()
-    reasons = {r.ref.id: (r.status, r.reason) for r in world.said if hasattr(r, "ref")}
+    env = L2AgentEnvironment(NET, SEGMENT, evolve(ONE, admin_up=False), TWO)
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    reasons = {r.ref.id: (r.status, r.reason) for r in env.said if hasattr(r, "ref")}
     assert reasons == {
         ONE.id: (Status.DOWN, "it is administratively down"),
         TWO.id: (Status.DOWN, "it is not plugged on this host"),
@@ -416,33 +418,33 @@ def test_what_is_down_is_reported_with_the_reason():
 
 @pytest.mark.spec("L2-14")
 def test_a_new_revision_is_reported_though_nothing_had_to_be_done():
-    world = World(NET, SEGMENT, ONE)
-    world.switch.plug(ONE.id, quiet=True)
-    world.turn()
-    passes = world.status.passes
-    world.source.put(evolve(ONE, name="renamed", revision=2))
-    world.turn()
-    assert world.status.passes == passes
-    assert world.source.status(ref(ONE)).revision == 2
+    env = L2AgentEnvironment(NET, SEGMENT, ONE)
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    passes = env.status.passes
+    env.source.put(evolve(ONE, name="renamed", revision=2))
+    env.turn()
+    assert env.status.passes == passes
+    assert env.source.status(ref(ONE)).revision == 2
 
 
 @pytest.mark.spec("L2-05")
 def test_the_status_of_ancillary_ports_is_reported_and_nothing_else():
-    world = World(NET, SEGMENT, ONE)
-    world.switch.plugged[ONE.id] = SwitchDevice(name="tap1", ofport=1, ancillary=True)
-    world.turn()
-    assert world.machine.present == {}
-    assert world.source.status(ref(ONE)).status is Status.ACTIVE
+    env = L2AgentEnvironment(NET, SEGMENT, ONE)
+    env.switch.plugged[ONE.id] = SwitchDevice(name="tap1", ofport=1, ancillary=True)
+    env.turn()
+    assert env.machine.present == {}
+    assert env.source.status(ref(ONE)).status is Status.ACTIVE
 
 
 def test_a_port_whose_network_does_not_reach_the_host_is_degraded_with_the_reason():
-    world = World(NET, ONE)
-    world.switch.plug(ONE.id, quiet=True)
-    world.turn()
-    assert "reaches this host" in world.status.degraded[str(PortKey(ONE.id))]
-    assert world.source.status(ref(ONE)).status is Status.DEGRADED
-    world.source.put(SEGMENT)
-    assert world.turn().ready
+    env = L2AgentEnvironment(NET, ONE)
+    env.switch.plug(ONE.id, quiet=True)
+    env.turn()
+    assert "reaches this host" in env.status.degraded[str(PortKey(ONE.id))]
+    assert env.source.status(ref(ONE)).status is Status.DEGRADED
+    env.source.put(SEGMENT)
+    assert env.turn().ready
 
 
 def test_one_port_costs_the_same_among_ten_and_a_thousand():
@@ -452,25 +454,25 @@ def test_one_port_costs_the_same_among_ten_and_a_thousand():
 
 def _calls_of_one_more(number):
     ports = [evolve(ONE, id=uuid(10_000 + n)) for n in range(number)]
-    world = World(NET, SEGMENT, *ports, timing=Intervals(report=0, audit=0, pull=0))
+    env = L2AgentEnvironment(NET, SEGMENT, *ports, timing=Intervals(report=0, audit=0, pull=0))
     for each in ports:
-        world.switch.plug(each.id, quiet=True)
-    world.turn()
-    world.switch.observe = lambda scope: {
-        key: world.machine.present[key]
+        env.switch.plug(each.id, quiet=True)
+    env.turn()
+    env.switch.observe = lambda scope: {
+        key: env.machine.present[key]
         for key in [*scope.put, NetworkKey(NET.id)]
-        if key in world.machine.present
+        if key in env.machine.present
     }
-    world.source.put(TWO)
+    env.source.put(TWO)
     calls = 0
 
     def count(frame, event, arg):
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    world.switch.plug(TWO.id)
+    env.switch.plug(TWO.id)
     sys.setprofile(count)
-    world.turn()
+    env.turn()
     sys.setprofile(None)
-    assert TWO.id in world.switch.live()
+    assert TWO.id in env.switch.live()
     return calls

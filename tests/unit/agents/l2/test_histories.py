@@ -109,7 +109,7 @@ views = st.builds(
 )  # fmt: skip
 
 
-class World:
+class DesiredStateEnvironment:
     """Both parts of the wanted state, joined as the agent joins them, and what it was told."""
 
     def __init__(self, view):
@@ -175,10 +175,10 @@ beginnings = st.sampled_from([[], [("put", CROWD), PLUGGED], [PLUGGED, ("put", C
 
 @given(views, beginnings, st.lists(steps, max_size=15))
 def test_a_history_ends_where_its_end_begins(view, beginning, history):
-    lived = World(view)
+    lived = DesiredStateEnvironment(view)
     for step in [*beginning, *history]:
         lived.play(step)
-    fresh = World(view)
+    fresh = DesiredStateEnvironment(view)
     fresh.play(("put", list(lived.resources.values())))
     for id, device in lived.devices.items():
         fresh.desired.plug(id, device)

@@ -70,9 +70,9 @@ def test_the_difference_adds_changes_and_removes_what_is_ours() -> None:
 
 
 def test_learnt_flows_are_known_by_table_and_cookie() -> None:
-    teacher = flow(1, of.learn(5, cookie=0x11))
+    learning = flow(1, of.learn(5, cookie=0x11))
     learnt, stranger = flow(2, cookie=0x11), flow(3, cookie=0x12)
-    changes = difference(encode_flows([teacher]), entries(teacher, learnt, stranger), OURS)
+    changes = difference(encode_flows([learning]), entries(learning, learnt, stranger), OURS)
     assert changes.removed == {Encoded(stranger).key: 0x12}
 
 

@@ -6,7 +6,7 @@ from netfw import flows as of
 from netfw.drivers.contribution import SwitchContribution
 from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, RegisterRequest, TableRequest
 from netfw.errors import ConfigError, InvalidInput, NotSupported
-from netfw.flows.learn import Lesson
+from netfw.flows.learn import LearnSpec
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation
 from netfw_drivers.ovs.pipeline.tables import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
@@ -108,11 +108,11 @@ MARK = of.RegisterField(9, 0, 3, "its own")
 IN_PORT = of.Bits(of.FIELD["in_port"], 0, 15)
 
 
-def lesson(*lessons: Lesson, table: int = 100) -> of.Learn:
+def learn(*specs: LearnSpec, table: int = 100) -> of.Learn:
     cookie = (
         ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20)).grants["a"].cookie
     )
-    return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *lessons, cookie=cookie)
+    return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *specs, cookie=cookie)
 
 
 def violation(*actions: of.Action) -> object:
@@ -138,8 +138,8 @@ def violation(*actions: of.Action) -> object:
         of.set_field("ip_dscp", 5),
         of.move(of.FIELD["eth_src"], of.FIELD["eth_dst"]),
         of.ct(of.load(of.FIELD["ct_mark"], 1), commit=True, zone=1, table=101),
-        lesson(of.learn_load(MARK, 7), of.learn_output(IN_PORT)),
-        lesson(of.learn_load(of.FIELD["eth_dst"], of.FIELD["eth_src"])),
+        learn(of.learn_load(MARK, 7), of.learn_output(IN_PORT)),
+        learn(of.learn_load(of.FIELD["eth_dst"], of.FIELD["eth_src"])),
     ],
 )
 def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(action: of.Action):
@@ -164,11 +164,11 @@ def test_an_extension_may_change_packets_and_send_them_by_ports_that_it_names(ac
         of.resubmit(101, 7),
         of.goto(30),
         of.ct(table=30),
-        lesson(table=30),
-        lesson(of.learn_load(NETWORK, 7)),
-        lesson(of.learn_load(of.FIELD["metadata"], 7)),
-        lesson(of.learn_load(IN_PORT, 7)),
-        lesson(of.learn_output(of.RegisterField(5, 0, 15, "not its own"))),
+        learn(table=30),
+        learn(of.learn_load(NETWORK, 7)),
+        learn(of.learn_load(of.FIELD["metadata"], 7)),
+        learn(of.learn_load(IN_PORT, 7)),
+        learn(of.learn_output(of.RegisterField(5, 0, 15, "not its own"))),
     ],
 )
 def test_an_extension_may_not_reach_beyond_its_grant_by_whatever_action(action: of.Action):

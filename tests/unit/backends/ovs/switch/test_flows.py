@@ -329,10 +329,10 @@ def guards(match: of.Match) -> bool:
 @pytest.mark.spec("L2-20")
 def test_learned_flows_differ_from_made_ones_by_cookie():
     flows = br_tun.base_flows(1, responder=False)
-    (lesson,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
-    assert (lesson.table, lesson.cookie) == (20, LEARNT)
-    assert not any(isinstance(part.target, int) for part in lesson.lessons)
-    assert "vlan" not in str([part.target for part in lesson.lessons])
+    (learn,) = (a for flow in flows for a in flow.actions if isinstance(a, of.Learn))
+    assert (learn.table, learn.cookie) == (20, LEARNT)
+    assert not any(isinstance(part.target, int) for part in learn.specs)
+    assert "vlan" not in str([part.target for part in learn.specs])
 
 
 @pytest.mark.spec("L2-25")

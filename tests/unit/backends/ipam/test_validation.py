@@ -1,4 +1,4 @@
-"""Which addresses of a block a host can have, and what is said about the others."""
+"""Validation of subnets and host addresses, and derived addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.server.ipam_samples import SMALL, STATEFUL, UNFIT, subnet, this
 from netfw.testing.fakes.allocations import MemoryAddresses
 from netfw_drivers.ipam.internal import InternalIpamDriver
-from netfw_drivers.ipam.rules import special, subnet_faults
+from netfw_drivers.ipam.validation import reserved_addresses, subnet_problems
 
 pytestmark = pytest.mark.spec("ML2-09")
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.spec("ML2-09")
 def test_blocks_of_three_addresses_and_more_have_some_that_are_none_for_hosts(
     block: str, addresses: set[str]
 ) -> None:
-    assert special(ip_network(block)).keys() == {ip_address(text) for text in addresses}
+    assert reserved_addresses(ip_network(block)).keys() == {ip_address(text) for text in addresses}
 
 
 @given(st.integers(0, 2**48 - 1).filter(lambda number: not number >> 40 & 1))
@@ -55,13 +55,13 @@ def test_two_macs_derive_two_addresses_of_the_block(number: int) -> None:
 
 @pytest.mark.parametrize("what", UNFIT)
 def test_each_fault_of_a_subnet_is_named_with_its_attribute(what: str) -> None:
-    ((attribute, said),) = subnet_faults(None, UNFIT[what])
+    ((attribute, said),) = subnet_problems(None, UNFIT[what])
     assert attribute == ("gateway_ip" if "as gateway" in what else "allocation_pools[0]")
     assert str(UNFIT[what].cidr) in said
 
 
 def test_a_gateway_outside_the_block_is_accepted() -> None:
-    assert not list(subnet_faults(None, evolve(SMALL, gateway="198.51.100.1")))
+    assert not list(subnet_problems(None, evolve(SMALL, gateway="198.51.100.1")))
 
 
 @pytest.mark.parametrize("who", ["ipv6_ra_mode", "ipv6_address_mode"])

@@ -1,4 +1,4 @@
-"""Rules on host addresses of a subnet.  Pure."""
+"""Validation of subnets and of the addresses of their hosts.  Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.subnet import Subnet
 
 
-def special(block: IpNetwork) -> dict[IpAddress, str]:
+def reserved_addresses(block: IpNetwork) -> dict[IpAddress, str]:
     """Return the addresses of *block* that no host can have, each with its role.
 
     A block of one or two addresses has none, as between two routers.
@@ -20,11 +20,11 @@ def special(block: IpNetwork) -> dict[IpAddress, str]:
     return {block.network_address: "the network's own", block.broadcast_address: "the broadcast"}
 
 
-def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:
+def subnet_problems(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, str]]:
     """Yield problems of a new or changed subnet, by attribute."""
     if before is not None and before.cidr != after.cidr:
         yield "cidr", f"{before.cidr} cannot become {after.cidr}: addresses of it may be taken"
-    reserved = special(after.cidr)
+    reserved = reserved_addresses(after.cidr)
     if after.ip_version == 4 and after.gateway in reserved:
         yield "gateway_ip", f"{after.gateway} is {reserved[after.gateway]} of {after.cidr}"
     for at, pool in enumerate(after.allocation_pools):
@@ -33,9 +33,9 @@ def subnet_faults(before: Subnet | None, after: Subnet) -> Iterator[tuple[str, s
                 yield f"allocation_pools[{at}]", f"contains {address}, {what} of {after.cidr}"
 
 
-def place_faults(subnet: Subnet, address: IpAddress) -> Iterator[tuple[str, str]]:
-    """Return why *address* cannot be allocated in *subnet*, or ``None``."""
-    reserved = special(subnet.cidr)
+def address_problems(subnet: Subnet, address: IpAddress) -> Iterator[tuple[str, str]]:
+    """Yield why *address* cannot be allocated in *subnet*, by attribute."""
+    reserved = reserved_addresses(subnet.cidr)
     if address not in subnet.cidr:
         yield "ip_address", f"{address} is not in {subnet.cidr}"
     elif address in reserved and address != subnet.gateway:
