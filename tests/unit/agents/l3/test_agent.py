@@ -11,7 +11,7 @@ from netfw.drivers.agent_requests import EnabledServices
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.subscription import Service, Subscription
-from netfw.errors import BackendUnavailable, ConfigError
+from netfw.errors import BackendLocked, BackendUnavailable, ConfigError
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.route import Route
@@ -210,6 +210,19 @@ def test_garbage_is_removed_only_once_the_full_state_is_known(environment):
     assert found.machine.history[0] == f"remove {unknown}"
 
 
+def test_agent_that_finds_the_machine_locked_reports_nothing_until_it_is_free(environment):
+    found = environment(ONE)
+    found.router.machine.present[FloatingIpKey(ONE.id)] = "another agent's"
+    converge = found.router.converge
+    found.router.converge = _raise_locked
+    status = found.until(lambda status: bool(status.errors))
+    assert "process 7 works here" in str(status.errors)
+    assert (found.report(EDGE), found.report(ONE)) == (None, None)
+    found.router.converge = converge
+    found.ready(pace=1.0)
+    assert found.report(ONE) == ("ACTIVE", "")
+
+
 @pytest.mark.spec("L3-11")
 def test_restart_changes_nothing(environment):
     found = environment(ONE)
@@ -347,6 +360,10 @@ def test_interface_on_another_network_reaches_the_router_of_this_host(environmen
     found.source.remove(ref(INNER_RED))
     found.ready()
     assert found.router.routers()[INNER.id].full.interfaces == ()
+
+
+def _raise_locked(update):
+    raise BackendLocked("process 7 works here")
 
 
 def _raise_unavailable(subscription):
