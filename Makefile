@@ -8,7 +8,7 @@ PYTEST := $(BIN)/pytest
 unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -19,7 +19,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
 	@$(BIN)/python tools/steps.py lint imports conformance-values:2 conformance-real lab lab-services \
-	    conformance-services lab-server samples system system-dhcp system-server system-l2 types docs unit server \
+	    conformance-services lab-server samples system system-dhcp system-l3 system-server system-l2 types docs unit server \
 	    system-l2-faults:alone
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
@@ -74,7 +74,7 @@ conformance-services: packages $(READY)
 
 system: packages $(READY) ## netfw as a user meets it: commands, demo, packaging
 	$(call STEP,system tests)
-	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp)
+	@$(PYTEST) -q tests/system $(addprefix --ignore tests/system/,l2 server dhcp l3)
 
 system-server: packages $(READY) ## a real server with real clients and agents: openstack, openstacksdk, two hosts
 	$(call STEP,server with clients and agents)
@@ -83,6 +83,10 @@ system-server: packages $(READY) ## a real server with real clients and agents: 
 system-dhcp: packages $(READY) ## from a call of the API to a lease and metadata on two hosts, under faults: about three minutes
 	$(call STEP,DHCP and metadata on two hosts)
 	@$(PYTEST) -q --sandbox tests/system/dhcp
+
+system-l3: packages $(READY) ## routers on two hosts, from a file and from a call of the API to packets
+	$(call STEP,routers on two hosts)
+	@$(PYTEST) -q --sandbox tests/system/l3
 
 system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kinds, ports that come, change and move
 	$(call STEP,L2 agent on three hosts)

@@ -10,6 +10,7 @@ import pytest
 
 MARKED_FOLDERS = {
     "lab/agents/dhcp": "services",
+    "lab/agents/l3": "services",
     "lab/agents/metadata": "services",
     "lab/backends/dnsmasq": "services",
     "lab/backends/haproxy": "services",

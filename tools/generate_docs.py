@@ -8,6 +8,7 @@ docs/port-path.svg         the folders that a port passes, from docs/port-path.j
 samples/conf/netfw.conf    every option of netfw and of the installed reference drivers
 samples/conf/ovs-agent.conf  those that netfw-ovs-agent reads
 samples/conf/dhcp-agent.conf  those that netfw-dhcp-agent reads
+samples/conf/l3-agent.conf    those that netfw-l3-agent reads
 samples/conf/metadata-agent.conf  those that netfw-metadata-agent reads
 samples/conf/server.conf   those that netfw-server reads
 samples/conf/policy.yaml   every policy rule of the API, as it is
@@ -40,11 +41,12 @@ API = Path("docs/api-resources.md")
 POLICY = Path("samples/conf/policy.yaml")
 SAMPLES = {
     Path("samples/conf/netfw.conf"): (
-        *("netfw", "netfw.agents", "netfw.dhcp", "netfw.metadata"),
+        *("netfw", "netfw.agents", "netfw.dhcp", "netfw.l3", "netfw.metadata"),
         *("netfw.server", "netfw.drivers"),
     ),
     Path("samples/conf/ovs-agent.conf"): ("netfw.ovs_agent",),
     Path("samples/conf/dhcp-agent.conf"): ("netfw.dhcp_agent",),
+    Path("samples/conf/l3-agent.conf"): ("netfw.l3_agent",),
     Path("samples/conf/metadata-agent.conf"): ("netfw.metadata_agent",),
     Path("samples/conf/server.conf"): ("netfw.netfw_server",),
 }

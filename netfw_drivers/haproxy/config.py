@@ -96,7 +96,8 @@ def listen_addresses(proxy: MetadataProxy, settings: Settings) -> tuple[ListenAd
     :raises InvalidInput: a link-local address, and no device that it could be on.
     """
     link_local = (METADATA_ADDRESSES[6].ip,) if proxy.device is not None and settings.ipv6 else ()
-    addresses = dict.fromkeys((*(proxy.addresses or (EVERYWHERE,)), *link_local))
+    usable = [each for each in proxy.addresses if each.version == 4 or settings.ipv6]
+    addresses = dict.fromkeys((*(usable or (EVERYWHERE,)), *link_local))
     return tuple(_place(address, proxy) for address in addresses)
 
 

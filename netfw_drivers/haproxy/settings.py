@@ -26,7 +26,8 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "metadata_proxy_confs",
         default="$state_path/ns-metadata-proxy",
         help="Directory for the proxies' configurations and pid files.  Each agent that runs "
-        "proxies needs one of its own: what is in there is its own to clean up.",
+        "proxies needs one of its own: what is in there is its own to clean up.  The default of "
+        "the L3 agent is $state_path/ns-metadata-proxy-l3.",
     ),
     cfg.StrOpt(
         "metadata_proxy_user",

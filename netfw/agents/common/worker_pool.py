@@ -9,6 +9,8 @@ from typing import Final, Generic, TypeVar
 
 from attrs import frozen
 
+from netfw.agents.common.jobs import JobPriority
+
 G = TypeVar("G", bound=Hashable)
 J = TypeVar("J")
 R = TypeVar("R")
@@ -31,9 +33,9 @@ class KeyedWorkerPool(Generic[G, J, R]):
 
     Jobs of one key are executed one after the other; those of different keys in parallel.  A job
     that is submitted while an older one of its key is queued is joined with it by *join*, so that
-    nothing outdated is done.  Urgent jobs go first.  *work* does not raise.  *finished* is called,
-    from any thread, when there are results to collect: at once, unless so many jobs are queued
-    that it is better to collect several results together.
+    nothing outdated is done.  Jobs go in the order of their priority.  *work* does not raise.
+    *finished* is called, from any thread, when there are results to collect: at once, unless so
+    many jobs are queued that it is better to collect several results together.
     """
 
     def __init__(
@@ -45,8 +47,7 @@ class KeyedWorkerPool(Generic[G, J, R]):
     ) -> None:
         self._size, self._work, self._join, self._finished = size, work, join, finished
         self._changed = threading.Condition()
-        self._urgent: dict[G, J] = {}
-        self._normal: dict[G, J] = {}
+        self._queues: dict[JobPriority, dict[G, J]] = {each: {} for each in JobPriority}
         self._running: set[G] = set()
         self._results: list[JobResult[J, R]] = []
         self._notified_at, self._is_notified = 0.0, False
@@ -54,14 +55,16 @@ class KeyedWorkerPool(Generic[G, J, R]):
         self._idle = 0
         self._closed = False
 
-    def submit(self, key: G, job: J, *, urgent: bool) -> None:
-        """Queue a job."""
+    def submit(self, key: G, job: J, priority: JobPriority = JobPriority.CHANGE) -> None:
+        """Queue a job.  Joined with an older one, it has the better of both places."""
         with self._changed:
-            queue = self._urgent if urgent or key in self._urgent else self._normal
-            former = self._urgent.pop(key, None) or self._normal.pop(key, None)
-            queue[key] = job if former is None else self._join(former, job)
-            queued = len(self._urgent) + len(self._normal)
-            if queued > self._idle and len(self._threads) < self._size:
+            former = next((each for each in JobPriority if key in self._queues[each]), priority)
+            older = self._queues[former].get(key)
+            if priority < former:
+                del self._queues[former][key]
+            queue = self._queues[min(priority, former)]
+            queue[key] = job if older is None else self._join(older, job)
+            if self._queued() > self._idle and len(self._threads) < self._size:
                 name = f"netfw-worker-{len(self._threads)}"
                 thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._threads.append(thread)
@@ -71,24 +74,24 @@ class KeyedWorkerPool(Generic[G, J, R]):
     def cancel_queued(self) -> list[J]:
         """Remove the jobs that no thread has started; return them."""
         with self._changed:
-            jobs = [*self._urgent.values(), *self._normal.values()]
-            self._urgent.clear()
-            self._normal.clear()
+            jobs = [job for queue in self._queues.values() for job in queue.values()]
+            for queue in self._queues.values():
+                queue.clear()
             return jobs
 
     @property
     def busy(self) -> bool:
         """Whether a job is running or queued."""
         with self._changed:
-            return bool(self._running or self._urgent or self._normal)
+            return bool(self._running or self._queued())
 
     def wait(self, keys: Iterable[G], seconds: float) -> None:
         """Return when the jobs of all *keys* were executed, or after so many seconds."""
         awaited = frozenset(keys)
 
         def done() -> bool:
-            pending = self._running | self._urgent.keys() | self._normal.keys()
-            return self._closed or awaited.isdisjoint(pending)
+            pending = (self._running, *self._queues.values())
+            return self._closed or all(map(awaited.isdisjoint, pending))
 
         with self._changed:
             self._changed.wait_for(done, seconds)
@@ -121,10 +124,13 @@ class KeyedWorkerPool(Generic[G, J, R]):
             if notify:
                 self._finished()
 
+    def _queued(self) -> int:
+        return sum(map(len, self._queues.values()))
+
     def _should_notify(self) -> bool:
         """Return whether to call *finished* now; if not, a later result does."""
         now = time.monotonic()
-        many = len(self._urgent) + len(self._normal) > self._size
+        many = self._queued() > self._size
         if self._is_notified or (many and now - self._notified_at < BATCH_SECONDS):
             return False
         self._notified_at, self._is_notified = now, True
@@ -134,7 +140,7 @@ class KeyedWorkerPool(Generic[G, J, R]):
         """Return the next job with its key, when there is one; ``None`` after `close`."""
         with self._changed:
             while not self._closed:
-                for queue in (self._urgent, self._normal):
+                for queue in self._queues.values():
                     key = next((key for key in queue if key not in self._running), None)
                     if key is not None:
                         self._running.add(key)

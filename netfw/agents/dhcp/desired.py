@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
+from netfw.agents.common.grouped_state import GroupedState
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, plan_proxy
@@ -34,7 +35,7 @@ class DhcpHostContext:
     metadata: MetadataPolicy = field(factory=MetadataPolicy)
 
 
-class Desired:
+class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     """The desired state of each key.  One more port costs one port, however many there are.
 
     A network is served if it is up and has a subnet with DHCP, and so is every port with an
@@ -54,10 +55,9 @@ class Desired:
         self._specs: dict[NetworkId, NetworkSpec] = {}
         self._ports: dict[PortId, DhcpPort] = {}
         self._changed: set[DhcpKey] = set()
-        self._touched: set[PortId] = set()
+        self._touched: set[DhcpKey] = set()
 
     def apply(self, changes: Iterable[ResourceChange]) -> None:
-        """Update the specs after *changes*, which the index already holds."""
         ports: set[PortId] = set()
         networks: set[NetworkId] = set()
         for change in changes:
@@ -77,12 +77,10 @@ class Desired:
             self._update_port(port)
 
     def take_changed(self) -> frozenset[DhcpKey]:
-        """Return the keys whose desired state changed since the last call."""
         changed, self._changed = frozenset(self._changed), set()
         return changed
 
-    def take_touched(self) -> frozenset[PortId]:
-        """Return the ports that changed since the last call, if only their revision."""
+    def take_touched(self) -> frozenset[DhcpKey]:
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
@@ -97,16 +95,28 @@ class Desired:
         return self._ports
 
     def all_keys(self) -> frozenset[DhcpKey]:
-        """Return the keys of everything to serve."""
         return frozenset([*map(NetworkKey, self._specs), *map(PortKey, self._ports)])
 
-    def port(self, id: PortId) -> Port | None:
-        """Return a port, served or not."""
-        return self._index.port(id)
+    def value(self, key: DhcpKey) -> NetworkSpec | DhcpPort | None:
+        if isinstance(key, NetworkKey):
+            return self._specs.get(key.network)
+        return self._ports.get(key.port)
 
-    def ports_of(self, network: NetworkId) -> Iterator[PortId]:
-        """Yield the ports of a network, served or not."""
-        return self._index.ports(network)
+    def group(self, key: DhcpKey, value: NetworkSpec | DhcpPort | None) -> NetworkId | None:
+        if isinstance(key, NetworkKey):
+            return key.network
+        return value.network if isinstance(value, DhcpPort) else None
+
+    def dependents(self, key: DhcpKey) -> Iterable[DhcpKey]:
+        if not isinstance(key, NetworkKey):
+            return ()
+        ports = self._index.ports(key.network)
+        return (PortKey(port) for port in ports if port in self._ports)
+
+    def reported(self, key: DhcpKey) -> Port | None:
+        if isinstance(key, NetworkKey) or key.port not in self._ports:
+            return None
+        return self._index.port(key.port)
 
     def _update_network(self, id: NetworkId) -> Iterable[PortId]:
         """Update the spec of a network; return the ports that have to be updated with it."""
@@ -127,7 +137,7 @@ class Desired:
         return spec.own == answer and evolve(former, own=answer) == spec
 
     def _update_port(self, id: PortId) -> None:
-        self._touched.add(id)
+        self._touched.add(PortKey(id))
         port, former = self._index.port(id), self._ports.pop(id, None)
         value = None
         if port is not None and port.network_id in self._specs:

@@ -7,12 +7,12 @@ before the network.  An error of the proxy degrades the network, never its ports
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from netfw.agents.common.agent import refresh
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.dhcp.jobs import Job, NetworkSpec, RemoveNetwork
+from netfw.agents.common.job_executor import JobExecutor, with_failed
+from netfw.agents.dhcp.jobs import DhcpJob, NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import ReleaseDhcpPort
 from netfw.drivers.dhcp import (
@@ -24,19 +24,18 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.fault_isolation import converge_isolated
-from netfw.errors import Conflict, DriverCrashed, NetfwError, NotFound, NotSupported
+from netfw.errors import Conflict, NetfwError, NotFound, NotSupported
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Outcome, Update
 
 
-class JobExecutor:
-    """Executes jobs.  Called by several threads, never by two for one network."""
+class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
+    """Executes jobs, each for one network."""
 
     def __init__(
         self,
@@ -44,7 +43,11 @@ class JobExecutor:
         source: StateSource,
         driver: DhcpDriver,
         metadata: MetadataDriver | None = None,
+        *,
+        runs_proxies: bool = False,
     ) -> None:
+        super().__init__(*((driver,) if metadata is None else (driver, metadata)))
+        self._runs_proxies = runs_proxies
         self._host, self._source = host, source
         self._driver, self._metadata = driver, metadata
         self._lock = threading.Lock()
@@ -53,28 +56,9 @@ class JobExecutor:
         self.answers: dict[NetworkId, ServerPort] = {}
         """The server ports that the source returned on request, by network."""
 
-    def execute(self, job: Job) -> Outcome[DhcpKey]:
-        """Execute *job*; return the outcome of each of its keys.  Never raises."""
-        try:
-            return self._execute(job)
-        except NetfwError as exc:
-            error = exc
-        except Exception as exc:  # noqa: BLE001 - a defect degrades its network, not the agent
-            error = DriverCrashed(f"internal error: {type(exc).__name__}: {exc}")
-            error.__cause__ = exc
-        return Outcome(failed=dict.fromkeys(job, error))
-
     def network_of(self, key: RouterKey) -> NetworkId | None:
         """Return the network that the proxy of a router runs for."""
         return self._proxies.get(key)
-
-    def reread(self) -> None:
-        """Have the drivers read the machine instead of trusting their mirrors.
-
-        :raises BackendUnavailable: the machine does not answer.
-        """
-        for driver in self._drivers():
-            refresh(driver)
 
     def sweep(
         self, specs: Mapping[NetworkId, NetworkSpec], ports: Iterable[PortId]
@@ -98,16 +82,8 @@ class JobExecutor:
         converge_isolated(self._driver, networks).raise_failed()
         return gone
 
-    def watch(self, sink: Sink) -> None:
-        """Have the drivers send their events to *sink*."""
-        for driver in self._drivers():
-            driver.watch(sink)
-
-    def problems(self, *, with_metadata: bool) -> dict[str, str]:
-        """Return what this host lacks, for each driver in use."""
-        used = self._drivers() if with_metadata else (self._driver,)
-        texts = {f"driver {driver.describe().name}": driver.problems() for driver in used}
-        return {name: "; ".join(problems) for name, problems in texts.items() if problems}
+    def in_use(self) -> tuple[HostDriver[Any, Any], ...]:
+        return self._drivers if self._runs_proxies else (self._driver,)
 
     def everything(
         self, specs: Mapping[NetworkId, NetworkSpec], ports: Mapping[PortId, DhcpPort]
@@ -134,45 +110,40 @@ class JobExecutor:
             proxying = Update(put=proxies, complete=True)
             yield DriverUpdate("metadata", self._metadata, proxying, follows=homes)
 
-    def _drivers(self) -> tuple[HostDriver[Any, Any], ...]:
-        return (self._driver,) if self._metadata is None else (self._driver, self._metadata)
+    def execute_job(self, job: DhcpJob) -> Outcome[DhcpKey]:
+        key = NetworkKey(job.group)
+        if key in job.drop:
+            return self._remove(job)
+        spec = job.put.get(key)
+        return self._serve(job, spec) if isinstance(spec, NetworkSpec) else self._converge(job)
 
-    def _execute(self, job: Job) -> Outcome[DhcpKey]:
-        match job.spec:
-            case RemoveNetwork():
-                return self._remove(job)
-            case NetworkSpec() as spec:
-                return self._serve(job, spec)
-            case None:
-                return self._converge(job)
-
-    def _remove(self, job: Job) -> Outcome[DhcpKey]:
+    def _remove(self, job: DhcpJob) -> Outcome[DhcpKey]:
         """Stop serving the network."""
-        key = NetworkKey(job.network)
-        self.answers.pop(job.network, None)
-        self._drop_proxies(job.network, but=None)
-        outcome = self._converge(job, {key})
+        key = NetworkKey(job.group)
+        self.answers.pop(job.group, None)
+        self._drop_proxies(job.group, but=None)
+        outcome = self._converge(job)
         if key in outcome.done:
             try:
-                self._source.request(ReleaseDhcpPort(network=job.network, host=self._host))
+                self._source.request(ReleaseDhcpPort(network=job.group, host=self._host))
             except NetfwError as exc:
-                return _with_failed(outcome, key, exc)
+                return with_failed(outcome, key, exc)
         return outcome
 
-    def _serve(self, job: Job, spec: NetworkSpec) -> Outcome[DhcpKey]:
-        key = NetworkKey(job.network)
+    def _serve(self, job: DhcpJob, spec: NetworkSpec) -> Outcome[DhcpKey]:
+        key = NetworkKey(job.group)
         try:
             server = spec.own or self._request_port(spec)
         except NetfwError as exc:
             outcome = self._converge(job)  # the network stays as it is
-            return _with_failed(outcome, key, exc)
+            return with_failed(outcome, key, exc)
         outcome = self._converge(job, network=spec.value(server))
         if key not in outcome.done:
             return outcome
         try:
-            self._converge_proxy(job.network, server, spec.proxy)
+            self._converge_proxy(job.group, server, spec.proxy)
         except NetfwError as exc:
-            return _with_failed(outcome, key, exc)
+            return with_failed(outcome, key, exc)
         return outcome
 
     def _request_port(self, spec: NetworkSpec) -> ServerPort:
@@ -223,23 +194,14 @@ class JobExecutor:
             for key in keys:
                 self._proxies.pop(key, None)
 
-    def _converge(
-        self,
-        job: Job,
-        drop: Set[NetworkKey] = frozenset(),
-        network: DhcpNetwork | None = None,
-    ) -> Outcome[DhcpKey]:
-        entries: list[DhcpEntry] = []
+    def _converge(self, job: DhcpJob, network: DhcpNetwork | None = None) -> Outcome[DhcpKey]:
+        ports = [
+            (key, value)
+            for key, value in job.put.items()
+            if isinstance(key, PortKey) and isinstance(value, DhcpPort)
+        ]
+        entries: list[DhcpEntry] = [*ports]
         if network is not None:
-            entries.append((NetworkKey(job.network), network))
-        entries += job.put.items()
+            entries.insert(0, (NetworkKey(job.group), network))
         put: dict[DhcpKey, DhcpValue] = dict(entries)
-        return converge_isolated(self._driver, Update(put=put, drop=job.drop | drop))
-
-
-def _with_failed(outcome: Outcome[DhcpKey], key: DhcpKey, error: NetfwError) -> Outcome[DhcpKey]:
-    return Outcome(
-        done=outcome.done - {key},
-        failed={**outcome.failed, key: error},
-        waiting={other: why for other, why in outcome.waiting.items() if other != key},
-    )
+        return converge_isolated(self._driver, Update(put=put, drop=job.drop))

@@ -1,16 +1,16 @@
-"""Jobs: what to do for one network, as values for a worker thread.  Pure."""
+"""The desired service of a network, as a value for a worker thread.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from ipaddress import ip_interface
 
-from attrs import evolve, field, frozen
+from attrs import frozen
 
+from netfw.agents.common.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, ServerPort
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId
@@ -66,40 +66,8 @@ class NetworkSpec:
         )
 
 
-@frozen
-class RemoveNetwork:
-    """Stop serving a network on this host."""
-
-
-@frozen(kw_only=True)
-class Job:
-    """The changes of one network: the network itself, some of its ports, or both."""
-
-    network: NetworkId
-    spec: NetworkSpec | RemoveNetwork | None = None
-    """``None``: the network itself does not change."""
-    put: Mapping[PortKey, DhcpPort] = field(factory=dict)
-    drop: frozenset[PortKey] = frozenset()
-    serials: Mapping[DhcpKey, int] = field(factory=dict)
-    """The serial number of the job that each key is from."""
-
-    def __iter__(self) -> Iterator[DhcpKey]:
-        """Yield the keys that the job is about."""
-        if self.spec is not None:
-            yield NetworkKey(self.network)
-        yield from self.put
-        yield from self.drop
-
-    def then(self, newer: Job) -> Job:
-        """Return both jobs as one; *newer* wins where both name a key."""
-        put = {key: value for key, value in self.put.items() if key not in newer.drop}
-        return evolve(
-            newer,
-            spec=self.spec if newer.spec is None else newer.spec,
-            put={**put, **newer.put},
-            drop=(self.drop - newer.put.keys()) | newer.drop,
-            serials={**self.serials, **newer.serials},
-        )
+DhcpJob = Job[NetworkId, DhcpKey, NetworkSpec | DhcpPort]
+"""The changes of one network: the network itself, some of its ports, or both."""
 
 
 def on_subnets(fixed_ips: Iterable[FixedIp], subnets: Iterable[Subnet]) -> tuple[IpInterface, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
+from netfw.agents.common.job_agent import JobAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.reports import Heartbeat
@@ -14,20 +15,12 @@ from netfw.errors import ConfigError
 
 
 @frozen(kw_only=True)
-class DhcpAgentConfig:
+class DhcpAgentConfig(JobAgentConfig):
     """The configuration of the DHCP agent of a host."""
 
-    host: str
-    threads: int = 4
-    """Number of networks that are converged in parallel."""
-    patience: float = 0.1
-    """Seconds that a pass waits for its jobs; later results come with a later pass."""
-    pause: float = 1.0
-    """Seconds without new jobs, so that garbage is removed while none is running."""
     gateways: bool = False
     """The host's fabric routes: serve from the gateways' addresses."""
     metadata: MetadataPolicy = field(factory=MetadataPolicy)
-    availability_zone: str | None = None
     lease_duration: int | None = None
     """Seconds, as the driver gives them; only reported."""
     binary: str = "netfw-dhcp-agent"

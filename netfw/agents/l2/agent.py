@@ -11,10 +11,11 @@ from typing import Any
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.extension_calls import ExtensionChanged
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.l2.convergence import ConvergencePass
 from netfw.agents.l2.desired import DesiredState, L2Key
-from netfw.agents.l2.extensions import ExtensionPortKey, ExtensionPortsChanged, PortExtensions
+from netfw.agents.l2.extensions import PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.agents.l2.firewall_migration import RetiredFirewalls
 from netfw.agents.l2.host_context import L2HostContext
@@ -31,7 +32,7 @@ from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
 from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
-from netfw.drivers.keys import PortKey
+from netfw.drivers.keys import ExtensionKey, PortKey
 from netfw.drivers.l2_extension import L2Extension
 from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.subscription import Service, Subscription
@@ -103,9 +104,10 @@ class L2Agent(HostAgent[L2Key]):
         if self._is_local is not None:
             validate_addresses(view, self._is_local)
         try:
-            base = self._extensions.start(self._switch)
+            granted = self._extensions.start(self._switch.grant)
         except NotSupported as exc:
             raise ConfigError(f"an extension cannot work on this switch: {exc}") from exc
+        base = {ExtensionKey(owner): contribution for owner, contribution in granted.items()}
         self._desired = DesiredState(
             view, self.resources, self._extensions, base, firewall=self._firewall is not None
         )
@@ -130,8 +132,8 @@ class L2Agent(HostAgent[L2Key]):
         desired, keys = self._ready(), set[L2Key]()
         for event in events:
             match event:
-                case ExtensionPortsChanged():
-                    keys |= self._extensions.keys(event.owner, event.ports)
+                case ExtensionChanged():
+                    keys |= self._extensions.keys(event.owner, event.ids)
                 case KeysChanged():
                     keys |= event.keys  # type: ignore[arg-type]
         ports = [key.port for key in keys if isinstance(key, PortKey)]
@@ -247,4 +249,4 @@ def _ports(outcome: Outcome[L2Key]) -> Outcome[PortKey]:
     )
 
 
-__all__ = ["ExtensionPortKey", "L2Agent", "L2AgentConfig"]
+__all__ = ["L2Agent", "L2AgentConfig"]

@@ -16,10 +16,10 @@ from typing import TypeVar, cast, get_args
 from attrs import evolve
 
 from netfw.agents.common.agent import ConvergeRequest, refresh
+from netfw.agents.common.extension_calls import ExtensionCallKey
 from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
-from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
 from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
@@ -73,7 +73,7 @@ class ConvergencePass:
             results.append(self._filter(desired.firewall, keys, results[0], task.complete))
             live = {k: put[k] for k in held_back if all(k in result.done for result in results)}
             results.append(self._wire(live))
-        results.append(_extension_outcome(desired.extensions, task.keys))
+        results.append(desired.extensions.outcome(task.keys))
         results.append(_wiring_errors(desired.switch, put))
         admissions = {
             key: value.admission
@@ -151,7 +151,7 @@ def _is_trusted(value: FirewallValue | None) -> bool:
 
 def _recontribute(desired: DesiredState, keys: frozenset[L2Key]) -> frozenset[PortKey]:
     """Call the extensions among *keys*; return the ports whose contributions changed."""
-    parts = [key for key in keys if isinstance(key, ExtensionPortKey)]
+    parts = [key for key in keys if isinstance(key, ExtensionCallKey)]
     return frozenset(PortKey(port) for port in desired.extensions.call(parts))
 
 
@@ -162,14 +162,6 @@ def _unwired_ports(
     networks = [key.network for key in keys if isinstance(key, NetworkKey)]
     ports = {port for network in networks for port in desired.switch.wired(network)}
     return frozenset(PortKey(port) for port in ports - wired)
-
-
-def _extension_outcome(contributions: PortExtensions, keys: frozenset[L2Key]) -> Outcome[L2Key]:
-    parts = frozenset(key for key in keys if isinstance(key, ExtensionPortKey))
-    failed: dict[L2Key, NetfwError] = {
-        part: contributions.failed[part] for part in parts if part in contributions.failed
-    }
-    return Outcome(done=parts - failed.keys(), failed=failed)
 
 
 def _wiring_errors(switch: DesiredSwitch, put: Values) -> Outcome[L2Key]:

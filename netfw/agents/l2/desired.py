@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve
 
+from netfw.agents.common.extension_calls import ExtensionCallKey
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
-from netfw.agents.l2.extensions import ExtensionPortKey, PortExtensions
+from netfw.agents.l2.extensions import PortExtensions
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.contribution import SwitchContribution
@@ -18,7 +19,7 @@ from netfw.drivers.keys import ExtensionKey, PortKey
 from netfw.drivers.switch_values import SwitchKey, SwitchValue, Wiring
 from netfw.model.ids import PortId
 
-L2Key = SwitchKey | FirewallKey | ExtensionPortKey
+L2Key = SwitchKey | FirewallKey | ExtensionCallKey[PortId]
 """What the L2 agent retries, each on its own."""
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
     from netfw.agents.common.dry_run import DriverUpdate
+    from netfw.agents.dhcp.agent import DhcpAgent
     from netfw.agents.l2.agent import L2Agent
+    from netfw.agents.l3.agent import L3Agent
     from netfw.conf.loader import Groups
     from netfw.drivers.reconciler import Reconciler
     from netfw.drivers.state_source import StateSource
@@ -42,8 +44,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--agent",
         choices=sorted(PLANNERS),
         default="l2",
-        help="the agent whose files these are: netfw-ovs-agent (l2, the default) or "
-        "netfw-dhcp-agent (dhcp); netfw-metadata-agent changes nothing on a host",
+        help="the agent whose files these are: netfw-ovs-agent (l2, the default), netfw-l3-agent "
+        "(l3) or netfw-dhcp-agent (dhcp); netfw-metadata-agent changes nothing on a host",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.set_defaults(func=show_plan)
@@ -77,17 +79,30 @@ def _l2_plans(files: Sequence[str]) -> dict[str, Plan]:
 
 
 def _dhcp_plans(files: Sequence[str]) -> dict[str, Plan]:
-    from netfw.agents.common.replica import Replica
     from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups
 
     with DhcpAgentComponents(_conf(PROGRAM, files, dhcp_groups(files))) as parts:
-        agent = parts.agent
-        agent.apply_delta(Replica(parts.source, agent.subscription, agent.resources).pull())
-        return plans_in_turn(agent.everything())
+        return _job_agent_plans(parts.source, parts.agent)
+
+
+def _l3_plans(files: Sequence[str]) -> dict[str, Plan]:
+    from netfw.cli.agents.l3 import PROGRAM, L3AgentComponents, l3_groups
+
+    with L3AgentComponents(_conf(PROGRAM, files, l3_groups(files))) as parts:
+        parts.agent.start()
+        return _job_agent_plans(parts.source, parts.agent)
+
+
+def _job_agent_plans(source: StateSource, agent: DhcpAgent | L3Agent) -> dict[str, Plan]:
+    from netfw.agents.common.replica import Replica
+
+    agent.apply_delta(Replica(source, agent.subscription, agent.resources).pull())
+    return plans_in_turn(agent.everything())
 
 
 PLANNERS: Final[Mapping[str, Callable[[Sequence[str]], dict[str, Plan]]]] = {
     "l2": _l2_plans,
+    "l3": _l3_plans,
     "dhcp": _dhcp_plans,
 }
 

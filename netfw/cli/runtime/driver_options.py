@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,8 +23,16 @@ Kinds = Mapping[tuple[str | None, str], Contract[Driver]]
 """Options (group and name) that name drivers, one or several, and the contract of each."""
 
 
-def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> Groups:
+def groups_of(
+    program: str,
+    argv: Sequence[str],
+    own: Groups,
+    kinds: Kinds,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Groups:
     """Return all options of a process: its *own*, and those of the drivers that the files choose.
+
+    *defaults* replaces the defaults of driver options of these names in this process.
 
     :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
     """
@@ -33,7 +42,8 @@ def groups_of(program: str, argv: Sequence[str], own: Groups, kinds: Kinds) -> G
     for (group, option), kind in kinds.items():
         for name in names(conf, group, option):
             check_driver_name(kind, group, option, name)
-            new = [each for each in load(kind, name).OPTIONS if each not in groups.get(name, ())]
+            options = _with_defaults(load(kind, name).OPTIONS, defaults)
+            new = [each for each in options if each not in groups.get(name, ())]
             if new:
                 groups[name] = (*groups.get(name, ()), *new)
     return groups
@@ -80,11 +90,20 @@ def values(
     return found
 
 
-def driver_options(kinds: Kinds) -> list[tuple[str, Sequence[Opt]]]:
+def driver_options(
+    kinds: Kinds, defaults: Mapping[str, Any] = MappingProxyType({})
+) -> list[tuple[str, Sequence[Opt]]]:
     """List the options of every driver that could be chosen, for a sample configuration."""
     return [
-        (found.name, found.driver.OPTIONS)
+        (found.name, _with_defaults(found.driver.OPTIONS, defaults))
         for kind in dict.fromkeys(kinds.values())
         for found in catalogue(kind)
         if found.driver is not None and found.driver.OPTIONS
     ]
+
+
+def _with_defaults(options: Sequence[Opt], defaults: Mapping[str, Any]) -> list[Opt]:
+    replaced = [copy(option) for option in options]
+    for option in replaced:
+        option.default = defaults.get(option.name, option.default)
+    return replaced

@@ -106,5 +106,8 @@ class LockFile:
 
     def _close(self) -> None:
         if self._descriptor is not None:
+            if self._owner == os.getpid():
+                # A child that was forked and has not executed its program yet has the file open.
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
         self._descriptor = None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from attrs import define
+from attrs import define, field
 
 from netfw.drivers.interface import InterfaceDriver
 from netfw.errors import NotFound
@@ -12,6 +15,7 @@ from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Iptables, IptablesBinaries
+from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.spelling import SpellingCache
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
 from netfw.linux.router_netns.values import RouterNetns
@@ -27,6 +31,7 @@ class _Filters:
     birth: tuple[int, int]
     """Inode and ctime of the namespace: the kernel reuses inodes."""
     tables: Iptables
+    lock: threading.Lock = field(factory=threading.Lock)
 
 
 class RouterNetnsExecutor(NetnsExecutor):
@@ -67,12 +72,12 @@ class RouterNetnsExecutor(NetnsExecutor):
         :raises BackendUnavailable: the kernel was too busy to answer.
         :raises BackendBroken: netfw may not read it.
         """
+        update = Update(complete=True) if wanted is None else make_update(wanted)
         try:
-            tables = self._tables(namespace, self.chain_owner)
-            if not mirrored:
-                tables.observe()
-            update = Update(complete=True) if wanted is None else make_update(wanted)
-            rules, spelling = tables.mirror(update)
+            with self._tables(namespace, self.chain_owner) as tables:
+                if not mirrored:
+                    tables.observe()
+                rules, spelling = tables.mirror(update)
             with NetlinkClient(namespace) as network:
                 observed = network.run(
                     lambda: ObservedNetns(
@@ -93,18 +98,29 @@ class RouterNetnsExecutor(NetnsExecutor):
             observed = ObservedNetns(netns=namespace)
         return self._with_ports(observed)
 
+    def mirror(self, namespace: str) -> Mirror:
+        """Return the filters of a namespace as they were last read or written.
+
+        :raises NotFound: there is no such namespace.
+        """
+        with self._tables(namespace, self.chain_owner) as tables:
+            return tables.mirror(Update(complete=True))[0]
+
     def plan(self, wanted: RouterNetns) -> tuple[Stage, ...]:
         """Observe the namespace, its filters as mirrored, and plan what makes it as *wanted*."""
         found = self.observe(wanted.netns, wanted, mirrored=True)
         return plan_router_netns(wanted.netns, wanted, found, self.chain_owner)
 
-    def _tables(self, namespace: str, owner: str) -> Iptables:
+    @contextmanager
+    def _tables(self, namespace: str, owner: str) -> Iterator[Iptables]:
+        """Yield the tables of a namespace, which a drift monitor may use at the same time."""
         birth = _birth(namespace)
         filters = self._filters.get(namespace)
         if filters is None or filters.birth != birth:
             tables = Iptables(owner, namespace=namespace, tool=self._tool, spelling=self._spelling)
             filters = self._filters[namespace] = _Filters(birth, tables)
-        return filters.tables
+        with filters.lock:
+            yield filters.tables
 
     def _forget_namespace(self, namespace: str) -> None:
         self._filters.pop(namespace, None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.interface import Attachment, InterfaceDriver
+from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
@@ -64,6 +65,14 @@ class NetnsExecutor:
         """Return the namespaces whose names begin with *prefix*."""
         return frozenset(name for name in netns.names() if name.startswith(prefix))
 
+    def devices(self) -> Mapping[PortId, Device]:
+        """Return the ports that the interface driver has on this host.
+
+        :raises BackendUnavailable: its backend does not answer.
+        """
+        with self._interface_lock:
+            return self._interface.devices()
+
     def handles(self, stage: Stage) -> bool:
         """Return whether *stage* is one of a service namespace."""
         return isinstance(stage.operations[0].payload, Step)
@@ -108,7 +117,8 @@ class NetnsExecutor:
                 with NetlinkClient(step.netns) as network:
                     _change_network(network, step)
             case RestoreTables(namespace, owner, changes):
-                self._tables(namespace, owner).restore(changes)
+                with self._tables(namespace, owner) as tables:
+                    tables.restore(changes)
             case RemoveConnections(namespace, address):
                 _remove_connections(namespace, address)
             case _:
@@ -158,8 +168,9 @@ class NetnsExecutor:
         except BackendUnavailable:
             return None
 
-    def _tables(self, namespace: str, owner: str) -> Iptables:
-        return Iptables(owner, namespace=namespace, tool=self._tool)
+    @contextmanager
+    def _tables(self, namespace: str, owner: str) -> Iterator[Iptables]:
+        yield Iptables(owner, namespace=namespace, tool=self._tool)
 
     def _forget_namespace(self, namespace: str) -> None:
         """Drop what is cached of a namespace that was deleted."""

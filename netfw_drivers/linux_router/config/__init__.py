@@ -1,1 +1,1 @@
-"""Renderers of the programs that a router runs.  Pure."""
+"""Renderers of the programs that a router runs, and options of the driver.  Pure."""

@@ -105,7 +105,7 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
     yield "    AdvSendAdvert on;"
     yield f"    MinRtrAdvInterval {_INTERVALS[0]};"
     yield f"    MaxRtrAdvInterval {_INTERVALS[1]};"
-    yield f"    AdvDefaultLifetime {_LIFETIME};"
+    yield f"    AdvDefaultLifetime {_LIFETIME if _has_prefixes(interface) else 0};"
     yield f"    AdvLinkMTU {interface.mtu};"
     yield f"    AdvManagedFlag {_switch(interface.managed)};"
     yield f"    AdvOtherConfigFlag {_switch(interface.other_config)};"
@@ -117,6 +117,11 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
         yield f"        AdvRDNSSLifetime {_LIFETIME};"
         yield "    };"
     yield "};"
+
+
+def _has_prefixes(interface: RadvdInterface) -> bool:
+    """Return whether hosts use the router: not if it only withdraws what it advertised before."""
+    return not interface.prefixes or any(not each.removed for each in interface.prefixes)
 
 
 def _prefix(prefix: RadvdPrefix) -> Iterator[str]:

@@ -159,12 +159,20 @@ class DhcpLabHost:
 
 
 def processes() -> Iterator[str]:
-    """Yield the command lines of all processes except this one and those of switches."""
+    """Yield the command lines of all processes except this one and those of switches.
+
+    A child that has not executed its program yet has the command line of this process.
+    """
+    own = _command_line(os.getpid())
     for pid in _pids():
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-            if words and pid != os.getpid() and not words.startswith("ovs"):
+            words = _command_line(pid)
+            if words and words != own and not words.startswith("ovs"):
                 yield words
+
+
+def _command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
 
 
 def _addresses(link: dict[str, Any]) -> Iterable[IpInterface]:

@@ -61,13 +61,14 @@ class RouterLabEnvironment(RouterEnvironment):
     """The sandbox itself is the host; networks are VLANs of one bridge."""
 
     patience = 60.0
+    _numbers = itertools.count(1)
+    """Numbers of machines, whose devices the kernel removes after the next one is made."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._hosts: list[tuple[RouterDriver, LocalHostResources]] = []
         self._vlans: dict[NetworkId, int] = {}
         self._tags: dict[str, int] = {}
-        self._numbers = itertools.count(1)
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
         self._foreign: list[str] = []

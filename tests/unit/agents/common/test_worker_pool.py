@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from netfw.agents.common.jobs import JobPriority
 from netfw.agents.common.worker_pool import KeyedWorkerPool
 
 
@@ -30,8 +31,8 @@ class BlockingPool:
             self.now -= 1
         return "".join(order)
 
-    def submit(self, group, *words, urgent=False):
-        self.pool.submit(group, words, urgent=urgent)
+    def submit(self, group, *words, priority=JobPriority.CHANGE):
+        self.pool.submit(group, words, priority)
 
     def wait_begun(self, count):
         pause = threading.Event()
@@ -90,16 +91,29 @@ def test_orders_of_a_group_follow_each_other_and_those_that_wait_are_joined(make
     assert sorted(pool.collected("ab")) == ["1", "234", "x"]
 
 
-def test_urgent_orders_and_what_they_join_go_first(make_pool):
+@pytest.mark.spec("L3-03")
+def test_jobs_go_in_the_order_of_their_priority_and_take_what_they_join_along(make_pool):
+    pool = make_pool(1)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    pool.submit("b", "b", priority=JobPriority.BACKGROUND)
+    pool.submit("c", "c", priority=JobPriority.BACKGROUND)
+    pool.submit("d", "d")
+    pool.submit("c", "C")
+    pool.submit("e", "e", priority=JobPriority.REMOVAL)
+    pool.let_go(5)
+    assert pool.collected("abcde") == ["a", "e", "d", "cC", "b"]
+
+
+def test_queued_job_keeps_its_place_when_a_newer_one_joins_it(make_pool):
     pool = make_pool(1)
     pool.submit("a", "a")
     pool.wait_begun(1)
     pool.submit("b", "b")
     pool.submit("c", "c")
-    pool.submit("d", "d", urgent=True)
-    pool.submit("c", "C", urgent=True)
-    pool.let_go(4)
-    assert pool.collected("abcd") == ["a", "d", "cC", "b"]
+    pool.submit("b", "B", priority=JobPriority.BACKGROUND)
+    pool.let_go(3)
+    assert pool.collected("abc") == ["a", "bB", "c"]
 
 
 def test_pool_notifies_of_results_and_wait_ends_after_its_timeout(make_pool):
@@ -116,8 +130,8 @@ def test_queued_jobs_can_be_cancelled(make_pool):
     pool = make_pool(1)
     pool.submit("a", "a")
     pool.wait_begun(1)
-    pool.submit("b", "b", urgent=True)
     pool.submit("c", "c")
+    pool.submit("b", "b", priority=JobPriority.REMOVAL)
     assert pool.pool.cancel_queued() == [("b",), ("c",)]
     pool.let_go(1)
     assert pool.collected("abc") == ["a"]

@@ -120,7 +120,7 @@ def test_one_more_port_concerns_itself_alone():
     assert found.take_changed() == {PortKey(port(201, NET).id)}
     learn(found, [evolve(ONE, name="another", revision=2)])
     assert not found.take_changed()
-    assert ONE.id in found.take_touched()
+    assert PortKey(ONE.id) in found.take_touched()
     learn(found, drop=[ref(ONE)])
     assert found.take_changed() == {PortKey(ONE.id)}
     learn(found, [evolve(SUBNET, dns_nameservers=("192.0.2.53",))])

@@ -140,3 +140,23 @@ for _ in range(20):
     processes = [subprocess.Popen(command) for _ in range(4)]
     assert [process.wait(120) for process in processes] == [0] * 4
     assert count.read_text() == "80"
+
+
+def test_a_released_lock_is_free_though_a_forked_child_has_the_file_open(tmp_path: Path) -> None:
+    """A child between fork and exec; its program would close the file."""
+    first = LockFile(tmp_path / "lock", keep=True)
+    first.acquire()
+    (descriptor,) = _descriptors_of(tmp_path / "lock")
+    inherited = os.dup(descriptor)
+    try:
+        first.release()
+        second = LockFile(tmp_path / "lock")
+        second.acquire()
+        second.release()
+    finally:
+        os.close(inherited)
+
+
+def _descriptors_of(path: Path) -> list[int]:
+    opened = Path("/proc/self/fd")
+    return [int(each.name) for each in opened.iterdir() if os.path.realpath(each) == str(path)]

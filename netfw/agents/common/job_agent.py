@@ -1,0 +1,239 @@
+"""JobAgent: an agent that converges groups of keys in parallel, by jobs for a worker pool.
+
+A pass submits jobs and returns the results that are there.  So a slow group delays no other group.
+Garbage is removed while no job is running.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from attrs import frozen
+
+from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, HostAgent
+from netfw.agents.common.grouped_state import GroupedState
+from netfw.agents.common.job_executor import JobExecutor
+from netfw.agents.common.job_tracker import JobTracker
+from netfw.agents.common.jobs import Job
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.status_reporter import StatusReporter
+from netfw.agents.common.worker_pool import KeyedWorkerPool
+from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
+from netfw.drivers.reports import Report
+from netfw.errors import AgentMustEnd, BackendLocked, BackendUnavailable, NetfwError
+from netfw.plan import Outcome
+
+LOG = logging.getLogger(__name__)
+G = TypeVar("G", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@frozen
+class Garbage:
+    """The key of everything on this host that is not desired; retried like any key."""
+
+    def __str__(self) -> str:
+        return "garbage"
+
+
+GARBAGE = Garbage()
+
+
+@frozen
+class JobFinished(Event):
+    """A job was executed."""
+
+
+@frozen(kw_only=True)
+class JobAgentConfig:
+    """The configuration that agents with jobs have in common."""
+
+    host: str
+    threads: int = 4
+    """Number of groups that are converged in parallel."""
+    patience: float = 0.1
+    """Seconds that a pass waits for its jobs; later results come with a later pass."""
+    pause: float = 1.0
+    """Seconds without new jobs, so that garbage is removed while none is running."""
+    availability_zone: str | None = None
+
+
+class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
+    """The part of an agent that turns changed keys into jobs, and their results into reports.
+
+    Beside its own keys, `Garbage` is retried.  The caller closes the drivers, after :meth:`close`.
+    """
+
+    KEY_TYPES: ClassVar[tuple[type[Any], ...]]
+    """The types of ``K``."""
+
+    def __init__(
+        self,
+        settings: JobAgentConfig,
+        executor: JobExecutor[G, K, V],
+        desired: GroupedState[G, K, V],
+        statuses: StatusReporter[K],
+    ) -> None:
+        self._settings = settings
+        self._executor, self._desired, self._statuses = executor, desired, statuses
+        self._jobs: JobTracker[G, K, V] = JobTracker()
+        self._sink: Sink = lambda event: None
+        self._workers: KeyedWorkerPool[G, Job[G, K, V], Outcome[K]] = KeyedWorkerPool(
+            settings.threads,
+            executor.execute,
+            Job.then,
+            lambda: self._sink(JobFinished("a job was executed")),
+        )
+        self._sweep_is_due = self._reread_is_due = False
+        self._finish_by: float | None = None
+        self._problems: Mapping[str, str] = {}
+
+    @abstractmethod
+    def make_desired(self) -> GroupedState[G, K, V]:
+        """Return an empty desired state."""
+
+    @abstractmethod
+    def sweep(self) -> Iterable[K]:
+        """Remove what is not desired from the drivers; return the keys to converge after that.
+
+        Called while no job is running.
+
+        :raises NetfwError: something cannot be removed.
+        """
+
+    def keys_of(self, key: Hashable) -> Iterable[K]:
+        """Return the keys to converge after an event of a driver about *key*."""
+        return self.job_keys((key,))
+
+    def job_keys(self, keys: Iterable[Hashable]) -> Iterator[K]:
+        """Yield those of *keys* that jobs are about."""
+        return (cast(K, key) for key in keys if isinstance(key, self.KEY_TYPES))
+
+    def watch(self, sink: Sink) -> None:
+        self._sink = sink
+        self._executor.watch(sink)
+
+    def start(self) -> None:
+        self._problems = self._executor.problems()
+
+    def apply_delta(self, delta: ReplicaDelta) -> frozenset[Hashable]:
+        former = self._desired
+        if delta.complete:
+            self._desired = self.make_desired()
+        self._desired.apply(delta.changes)
+        keys, touched = self._desired.take_changed(), self._desired.take_touched()
+        if delta.complete:
+            keys |= former.all_keys() - self._desired.all_keys()
+            touched |= former.all_keys()
+        self._statuses.touch(touched)
+        self._jobs.request(keys, routine=delta.complete)
+        return keys
+
+    def rescan(self) -> frozenset[Hashable]:
+        return frozenset()  # every key comes from the source
+
+    def handle_events(self, events: Sequence[Event]) -> frozenset[Hashable]:
+        requeued = frozenset[K]()
+        for event in events:
+            if isinstance(event, ProcessDied):
+                if event.fatal:
+                    raise AgentMustEnd(event.reason)
+                LOG.warning("%s", event.reason)
+            if isinstance(event, KeysChanged):
+                keys = {key for named in event.keys for key in self.keys_of(named)}
+                requeued |= self._jobs.invalidate(key for key in keys if self._is_known(key))
+        self._record_results()
+        garbage = frozenset({GARBAGE} if self._sweep_is_due else ())
+        return self._jobs.unfinished | requeued | garbage
+
+    def converge(self, task: ConvergeRequest[Hashable]) -> ConvergeResult[Hashable]:
+        self._record_results()
+        self._jobs.retry(self.job_keys(task.keys))
+        if task.complete:
+            self._problems = self._executor.problems()  # the host may have what it lacked
+            self._jobs.request(self._desired.all_keys(), routine=True)
+        self._sweep_is_due |= task.complete or GARBAGE in task.keys
+        self._reread_is_due |= task.reread
+        swept: Outcome[Hashable] = self._sweep() if self._sweep_is_due else Outcome()
+        submitted = frozenset[K]()
+        if GARBAGE not in swept.waiting:
+            submitted = self._submit(self._jobs.take_jobs(self._desired))
+            self._record_results()
+        return self._result(submitted.union(self.job_keys(task.keys)), swept)
+
+    def reports(self) -> Sequence[Report]:
+        return self._statuses.take(self._desired.reported, self._jobs.is_pending)
+
+    def resend_reports(self) -> None:
+        self._statuses.resend()
+
+    def warnings(self) -> Mapping[str, str]:
+        return self._problems
+
+    def close(self) -> None:
+        """Start no more jobs; what is served stays so."""
+        self._workers.close()
+
+    def _sweep(self) -> Outcome[Hashable]:
+        """Remove garbage while no job is running; queued jobs are submitted again afterwards."""
+        for job in self._workers.cancel_queued():
+            self._jobs.cancel(job)
+        if self._workers.busy:
+            return self._await_idle()
+        self._record_results()
+        self._sweep_is_due, self._finish_by = False, None
+        try:
+            if self._reread_is_due:
+                self._executor.reread()
+                self._reread_is_due = False
+            gone = self.sweep()
+        except BackendLocked:
+            self._sweep_is_due = True
+            raise  # another agent serves, and reports
+        except NetfwError as exc:
+            return Outcome(failed={GARBAGE: exc})
+        self._jobs.request(gone)
+        return Outcome(done=frozenset({GARBAGE}))
+
+    def _await_idle(self) -> Outcome[Hashable]:
+        """Submit nothing until the running jobs end, for a limited time."""
+        now = time.monotonic()
+        if self._finish_by is None:
+            self._finish_by = now + self._settings.pause
+        if now < self._finish_by:
+            return Outcome(waiting={GARBAGE: "the end of running jobs"})
+        self._sweep_is_due, self._finish_by = False, None
+        late = BackendUnavailable("it cannot be removed while a job is running")
+        return Outcome(failed={GARBAGE: late})
+
+    def _submit(self, jobs: Iterable[Job[G, K, V]]) -> frozenset[K]:
+        """Submit *jobs* and wait a moment for them; return their keys."""
+        submitted = tuple(jobs)
+        for job in submitted:
+            self._workers.submit(job.group, job, job.priority)
+        self._workers.wait((job.group for job in submitted), self._settings.patience)
+        return frozenset(key for job in submitted for key in job)
+
+    def _record_results(self) -> None:
+        for executed in self._workers.take_results():
+            self._jobs.record(executed.job, executed.result)
+
+    def _result(self, keys: Iterable[K], swept: Outcome[Hashable]) -> ConvergeResult[Hashable]:
+        results = self._jobs.take_results()
+        self._statuses.record(results)
+        pending = (key for key in keys if self._jobs.is_pending(key))
+        waiting: dict[Hashable, str] = dict.fromkeys(pending, "its job")
+        waiting |= swept.waiting
+        waiting |= {key: why for key, why in results.waiting.items()}  # noqa: C416 - wider keys
+        failed: dict[Hashable, NetfwError] = dict(swept.failed)
+        failed |= {key: error for key, error in results.failed.items()}  # noqa: C416
+        done = swept.done | results.done
+        return ConvergeResult(outcome=Outcome(done, failed, waiting), counts=results.counts)
+
+    def _is_known(self, key: K) -> bool:
+        return self._desired.value(key) is not None or self._jobs.is_served(key)

@@ -1,0 +1,74 @@
+"""Executor of jobs: converges one group at a time with the drivers of the host."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+from netfw.agents.common.agent import refresh
+from netfw.agents.common.jobs import Job
+from netfw.drivers.events import Sink
+from netfw.drivers.host_driver import HostDriver
+from netfw.errors import DriverCrashed, NetfwError
+from netfw.plan import Outcome
+
+G = TypeVar("G", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class JobExecutor(ABC, Generic[G, K, V]):
+    """Executes jobs.  Called by several threads, never by two for one group."""
+
+    def __init__(self, *drivers: HostDriver[Any, Any]) -> None:
+        self._drivers = drivers
+
+    def execute(self, job: Job[G, K, V]) -> Outcome[K]:
+        """Execute *job*; return the outcome of each of its keys.  Never raises."""
+        try:
+            return self.execute_job(job)
+        except NetfwError as exc:
+            error = exc
+        except Exception as exc:  # noqa: BLE001 - a defect degrades its group, not the agent
+            error = DriverCrashed(f"internal error: {type(exc).__name__}: {exc}")
+            error.__cause__ = exc
+        return Outcome(failed=dict.fromkeys(job, error))
+
+    @abstractmethod
+    def execute_job(self, job: Job[G, K, V]) -> Outcome[K]:
+        """Execute *job*; return the outcome of each of its keys.
+
+        :raises NetfwError: every key of the job failed.
+        """
+
+    def reread(self) -> None:
+        """Have the drivers read the machine instead of trusting their mirrors.
+
+        :raises BackendUnavailable: the machine does not answer.
+        """
+        for driver in self._drivers:
+            refresh(driver)
+
+    def watch(self, sink: Sink) -> None:
+        """Have the drivers send their events to *sink*."""
+        for driver in self._drivers:
+            driver.watch(sink)
+
+    def problems(self) -> dict[str, str]:
+        """Return what this host lacks, for each driver in use."""
+        texts = {f"driver {driver.describe().name}": driver.problems() for driver in self.in_use()}
+        return {name: "; ".join(problems) for name, problems in texts.items() if problems}
+
+    def in_use(self) -> tuple[HostDriver[Any, Any], ...]:
+        """Return the drivers that are needed; the others only remove what they have."""
+        return self._drivers
+
+
+def with_failed(outcome: Outcome[K], key: K, error: NetfwError) -> Outcome[K]:
+    """Return *outcome* with *key* among the failed."""
+    return Outcome(
+        done=outcome.done - {key},
+        failed={**outcome.failed, key: error},
+        waiting={other: why for other, why in outcome.waiting.items() if other != key},
+    )

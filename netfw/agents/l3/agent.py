@@ -1,0 +1,215 @@
+"""L3Agent: runs the routers that are assigned to this host, by a router driver.
+
+It joins the modules that decide (`desired`, `router_state`) with the one that acts (`executor`); a
+job is about one router and its floating IPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from attrs import evolve, frozen
+
+from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
+from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
+from netfw.agents.common.job_agent import JobAgent
+from netfw.agents.common.replica import ReplicaDelta
+from netfw.agents.common.status_reporter import KeyResult, StatusReporter
+from netfw.agents.l3.desired import Desired, L3Key, L3Value
+from netfw.agents.l3.executor import L3JobExecutor
+from netfw.agents.l3.extensions import RouterExtensions
+from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.agents.l3.router_state import Absent, L3HostContext
+from netfw.agents.l3.state_report import L3AgentConfig, make_state_report, validate_config
+from netfw.drivers.agent_requests import EnabledServices
+from netfw.drivers.contribution import RouterContribution
+from netfw.drivers.events import Event, Sink
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.l3_extension import L3Extension
+from netfw.drivers.metadata import MetadataDriver
+from netfw.drivers.reports import Heartbeat
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.state_source import StateSource
+from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.support.router_directory import RouterDirectory
+from netfw.errors import BackendUnavailable, ConfigError, NetfwError, NotSupported
+from netfw.model.common_fields import Status
+from netfw.model.ids import RouterId
+from netfw.plan import Outcome
+
+ROUTER_SERVICE = "router"
+"""The service plugin of a server that has routers."""
+
+
+@frozen
+class InitializedMark:
+    """The key of the mark that the first full sync is done; retried like any key."""
+
+    def __str__(self) -> str:
+        return "mark of the first full sync"
+
+
+MARK = InitializedMark()
+
+
+class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
+    """The work of an L3 agent, for :class:`~netfw.agents.common.loop.Loop`.
+
+    :raises ConfigError: the settings contradict each other.
+    """
+
+    KEY_TYPES: ClassVar[tuple[type[Any], ...]] = (RouterKey, FloatingIpKey)
+    _settings: L3AgentConfig
+    _executor: L3JobExecutor
+    _desired: Desired
+
+    def __init__(
+        self,
+        settings: L3AgentConfig,
+        source: StateSource,
+        driver: RouterDriver,
+        *,
+        interface: InterfaceDriver | None = None,
+        metadata: MetadataDriver | None = None,
+        extensions: Sequence[L3Extension] = (),
+        directory: RouterDirectory | None = None,
+    ) -> None:
+        validate_config(settings, has_metadata=metadata is not None)
+        self.binary = settings.binary
+        self._source, self._driver, self._interface = source, driver, interface
+        self._context = L3HostContext(
+            host=settings.host,
+            metadata_port=settings.metadata_port if settings.enable_metadata_proxy else None,
+            ipv6_gateway=settings.ipv6_gateway,
+            handle_internal_only_routers=settings.handle_internal_only_routers,
+            gateway_external_network_id=settings.gateway_external_network_id,
+        )
+        routers = RouterDirectory() if directory is None else directory
+        routers.attach(driver)
+        self._extensions = RouterExtensions(extensions, routers)
+        self._base: Mapping[str, RouterContribution] = {}
+        self.resources: L3ResourceIndex = L3ResourceIndex()
+        self._is_marked, self._has_swept = interface is None, False
+        self._services: frozenset[str] | None = None
+        statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
+        super().__init__(settings, L3JobExecutor(driver, metadata), self.make_desired(), statuses)
+
+    @property
+    def subscription(self) -> Subscription:
+        return Subscription(self._settings.host, {Service.L3})
+
+    def make_desired(self) -> Desired:
+        return Desired(self._context, self.resources, self._extensions, self._base)
+
+    def watch(self, sink: Sink) -> None:
+        super().watch(sink)
+        self._extensions.watch(sink)
+
+    def start(self) -> None:
+        try:
+            self._services = self._source.request(EnabledServices())
+        except NotSupported:
+            self._services = None
+        try:
+            self._base = self._extensions.start(self._driver.grant)
+        except NotSupported as exc:
+            raise ConfigError(f"an extension cannot work on this router driver: {exc}") from exc
+        super().start()
+
+    def apply_delta(self, delta: ReplicaDelta) -> frozenset[Hashable]:
+        former = self._desired
+        keys = super().apply_delta(delta)
+        if delta.complete:
+            for key in former.all_keys() - self._desired.all_keys():
+                if isinstance(key, RouterKey):
+                    self._extensions.update(key.router, None)
+        mark = frozenset[Hashable]() if self._is_marked else frozenset({MARK})
+        return keys | self._desired.take_calls() | mark
+
+    def handle_events(self, events: Sequence[Event]) -> frozenset[Hashable]:
+        calls = frozenset[Hashable]()
+        for event in events:
+            if isinstance(event, ExtensionChanged):
+                calls |= self._extensions.keys(event.owner, event.ids)
+        mark = frozenset[Hashable]() if self._is_marked else frozenset({MARK})
+        return super().handle_events(events) | calls | mark
+
+    def converge(self, task: ConvergeRequest[Hashable]) -> ConvergeResult[Hashable]:
+        self._desired.recontribute(k for k in task.keys if isinstance(k, ExtensionCallKey))
+        self._jobs.request(self._desired.take_changed())
+        result = super().converge(task)
+        outcome = result.outcome
+        for more in (self._extensions.outcome(task.keys), self._mark_initialized(task)):
+            outcome = Outcome(
+                done=outcome.done | more.done,
+                failed={**outcome.failed, **more.failed},
+                waiting={**outcome.waiting, **more.waiting},
+            )
+        return evolve(result, outcome=outcome)
+
+    def sweep(self) -> Iterable[L3Key]:
+        self._executor.sweep(self._desired.values, first=not self._has_swept)
+        self._has_swept = True
+        return ()
+
+    def everything(self) -> Iterator[DriverUpdate]:
+        """Yield the complete update of each driver, for a dry run."""
+        self._desired.recontribute(self._desired.take_calls())
+        return self._executor.everything(self._desired.values)
+
+    def heartbeat(self, *, start: bool) -> Heartbeat:
+        return make_state_report(
+            self._settings,
+            self._driver.describe(),
+            self._extensions.owners,
+            self.counts(),
+            start=start,
+        )
+
+    def counts(self) -> Mapping[str, int]:
+        return {
+            "routers": len(self._jobs.served(RouterKey)),
+            "interfaces": self._desired.interfaces,
+            "ex_gw_ports": self._desired.gateways,
+            "floating_ips": len(self._jobs.served(FloatingIpKey)),
+        }
+
+    def warnings(self) -> Mapping[str, str]:
+        warnings = dict(super().warnings())
+        if self._services is not None and ROUTER_SERVICE not in self._services:
+            warnings["server"] = (
+                f"it runs no service plugin {ROUTER_SERVICE!r}, so that this agent has no routers: "
+                "add it to service_plugins of the server"
+            )
+        return warnings
+
+    def _mark_initialized(self, task: ConvergeRequest[Hashable]) -> Outcome[Hashable]:
+        """Mark on the dataplane that every router was converged once, or failed."""
+        if self._interface is None or MARK not in task.keys:
+            return Outcome()
+        if not self._has_swept or self._jobs.is_busy:
+            return Outcome(waiting={MARK: "the first full sync"})
+        try:
+            self._interface.mark_initialized(Service.L3)
+        except NetfwError as exc:
+            return Outcome(failed={MARK: exc})
+        self._is_marked = True
+        return Outcome(done=frozenset({MARK}))
+
+    def _status_of(self, key: L3Key, result: KeyResult) -> tuple[Status, str]:
+        """Return the status of a router or floating IP, and the reason if it does not work."""
+        value = self._desired.value(key)
+        if isinstance(value, Absent) and not value.refused:
+            return Status.DOWN, value.reason
+        if not result.reason:
+            return Status.ACTIVE, ""
+        if result.error is not None and not isinstance(result.error, BackendUnavailable):
+            return Status.ERROR, result.reason
+        retried = Status.DEGRADED if isinstance(key, RouterKey) else Status.DOWN
+        return retried, result.reason
+
+
+__all__ = ["L3Agent", "L3AgentConfig"]

@@ -1,0 +1,134 @@
+"""Executor of jobs: converges one router at a time with the drivers of the host.
+
+A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
+the router.  An error of the proxy degrades the router, never its floating IPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from netfw.agents.common.dry_run import DriverUpdate
+from netfw.agents.common.job_executor import JobExecutor, with_failed
+from netfw.agents.common.jobs import Job
+from netfw.agents.l3.desired import L3Key, L3Value
+from netfw.agents.l3.router_state import Absent
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.router_values import (
+    RouterDriverValue,
+    RouterPart,
+    RouterState,
+)
+from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.errors import NetfwError, NotSupported
+from netfw.model.ids import RouterId
+from netfw.plan import Outcome, Update
+
+ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
+L3Job = Job[RouterId, L3Key, L3Value]
+
+
+class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
+    """Executes jobs, each for one router and some of its floating IPs."""
+
+    def __init__(self, driver: RouterDriver, metadata: MetadataDriver | None = None) -> None:
+        super().__init__(*((driver,) if metadata is None else (driver, metadata)))
+        self._driver, self._metadata = driver, metadata
+
+    def execute_job(self, job: L3Job) -> Outcome[L3Key]:
+        key, put = RouterKey(job.group), _present(job.put)
+        absent = job.put.keys() - put.keys()
+        state = put.get(key)
+        if key in job.drop or key in absent:
+            self._drop_proxy(key)
+        outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
+        if isinstance(state, RouterState) and key in outcome.done:
+            try:
+                self._converge_proxy(key, state)
+            except NetfwError as exc:
+                outcome = with_failed(outcome, key, exc)
+        for each in absent:
+            value = job.put[each]
+            if isinstance(value, Absent) and value.refused and each in outcome.done:
+                outcome = with_failed(outcome, each, NotSupported(value.reason))
+        return outcome
+
+    def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> None:
+        """Remove everything but *values* from the drivers.  Called while no job is running.
+
+        *first*: a former agent may have left a floating IP at another router than *values* has it
+        at, and an update concerns both routers.  So the present floating IPs are put at once,
+        before jobs run in parallel.
+
+        :raises NetfwError: something cannot be removed.
+        """
+        present = _present(values)
+        if self._metadata is not None:
+            proxies = frozenset(
+                key for key, value in present.items() if isinstance(key, RouterKey) and _runs(value)
+            )
+            kept: Update[MetadataKey, MetadataProxy] = Update(complete=True, keep=proxies)
+            converge_isolated(self._metadata, kept).raise_failed()
+        swept: Update[L3Key, RouterDriverValue] = Update(complete=True, keep=frozenset(present))
+        converge_isolated(self._driver, swept).raise_failed()
+        if first:
+            found = (key for key in self._driver.present() if isinstance(key, FloatingIpKey))
+            put: dict[L3Key, RouterDriverValue] = {k: present[k] for k in found if k in present}
+            converge_isolated(self._driver, Update(put=put))  # what fails is tried by its own job
+
+    def everything(self, values: Mapping[L3Key, L3Value]) -> Iterator[DriverUpdate]:
+        """Yield the complete update of each driver, for a dry run."""
+        present = _present(values)
+        refused = {
+            key: NotSupported(value.reason)
+            for key, value in values.items()
+            if isinstance(value, Absent) and value.refused
+        }
+        yield DriverUpdate("router", self._driver, Update(put=present, complete=True), refused)
+        if self._metadata is not None:
+            proxies: dict[MetadataKey, MetadataProxy] = {
+                key: self._make_proxy(key, value)
+                for key, value in present.items()
+                if isinstance(key, RouterKey) and isinstance(value, RouterState) and _runs(value)
+            }
+            update = Update(put=proxies, complete=True)
+            follows = {key: key for key in proxies}
+            yield DriverUpdate("metadata", self._metadata, update, follows=follows)
+
+    def _converge_proxy(self, key: RouterKey, state: RouterState) -> None:
+        """Start, change or remove the metadata proxy of a router."""
+        if self._metadata is None:
+            return
+        if not _runs(state):
+            self._drop_proxy(key)
+            return
+        put: dict[MetadataKey, MetadataProxy] = {key: self._make_proxy(key, state)}
+        converge_isolated(self._metadata, Update(put=put)).raise_failed()
+
+    def _drop_proxy(self, key: RouterKey) -> None:
+        if self._metadata is not None:
+            dropped: Update[MetadataKey, MetadataProxy] = Update(drop=frozenset({key}))
+            converge_isolated(self._metadata, dropped).raise_failed()
+
+    def _make_proxy(self, key: RouterKey, state: RouterState) -> MetadataProxy:
+        namespace = self._driver.namespace_of(key.router, RouterPart.FULL)
+        if namespace is None or state.metadata_port is None:
+            name = self._driver.describe().name
+            raise NotSupported(
+                f"the router driver {name!r} has no namespace for a metadata proxy: set "
+                "enable_metadata_proxy to false"
+            )
+        return MetadataProxy(netns=namespace, port=state.metadata_port, addresses=ALL_ADDRESSES)
+
+
+def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:
+    return {key: value for key, value in values.items() if not isinstance(value, Absent)}
+
+
+def _runs(value: RouterDriverValue) -> bool:
+    """Return whether a router has a metadata proxy."""
+    return isinstance(value, RouterState) and value.metadata_port is not None

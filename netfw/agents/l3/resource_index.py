@@ -1,0 +1,82 @@
+"""The resources of the L3 agent, indexed by router, network and floating IP.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import cast
+from uuid import UUID
+
+from netfw.agents.common.resource_index import ResourceIndex
+from netfw.model.device_owner import is_router_port
+from netfw.model.floating_ip import FloatingIp, PortForwarding
+from netfw.model.ids import FloatingIpId, NetworkId, RouterId
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref, Resource
+from netfw.model.router import Router
+from netfw.model.subnet import Subnet
+
+
+def router_of(port: Port) -> RouterId | None:
+    """Return the router that *port* belongs to, if it belongs to one."""
+    if not is_router_port(port.device_owner):
+        return None
+    try:
+        return RouterId(UUID(port.device_id))
+    except ValueError:
+        return None  # not attached to a router yet
+
+
+class L3ResourceIndex(ResourceIndex):
+    """Resources as an L3 agent looks them up.
+
+    No look-up depends on how many routers there are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._subnets = self.declare(Subnet, lambda subnet: (subnet.network_id,))
+        self._ports = self.declare(Port, lambda port: _known(router_of(port)))
+        self._networks = self.declare(
+            Port, lambda port: () if router_of(port) is None else (port.network_id,)
+        )
+        self._floating_ips = self.declare(FloatingIp, lambda floating: _known(floating.router_id))
+        self._forwardings = self.declare(PortForwarding, lambda each: (each.floating_ip_id,))
+
+    def router(self, id: RouterId) -> Router | None:
+        """Return a router, if it is known."""
+        return cast(Router | None, self.get(Ref(Kind.ROUTER, id)))
+
+    def floating_ip(self, id: FloatingIpId) -> FloatingIp | None:
+        """Return a floating IP, if it is known."""
+        return cast(FloatingIp | None, self.get(Ref(Kind.FLOATING_IP, id)))
+
+    def subnets(self, network: NetworkId) -> tuple[Subnet, ...]:
+        """Return the subnets of a network, in order of id."""
+        return tuple(cast(Subnet, each) for each in self._sorted(self._subnets.refs(network)))
+
+    def ports(self, router: RouterId) -> tuple[Port, ...]:
+        """Return the ports of a router, in order of id."""
+        return tuple(cast(Port, each) for each in self._sorted(self._ports.refs(router)))
+
+    def routers_on(self, network: NetworkId) -> frozenset[RouterId]:
+        """Return the routers that have a port on a network."""
+        ports = (cast(Port, self[key]) for key in self._networks.refs(network))
+        return frozenset(id for id in map(router_of, ports) if id is not None)
+
+    def floating_ips(self, router: RouterId) -> tuple[FloatingIp, ...]:
+        """Return the floating IPs of a router, in order of id."""
+        refs = self._floating_ips.refs(router)
+        return tuple(cast(FloatingIp, each) for each in self._sorted(refs))
+
+    def related(self, router: RouterId) -> Iterator[Resource]:
+        """Yield the floating IPs of a router and their port forwardings, in order of id."""
+        for floating in self.floating_ips(router):
+            yield floating
+            yield from self._sorted(self._forwardings.refs(floating.id))
+
+    def _sorted(self, refs: Set[Ref]) -> list[Resource]:
+        return [self[key] for key in sorted(refs, key=lambda key: key.id)]
+
+
+def _known(id: RouterId | None) -> tuple[RouterId, ...]:
+    return () if id is None else (id,)

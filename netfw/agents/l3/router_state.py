@@ -1,0 +1,164 @@
+"""The desired state of one router on this host.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_interface
+
+from attrs import frozen
+
+from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.drivers.router_values import (
+    METADATA_PORT,
+    FloatingIpNat,
+    FullRouter,
+    Gateway,
+    RouterPort,
+    RouterState,
+)
+from netfw.model.address import IpAddress
+from netfw.model.device_owner import DeviceOwner, is_router_interface
+from netfw.model.floating_ip import FloatingIp
+from netfw.model.ids import AddressScopeId, NetworkId
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.router import Router
+from netfw.model.subnet import Subnet
+
+
+@frozen(kw_only=True)
+class L3HostContext:
+    """The host and the settings that the desired state depends on."""
+
+    host: str
+    metadata_port: int | None = METADATA_PORT
+    """Port of the metadata proxy in each router; ``None``: no metadata through routers."""
+    ipv6_gateway: IPv6Address | None = None
+    """Link-local next hop on external networks whose IPv6 subnets have no gateway."""
+    handle_internal_only_routers: bool = True
+    gateway_external_network_id: NetworkId | None = None
+    """The only external network of this host; ``None``: any."""
+
+
+@frozen(kw_only=True)
+class Absent:
+    """A router or floating IP of the source that is not to be on this host."""
+
+    reason: str
+    refused: bool = False
+    """This host cannot run it: its key fails."""
+
+
+def make_router_state(
+    router: Router, index: L3ResourceIndex, context: L3HostContext
+) -> RouterState | Absent | None:
+    """Return the desired state of *router*, without contributions; ``None``: not this host's."""
+    ports = [port for port in index.ports(router.id) if port.admin_up]
+    gateway_port = next((p for p in ports if p.device_owner == DeviceOwner.ROUTER_GATEWAY), None)
+    if router.distributed and not _is_bound_here(gateway_port, context):
+        return None  # delivered since an instance of this host is on one of its subnets
+    if not router.admin_up:
+        return Absent(reason="the router is administratively down")
+    refusal = _refusal(router, context)
+    if refusal is not None:
+        return Absent(reason=refusal, refused=True)
+    interfaces = [
+        made
+        for port in ports
+        if is_router_interface(port.device_owner)
+        and (made := _make_router_port(port, index)) is not None
+    ]
+    gateway = None
+    if router.gateway is not None and gateway_port is not None:
+        ipv6 = any(a.version == 6 for each in interfaces for a in each.addresses)
+        gateway = _make_gateway(router.gateway.enable_snat, gateway_port, index, context, ipv6)
+    return RouterState(
+        full=FullRouter(interfaces=tuple(interfaces), gateway=gateway),
+        routes=router.routes,
+        metadata_port=context.metadata_port,
+    )
+
+
+def make_floating_ip_nat(floating: FloatingIp) -> FloatingIpNat | None:
+    """Return the translation of a floating IP; ``None``: it stands for no address of a port."""
+    if floating.router_id is None or floating.fixed_address is None:
+        return None
+    return FloatingIpNat(
+        router=floating.router_id,
+        external_network=floating.network_id,
+        floating_address=floating.address,
+        fixed_address=floating.fixed_address,
+    )
+
+
+def _is_bound_here(port: Port | None, context: L3HostContext) -> bool:
+    return port is not None and port.binding.host == context.host
+
+
+def _refusal(router: Router, context: L3HostContext) -> str | None:
+    """Return why this host cannot run *router*; ``None``: it can."""
+    network = None if router.gateway is None else router.gateway.network_id
+    only = context.gateway_external_network_id
+    if router.distributed:
+        return "the router is distributed, and agent_mode of this host is legacy"
+    if router.ha:
+        return "the router is highly available, which the L3 agent does not support yet"
+    if network is None and not context.handle_internal_only_routers:
+        return "the router has no gateway, and handle_internal_only_routers is false on this host"
+    if network is not None and only is not None and network != only:
+        return f"the router's gateway is on network {network}; this host has {only} only"
+    return None
+
+
+def _make_router_port(port: Port, index: L3ResourceIndex) -> RouterPort | None:
+    network = index.network(port.network_id)
+    if network is None:
+        return None
+    subnets = {subnet.id: subnet for subnet in index.subnets(network.id)}
+    fixed_ips = [fixed for fixed in port.fixed_ips if fixed.subnet_id in subnets]
+    addresses = [f"{f.address}/{subnets[f.subnet_id].cidr.prefixlen}" for f in fixed_ips]
+    return RouterPort(
+        id=port.id,
+        network=network.id,
+        mac=port.mac,
+        addresses=tuple(map(ip_interface, addresses)),
+        subnets=tuple(dict.fromkeys(subnets[fixed.subnet_id] for fixed in fixed_ips)),
+        mtu=network.mtu,
+        scopes=_scopes(network),
+    )
+
+
+def _make_gateway(
+    snat: bool, port: Port, index: L3ResourceIndex, context: L3HostContext, ipv6: bool
+) -> Gateway | None:
+    """Return the gateway; *ipv6*: an interface has IPv6, so that it needs a way out."""
+    made = _make_router_port(port, index)
+    if made is None:
+        return None
+    others = (each for each in index.subnets(made.network) if each not in made.subnets)
+    next_hops = _next_hops(made.subnets, context.ipv6_gateway if ipv6 else None)
+    return Gateway(
+        port=made,
+        snat=snat,
+        next_hops=next_hops,
+        ipv6_from_ra=ipv6 and all(hop.version == 4 for hop in next_hops),
+        onlink_subnets=tuple(subnet.cidr for subnet in others),
+    )
+
+
+def _next_hops(
+    subnets: Iterable[Subnet], ipv6_gateway: IPv6Address | None
+) -> tuple[IpAddress, ...]:
+    """Return one next hop per family: of the first subnet with a gateway, else *ipv6_gateway*."""
+    by_family: dict[int, IpAddress] = {}
+    for subnet in subnets:
+        if subnet.gateway is not None:
+            by_family.setdefault(subnet.ip_version, subnet.gateway)
+    if ipv6_gateway is not None:
+        by_family.setdefault(6, ipv6_gateway)
+    return tuple(by_family[version] for version in sorted(by_family))
+
+
+def _scopes(network: Network) -> dict[int, AddressScopeId]:
+    scopes = {4: network.ipv4_address_scope, 6: network.ipv6_address_scope}
+    return {version: scope for version, scope in scopes.items() if scope is not None}

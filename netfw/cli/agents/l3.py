@@ -1,0 +1,177 @@
+"""``netfw-l3-agent``: builds the L3 agent from its configuration."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from netfw.agents.common.loop import Intervals
+from netfw.agents.l3.agent import L3Agent, L3AgentConfig
+from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.program import AgentProgram
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names
+from netfw.conf import core
+from netfw.conf.agent import COMMON, GROUP
+from netfw.conf.l3_agent import DRIVER_DEFAULTS, L3
+from netfw.conf.loader import Groups
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.l3_extension import L3Extension
+from netfw.drivers.metadata import MetadataDriver
+from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.support.router_directory import router_directory
+from netfw.errors import ConfigError
+from netfw.model.ids import NetworkId
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts, Opt
+
+PROGRAM = "netfw-l3-agent"
+KINDS: Kinds = {
+    **SOURCE_KINDS,
+    (GROUP, "interface_driver"): InterfaceDriver,
+    (GROUP, "router_driver"): RouterDriver,
+    (GROUP, "metadata_driver"): MetadataDriver,
+    (GROUP, "extensions"): L3Extension,
+}
+
+
+def l3_groups(argv: Sequence[str]) -> Groups:
+    """Return the options of the L3 agent and of the drivers that the files in *argv* choose.
+
+    :raises ConfigError: a file cannot be read, or a driver does not exist or cannot be used.
+    """
+    return groups_of(PROGRAM, argv, {GROUP: (*COMMON, *L3)}, KINDS, DRIVER_DEFAULTS)
+
+
+def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
+    """List the options of the agent and of every driver that it can use, for the sample file."""
+    own = [*core.list_opts(), (GROUP, (*COMMON, *L3))]
+    return [*own, *driver_options(KINDS, DRIVER_DEFAULTS)]
+
+
+class L3AgentComponents:
+    """State source, drivers and extensions of one L3 agent; closing them leaves routers running.
+
+    :raises ConfigError: the configuration is not possible.
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._conf = conf
+        options = conf.agent
+        for name in ("interface_driver", "router_driver"):
+            if not options[name]:
+                raise ConfigError(f"[{GROUP}] {name}: name a driver")
+        with ExitStack() as stack:
+            self.host = stack.enter_context(LocalHostResources())
+            self.source = source_of(conf, self.host, stack)
+            self.interface = make(conf, InterfaceDriver, options.interface_driver, self.host)
+            stack.callback(self.interface.close)
+            self.host.add(self.interface)
+            self.router = make(conf, RouterDriver, options.router_driver, self.host)
+            stack.callback(self.router.close)
+            self.metadata: MetadataDriver | None = None
+            if options.metadata_driver:
+                self.metadata = make(conf, MetadataDriver, options.metadata_driver, self.host)
+                stack.callback(self.metadata.close)
+            self.extensions: list[L3Extension] = []
+            for name in names(conf, GROUP, "extensions"):
+                self.extensions.append(make(conf, L3Extension, name, self.host))
+                stack.callback(self.extensions[-1].close)
+            self.agent = L3Agent(
+                self._settings(),
+                self.source,
+                self.router,
+                interface=self.interface,
+                metadata=self.metadata,
+                extensions=self.extensions,
+                directory=router_directory(self.host),
+            )
+            stack.callback(self.agent.close)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __str__(self) -> str:
+        metadata = "none" if self.metadata is None else self.metadata.describe().name
+        extensions = ", ".join(each.describe().name for each in self.extensions) or "none"
+        return (
+            f"host {self._conf.host}, source {self.source.describe().name}, "
+            f"interface driver {self.interface.describe().name}, "
+            f"router driver {self.router.describe().name}, metadata driver {metadata}, "
+            f"extensions {extensions}"
+        )
+
+    def timing(self) -> Intervals:
+        """Return the intervals that the options state now."""
+        return timing_of(self._conf)
+
+    def status_path(self) -> Path:
+        """Return the path of the status file."""
+        return status_path_of(self._conf, PROGRAM)
+
+    def _settings(self) -> L3AgentConfig:
+        options = self._conf.agent
+        if options.external_network_bridge:
+            raise ConfigError(
+                f"external_network_bridge: {options.external_network_bridge!r} is not possible: "
+                "make the external network a flat or VLAN provider network, map its physical "
+                "network to the bridge (bridge_mappings of the L2 agent), and leave this empty"
+            )
+        return L3AgentConfig(
+            host=self._conf.host,
+            threads=options.num_sync_threads,
+            agent_mode=options.agent_mode,
+            handle_internal_only_routers=options.handle_internal_only_routers,
+            gateway_external_network_id=_network(options.gateway_external_network_id),
+            ipv6_gateway=_ipv6_address(options.ipv6_gateway),
+            enable_metadata_proxy=options.enable_metadata_proxy,
+            metadata_port=options.metadata_port,
+            availability_zone=options.availability_zone or None,
+            interface_driver=self.interface.describe().name,
+            binary=PROGRAM,
+        )
+
+
+def _network(text: str) -> NetworkId | None:
+    try:
+        return NetworkId(UUID(text)) if text else None
+    except ValueError:
+        raise ConfigError(
+            f"gateway_external_network_id: {text!r} is not the id of a network (a UUID)"
+        ) from None
+
+
+def _ipv6_address(text: str) -> IPv6Address | None:
+    try:
+        return IPv6Address(text) if text else None
+    except ValueError:
+        raise ConfigError(f"ipv6_gateway: {text!r} is not an IPv6 address") from None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent and return its exit status.
+
+    0: stopped or converged; 1: not converged in time, or a process died whose death ends the
+    agent; 2: wrong configuration.
+    """
+    program = AgentProgram(
+        name=PROGRAM,
+        description="The L3 agent.",
+        groups=l3_groups,
+        parts=L3AgentComponents,
+    )
+    return program.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Options of the driver, and settings parsed from them.  Does no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from oslo_config import cfg
+
+from netfw.conf.paths import STATE_PATH, in_state_path
+from netfw.errors import ConfigError
+from netfw.linux.process.program import OnDeath
+from netfw.model.address import Mac
+
+OPTIONS: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt(
+        "router_confs",
+        default="$state_path/routers",
+        help="Directory for the configurations and pid files of routers' processes.  What is in "
+        "there belongs to one agent, which locks it.",
+    ),
+    cfg.StrOpt(
+        "iptables_tool",
+        default="system",
+        choices=["system", "nft", "legacy"],
+        help="Which iptables: the one the system chose, or one of the two by name.",
+    ),
+    cfg.BoolOpt(
+        "use_random_fully",
+        default=False,
+        help="Translate source ports to random ones, instead of preserving them where they are "
+        "free.  Fewer collisions with many connections to one destination.",
+    ),
+    cfg.StrOpt(
+        "radvd_user",
+        help="User that radvd runs as once it has its sockets; when not set, the user of the "
+        "agent.  It must be able to read the files in router_confs.",
+    ),
+    cfg.IntOpt(
+        "announce_count",
+        default=3,
+        min=1,
+        max=100,
+        help="How many times, a second apart, new addresses are announced to the neighbours "
+        "(gratuitous ARP, unsolicited neighbour advertisement).",
+    ),
+    cfg.IntOpt(
+        "announce_interval",
+        default=180,
+        min=0,
+        help="Seconds between two announcements of the addresses of all interfaces; 0: only new "
+        "addresses are announced.",
+    ),
+    cfg.StrOpt(
+        "announce_mac",
+        help="Destination MAC address of gratuitous ARPs; when not set, broadcast.",
+    ),
+    cfg.StrOpt(
+        "check_child_process_action",
+        default="respawn",
+        choices=["respawn", "exit"],
+        help="When a radvd dies: start it again, or end the agent.",
+    ),
+    cfg.IntOpt(
+        "check_child_process_interval",
+        default=60,
+        min=1,
+        help="Seconds between two attempts to restart a radvd that died, at most.",
+    ),
+)
+
+
+@frozen(kw_only=True)
+class RouterSettings:
+    """Settings of the driver."""
+
+    directory: Path = Path(STATE_PATH) / "routers"
+    iptables: str = "system"
+    """``system``, ``nft`` or ``legacy``."""
+    random_fully: bool = False
+    radvd_user: str | None = None
+    announce_count: int = 3
+    announce_interval: int = 180
+    announce_mac: Mac | None = None
+    on_death: OnDeath = OnDeath.RESPAWN
+    check_interval: float = 60.0
+
+
+def read_settings(options: Mapping[str, Any]) -> RouterSettings:
+    """Parse the values of `OPTIONS`.
+
+    :raises ConfigError: a value that cannot be.
+    """
+    try:
+        mac = options["announce_mac"]
+        announce_mac = None if mac is None else Mac(mac)
+    except ValueError as error:
+        raise ConfigError(f"announce_mac: {error}") from error
+    directory = Path(in_state_path(options["router_confs"]))
+    if not directory.is_absolute():
+        raise ConfigError(f"router_confs = {directory}: not an absolute path")
+    return RouterSettings(
+        directory=directory,
+        iptables=options["iptables_tool"],
+        random_fully=options["use_random_fully"],
+        radvd_user=options["radvd_user"],
+        announce_count=options["announce_count"],
+        announce_interval=options["announce_interval"],
+        announce_mac=announce_mac,
+        on_death=OnDeath(options["check_child_process_action"]),
+        check_interval=options["check_child_process_interval"],
+    )

@@ -1,0 +1,258 @@
+"""LinuxRouterDriver: one namespace per router, with kernel routes and iptables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from attrs import evolve
+from oslo_config import cfg
+
+from netfw.drivers.base import DriverInfo, HostResources
+from netfw.drivers.events import Event, Sink
+from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.router import RouterCapability, RouterDriver
+from netfw.drivers.router_values import (
+    FloatingIpNat,
+    RouterDriverKey,
+    RouterDriverValue,
+    RouterPart,
+    RouterState,
+    RouterStatus,
+)
+from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
+from netfw.linux import netns
+from netfw.linux.fs.atomic_files import write_problem
+from netfw.linux.fs.directory_lock import DirectoryLock
+from netfw.linux.iptables import Backend, IptablesBinaries
+from netfw.linux.process import why_missing
+from netfw.linux.router_netns import RouterNetnsExecutor
+from netfw.linux.service_netns.steps import MakeNamespace
+from netfw.model.ids import RouterId
+from netfw.plan import Outcome, Plan, Stage, Update
+from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
+from netfw_drivers.linux_router.plan.marks import GrantAllocator
+from netfw_drivers.linux_router.plan.names import (
+    CHAIN_OWNER,
+    GATEWAY,
+    INTERFACE,
+    parse_namespace,
+    router_namespace,
+)
+from netfw_drivers.linux_router.plan.observed import ObservedRouters
+from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
+from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd, StopRadvd
+from netfw_drivers.linux_router.runtime.observer import RouterObserver
+from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
+from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
+
+RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
+
+
+class LinuxRouterDriver(
+    RouterDriver, Reconciler[RouterDriverKey, RouterDriverValue, ObservedRouters]
+):
+    """Runs each router in a namespace of its own.
+
+    Namespaces, rules and the files of radvd are its only record: rules carry the ids of floating
+    IPs and address scopes as comments.  Different routers may be converged in parallel.
+    """
+
+    VERSION: ClassVar[int] = 2
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = OPTIONS
+
+    def __init__(self, interface: InterfaceDriver, settings: RouterSettings) -> None:
+        self._settings = settings
+        self._interface = interface
+        chosen = settings.iptables
+        self._backend = Backend.SYSTEM if chosen == "system" else Backend(f"-{chosen}")
+        tool = IptablesBinaries(self._backend)
+        self._context = RouterContext(settings=settings, device_name=interface.device_name)
+        self._executor = RouterNetnsExecutor(
+            interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY), tool=tool
+        )
+        self._radvd = RadvdRunner(settings, self._notify)
+        self._observer = RouterObserver(self._executor, self._radvd, self._context, tool)
+        self._monitor = RouterMonitor(self._executor, interface, settings, self._notify)
+        interface.watch(self._monitor.handle_event)
+        self._directory_lock = DirectoryLock(
+            settings.directory, "router_confs", on_acquired=self._reset, publish=self._notify
+        )
+        self._grants = GrantAllocator()
+        self._sinks: tuple[Sink, ...] = ()
+        self._conflicts: dict[object, NetfwError] = {}
+
+    @classmethod
+    def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
+        return cls(host.driver(InterfaceDriver), read_settings(options))
+
+    def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
+        return DriverInfo("linux", (HostCapability.PLAN, HostCapability.WATCH))
+
+    def problems(self) -> tuple[str, ...]:
+        suffix = self._backend.value
+        commands = ("radvd", *(f"{name}{suffix}-restore" for name in ("iptables", "ip6tables")))
+        directory = write_problem(self._settings.directory)
+        advice = f"{directory}: correct router_confs, or run as a user who may"
+        found = (*map(why_missing, commands), advice if directory else None)
+        return tuple(problem for problem in found if problem is not None)
+
+    def watch(self, sink: Sink) -> None:
+        self._sinks = (*self._sinks, sink)
+
+    def close(self) -> None:
+        self._sinks = ()
+        self._reset()
+        self._directory_lock.release()
+
+    def grant(self, request: GrantRequest) -> Grant:
+        return self._grants.grant(request)
+
+    def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
+        return router_namespace(router) if part is RouterPart.FULL else None
+
+    def status(self, router: RouterId) -> RouterStatus:
+        namespace = router_namespace(router)
+        if not netns.exists(namespace):
+            raise NotFound(f"router {router} is not on this host: there is no {namespace}")
+        links = self._executor.observe(namespace, mirrored=True).links
+        devices = {
+            port: device.name
+            for port, device in self._executor.devices().items()
+            if device.name in links
+        }
+        return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
+
+    def present(self) -> frozenset[RouterDriverKey]:
+        floating_ips = map(FloatingIpKey, self._observer.floating_ips())
+        return frozenset({*map(RouterKey, self._observer.routers()), *floating_ips})
+
+    def observe(self, scope: RouterUpdate | None) -> ObservedRouters:
+        if scope is None:
+            return self._observer.observe_all()
+        return self._observer.observe(scope, mirrored=True)
+
+    def observe_anew(self, update: RouterUpdate) -> ObservedRouters:
+        """Read the routers of *update* alone: other threads use the others."""
+        return self._observer.observe(update, mirrored=False)
+
+    def plan(self, update: RouterUpdate, observed: ObservedRouters) -> Plan:
+        return plan_routers(update, observed, self._context)
+
+    def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
+        self._directory_lock.acquire()
+        new: set[RouterDriverKey] = set()
+        for stage in plan.stages:
+            new.update(_made_routers(stage))
+            try:
+                self._execute(stage)
+            except OperationRefused as refusal:
+                owners = {key for each in refusal.reasons for key in getattr(each, "owners", ())}
+                if isinstance(refusal.__cause__, Conflict):
+                    self._conflicts |= dict.fromkeys(owners, refusal.__cause__)
+                self._remove(new & owners)
+                raise
+            checkpoint(stage)
+
+    def converge(self, update: RouterUpdate) -> Outcome[RouterDriverKey]:
+        """Converge as every reconciler does, then watch, supervise and announce what is done.
+
+        :raises BackendLocked: another driver holds the lock on ``router_confs``; `FeedLost`
+            follows.
+        """
+        self._directory_lock.acquire()
+        concerned = self._observer.concerned(update)
+        former = self._observer.locate(key for key in update if isinstance(key, FloatingIpKey))
+        self._monitor.pause(concerned)
+        outcome = super().converge(update)
+        self._remove(
+            key for key in outcome.failed if isinstance(key, FloatingIpKey) and key not in former
+        )
+        lost = {key: self._conflicts.pop(key, error) for key, error in outcome.failed.items()}
+        self._record(update, outcome)
+        lost |= dict(self._supervise(outcome.done & update.put.keys()))
+        waiting = {**outcome.waiting, **self._resume(update, concerned)}
+        waiting = {key: why for key, why in waiting.items() if key not in lost}
+        done = outcome.done - lost.keys() - waiting.keys()
+        return evolve(outcome, done=done, failed=lost, waiting=waiting)
+
+    def _execute(self, stage: Stage) -> None:
+        if self._executor.handles(stage):
+            self._executor.apply(stage)
+            return
+        for operation in stage.operations:
+            assert isinstance(operation.payload, RunRadvd | StopRadvd), "only two kinds are planned"
+            try:
+                self._radvd.execute(operation.payload)
+            except OperationRefused as error:
+                reason = "; ".join(map(str, error.reasons.values()))
+                raise OperationRefused({operation: reason}) from error
+
+    def _remove(self, keys: Iterable[RouterDriverKey]) -> None:
+        """Remove what was made for keys that failed and were not there before."""
+        drop: RouterUpdate = Update(drop=frozenset(keys))
+        if drop:
+            for stage in self.plan(drop, self.observe_anew(drop)).stages:
+                self._execute(stage)
+
+    def _record(self, update: RouterUpdate, outcome: Outcome[RouterDriverKey]) -> None:
+        for key in update:
+            if isinstance(key, RouterKey) and key not in outcome.failed:
+                value = update.put.get(key)
+                self._observer.record(key.router, value if isinstance(value, RouterState) else None)
+        if update.complete:
+            self._observer.forget_except(
+                key.router for key in (*update.put, *update.keep) if isinstance(key, RouterKey)
+            )
+
+    def _supervise(
+        self, keys: Iterable[RouterDriverKey]
+    ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
+        """Supervise the processes of *keys*; yield those for which that failed."""
+        for key in keys:
+            if isinstance(key, RouterKey):
+                try:
+                    self._radvd.supervise(key.router)
+                except NetfwError as error:
+                    yield key, error
+
+    def _resume(
+        self, update: RouterUpdate, concerned: Iterable[RouterId]
+    ) -> dict[RouterDriverKey, str]:
+        """Watch and announce the routers; return the floating IPs that wait for the switch."""
+        waiting: dict[RouterDriverKey, str] = {}
+        for router in concerned:
+            converged = self._observer.converged(router)
+            if converged is None:
+                self._monitor.forget(router)
+                continue
+            keys: frozenset[RouterDriverKey] = frozenset(
+                key
+                for key, value in update.put.items()
+                if isinstance(value, FloatingIpNat) and value.router == router
+            )
+            if not self._monitor.resume(converged, keys, watch=bool(self._sinks)):
+                waiting |= dict.fromkeys(keys, NOT_WIRED)
+        return waiting
+
+    def _reset(self) -> None:
+        """Drop caches and supervision: another driver may have changed routers meanwhile."""
+        self._monitor.close()
+        self._radvd.close()
+        self._observer.reset()
+
+    def _notify(self, event: Event) -> None:
+        for sink in self._sinks:
+            sink(event)
+
+
+def _made_routers(stage: Stage) -> Iterator[RouterDriverKey]:
+    for operation in stage.operations:
+        if isinstance(operation.payload, MakeNamespace):
+            router = parse_namespace(operation.payload.netns)
+            assert router is not None, "only namespaces of routers are planned"
+            yield RouterKey(router)

@@ -1,0 +1,254 @@
+"""The namespace that a router should have: ports, addresses, routes, sysctls, rules.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_interface
+from types import MappingProxyType
+
+from attrs import evolve, frozen
+
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router_values import FullRouter, Gateway, RouterPort, RouterState
+from netfw.errors import InvalidInput
+from netfw.linux.ip.values import NextHop, Route, RouteKey, route
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.rule import Family
+from netfw.linux.router_netns.values import NetnsPort, RouterNetns
+from netfw.model.address import IpAddress, IpInterface, IpNetwork
+from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw_drivers.linux_router.plan.floating_ip_rules import (
+    Translation,
+    Translations,
+    of_family,
+    render_float_chains,
+)
+from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
+from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
+from netfw_drivers.linux_router.plan.router_rules import (
+    METADATA_ADDRESSES,
+    GatewayDevice,
+    RoutedDevice,
+    RouterRules,
+)
+
+DeviceName = Callable[[PortId, str], str]
+"""See :meth:`netfw.drivers.interface.InterfaceDriver.device_name`."""
+
+_DEVICE_SYSCTLS = {
+    "ipv4/rp_filter": "0",
+    "ipv4/send_redirects": "0",
+    "ipv6/disable_ipv6": "0",
+    "ipv6/accept_ra": "0",
+    "ipv6/accept_dad": "0",
+    "ipv6/addr_gen_mode": "0",
+}
+"""Parameters of each device: no reverse path filter, link-local addresses from MAC addresses,
+nothing taken from router advertisements, no wait for duplicate detection."""
+_FROM_RA = {"ipv6/accept_ra": "2", "ipv6/autoconf": "0"}
+"""Parameters of a gateway that takes its default route, and no address, from advertisements."""
+SYSCTLS: Mapping[str, str] = MappingProxyType(
+    {
+        "net.ipv4.ip_forward": "1",
+        "net.ipv6.conf.all.forwarding": "1",
+        "net.ipv4.conf.all.rp_filter": "0",
+        "net.ipv4.conf.all.send_redirects": "0",
+        "net.ipv4.conf.all.arp_ignore": "1",
+        "net.ipv4.conf.all.arp_announce": "2",
+        "net.ipv4.fib_multipath_hash_policy": "1",
+        "net.ipv6.fib_multipath_hash_policy": "1",
+        **{
+            f"net.{name.replace('/', '.conf.default.')}": value
+            for name, value in _DEVICE_SYSCTLS.items()
+        },
+    }
+)
+"""Parameters of the namespace: it forwards, answers ARP for the addresses of the asked device only,
+and balances multipath routes by ports."""
+
+
+@frozen(kw_only=True)
+class NetnsContext:
+    """What a namespace depends on, beside the state of its router."""
+
+    device_name: DeviceName
+    random_fully: bool = False
+
+
+@frozen(kw_only=True)
+class DesiredRouter:
+    """A router in terms of the kernel."""
+
+    id: RouterId
+    state: RouterState
+    full: FullRouter
+    context: NetnsContext
+
+    @property
+    def gateway_device(self) -> str | None:
+        """Name of the gateway's device."""
+        gateway = self.full.gateway
+        return None if gateway is None else self._device(gateway.port.id, GATEWAY)
+
+    def devices(self) -> Iterator[tuple[RouterPort, str]]:
+        """Yield the ports with their devices."""
+        for port in self.full.interfaces:
+            yield port, self._device(port.id, INTERFACE)
+        if self.full.gateway is not None:
+            yield self.full.gateway.port, self._device(self.full.gateway.port.id, GATEWAY)
+
+    def gateway_addresses(self) -> tuple[IpInterface, ...]:
+        """Return the addresses of the gateway and of contributions, without floating IPs."""
+        if self.full.gateway is None:
+            return ()
+        contributed = (each for part in self.state.contributions for each in part.addresses)
+        return tuple(dict.fromkeys((*self.full.gateway.port.addresses, *contributed)))
+
+    def gateway_families(self) -> frozenset[Family]:
+        """Return the families that can have floating IPs."""
+        gateway = self.full.gateway
+        addresses = () if gateway is None else gateway.port.addresses
+        return frozenset(Family(each.version) for each in addresses)
+
+    def rules(self, family: Family, present: ScopeMarks) -> RouterRules:
+        """Return what the rules of one family follow from.
+
+        :raises Exhausted: more address scopes than marks.
+        """
+        interfaces = tuple(
+            RoutedDevice(name=self._device(port.id, INTERFACE), scope=port.scopes.get(family))
+            for port in self.full.interfaces
+        )
+        gateway = self._gateway_device(family)
+        scopes: list[Scope] = [device.scope for device in interfaces]
+        scopes += [gateway.scope] if gateway is not None else []
+        return RouterRules(
+            key=RouterKey(self.id),
+            family=family,
+            interfaces=interfaces,
+            gateway=gateway,
+            metadata_port=self.state.metadata_port,
+            random_fully=self.context.random_fully,
+            contributions=self.state.contributions,
+            scope_marks=allocate_scope_marks(scopes, present),
+        )
+
+    def netns(self, marks: Mapping[Family, ScopeMarks], translations: Translations) -> RouterNetns:
+        """Return the namespace; *marks* are those that address scopes have already.
+
+        :raises InvalidInput: the next hop of a route is on none of the router's networks.
+        :raises Exhausted: more address scopes than marks.
+        """
+        chains: dict[ChainKey, Chain] = {}
+        served: dict[FloatingIpId, Translation] = {}
+        for family in Family:
+            rules = self.rules(family, marks.get(family, {}))
+            chains |= rules.chains()
+            chains |= render_float_chains(rules.float_chains, family, translations)
+            if rules.float_chains:
+                served |= of_family(translations, family)
+        return RouterNetns(
+            netns=router_namespace(self.id),
+            ports=tuple(self._ports(served)),
+            routes=tuple(self._routes().values()),
+            sysctls=SYSCTLS,
+            chains=chains,
+        )
+
+    def _device(self, port: PortId, prefix: str) -> str:
+        return self.context.device_name(port, prefix)
+
+    def _gateway_device(self, family: Family) -> GatewayDevice | None:
+        gateway = self.full.gateway
+        if gateway is None:
+            return None
+        own = (each.ip for each in gateway.port.addresses if each.version == family)
+        return GatewayDevice(
+            name=self._device(gateway.port.id, GATEWAY),
+            scope=gateway.port.scopes.get(family),
+            address=next(own, None),
+            snat=gateway.snat and family is Family.IPV4,
+        )
+
+    def _ports(self, translations: Translations) -> Iterator[NetnsPort]:
+        metadata = METADATA_ADDRESSES[Family.IPV6]
+        own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
+        for port in self.full.interfaces:
+            name = self._device(port.id, INTERFACE)
+            yield _netns_port(port, name, (*port.addresses, *own), _DEVICE_SYSCTLS)
+        gateway, device = self.full.gateway, self.gateway_device
+        if gateway is not None and device is not None:
+            settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
+            bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
+            yield add_floating_ips(bare, translations)
+
+    def _routes(self) -> dict[RouteKey, Route]:
+        """Return the routes by key; those of users override those of the gateway."""
+        found = [*self._gateway_routes(), *self._user_routes()]
+        return {each.key: each for each in found}
+
+    def _gateway_routes(self) -> Iterator[Route]:
+        gateway, device = self.full.gateway, self.gateway_device
+        if gateway is None or device is None:
+            return
+        for subnet in gateway.onlink_subnets:
+            yield Route(destination=subnet, hops=(NextHop(device=device),))
+        for hop in gateway.next_hops:
+            yield route("default", via=hop, device=device, onlink=not _is_near(hop, gateway))
+
+    def _user_routes(self) -> Iterator[Route]:
+        hops: dict[IpNetwork, list[NextHop]] = {}
+        for each in self.state.routes:
+            hop = NextHop(via=each.nexthop, device=self._device_to(each.nexthop))
+            hops.setdefault(each.destination, []).append(hop)
+        for destination, several in hops.items():
+            yield Route(destination=destination, hops=tuple(dict.fromkeys(several)))
+
+    def _device_to(self, hop: IpAddress) -> str:
+        networks = [
+            (interface.network, device)
+            for port, device in self.devices()
+            for interface in port.addresses
+        ]
+        gateway, device = self.full.gateway, self.gateway_device
+        if gateway is not None and device is not None:
+            networks += [(subnet, device) for subnet in gateway.onlink_subnets]
+        near = [(network.prefixlen, device) for network, device in networks if hop in network]
+        if not near:
+            raise InvalidInput(
+                {f"route via {hop}": "the next hop is on none of the router's networks"}
+            )
+        return max(near)[1]
+
+
+def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
+    """Add the addresses of floating IPs, each owned by its floating IP, to the gateway's port."""
+    owners = {
+        ip_interface(each.floating): FloatingIpKey(id) for id, each in sorted(translations.items())
+    }
+    own = frozenset(port.addresses)
+    more = {interface: key for interface, key in owners.items() if interface not in own}
+    return evolve(port, addresses=(*port.addresses, *more), owners=more)
+
+
+def _netns_port(
+    port: RouterPort,
+    device: str,
+    addresses: tuple[IpInterface, ...],
+    settings: Mapping[str, str],
+) -> NetnsPort:
+    return NetnsPort(
+        port=port.id,
+        device=device,
+        mac=port.mac,
+        mtu=port.mtu,
+        addresses=addresses,
+        settings=settings,
+    )
+
+
+def _is_near(hop: IpAddress, gateway: Gateway) -> bool:
+    """Return whether the kernel knows by itself that the next hop is on the link."""
+    if hop.version == 6 and hop.is_link_local:
+        return True
+    return any(hop in interface.network for interface in gateway.port.addresses)

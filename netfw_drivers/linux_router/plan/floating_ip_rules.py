@@ -1,0 +1,109 @@
+"""Rules of floating IPs, and the floating IPs that rules in force belong to.  Pure.
+
+Each rule carries the id of its floating IP as a comment, so that the kernel is the only record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from uuid import UUID
+
+from attrs import frozen
+
+from netfw.drivers.keys import FloatingIpKey
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.rule import ACCEPT, Family, Rule, target
+from netfw.model.address import IpAddress
+from netfw.model.ids import FloatingIpId
+
+DNAT, SNAT, SCOPE = "float-dnat", "float-snat", "float-scope"
+"""Chains with one rule for each floating IP: to its port, from its port, past the address scopes.
+They exist while the router has a gateway with an address of the family; the last one only if the
+address scopes keep anything from leaving."""
+
+_TABLES = {DNAT: "nat", SNAT: "nat", SCOPE: "mangle"}
+_COMMENT = "fip-"
+_DNAT_LINE = re.compile(
+    rf"-d (?P<floating>\S+) -m comment --comment \"?{_COMMENT}(?P<id>[0-9a-f-]{{36}})\"? "
+    r"-j DNAT --to-destination (?P<fixed>\S+)"
+)
+
+
+@frozen
+class Translation:
+    """The addresses of a floating IP and of its port."""
+
+    floating: IpAddress
+    fixed: IpAddress
+
+    @property
+    def family(self) -> Family:
+        return Family(self.floating.version)
+
+
+Translations = Mapping[FloatingIpId, Translation]
+
+
+def float_chain(name: str, family: Family) -> ChainKey:
+    """Return the key of one of the chains of floating IPs."""
+    return ChainKey(family=family, table=_TABLES[name], name=name)
+
+
+def render_float_chains(
+    names: Iterable[str], family: Family, translations: Translations
+) -> dict[ChainKey, Chain]:
+    """Render the chains *names* of one family; each rule is owned by its floating IP."""
+    own = sorted(of_family(translations, family).items())
+    return {
+        float_chain(name, family): Chain(tuple(_rule(name, *each) for each in own))
+        for name in names
+    }
+
+
+def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, Translation]:
+    """Return the translations of one family."""
+    return {id: each for id, each in translations.items() if each.family is family}
+
+
+def _rule(name: str, id: FloatingIpId, each: Translation) -> Rule:
+    comment, owner = f"{_COMMENT}{id}", FloatingIpKey(id)
+    if name == DNAT:
+        to = target("DNAT", to_destination=str(each.fixed))
+        return Rule(destination=each.floating, comment=comment, target=to, owner=owner)
+    source = target("SNAT", to_source=str(each.floating)) if name == SNAT else ACCEPT
+    return Rule(source=each.fixed, comment=comment, target=source, owner=owner)
+
+
+def parse_translations(
+    chains: Mapping[ChainKey, tuple[str, ...]],
+) -> dict[FloatingIpId, Translation]:
+    """Return the floating IPs whose rules are in force."""
+    return dict(
+        found
+        for family in Family
+        for line in chains.get(float_chain(DNAT, family), ())
+        if (found := _parse(line)) is not None
+    )
+
+
+def _parse(line: str) -> tuple[FloatingIpId, Translation] | None:
+    found = _DNAT_LINE.fullmatch(line)
+    if found is None:
+        return None
+    try:
+        id = FloatingIpId(UUID(found["id"]))
+        floating = ip_network(found["floating"]).network_address
+        return id, Translation(floating, ip_address(found["fixed"]))
+    except ValueError:
+        return None
+
+
+def present_float_chains(chains: Iterable[ChainKey]) -> Iterator[tuple[Family, str]]:
+    """Yield the chains of floating IPs that are among *chains*."""
+    there = frozenset(chains)
+    for family in Family:
+        for name in (DNAT, SNAT, SCOPE):
+            if float_chain(name, family) in there:
+                yield family, name

@@ -1,0 +1,169 @@
+"""Plan from the observed to the desired routers.  Pure.
+
+The routers of an update follow each other; floating IPs that move to another router are removed
+from the former one first.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
+from netfw.linux.router_netns.values import RouterNetns
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.ids import RouterId
+from netfw.plan import Operation, Plan, Stage
+from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
+from netfw_drivers.linux_router.plan.floating_ips import (
+    RouterUpdate,
+    is_served,
+    plan_ended_connections,
+    plan_floating_ips,
+    sort_floating_ips,
+)
+from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
+from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, StopRadvd, plan_radvd
+from netfw_drivers.linux_router.plan.validation import value_error
+
+NO_GATEWAY = "its router has no gateway on this host"
+
+
+@frozen(kw_only=True)
+class RouterContext:
+    """What plans depend on, beside updates and observations."""
+
+    settings: RouterSettings
+    device_name: DeviceName
+
+    def desired(self, router: RouterId, state: RouterState) -> DesiredRouter:
+        """Return a router, whose state was validated, in terms of the kernel."""
+        assert state.full is not None, "it was validated"
+        netns = NetnsContext(device_name=self.device_name, random_fully=self.settings.random_fully)
+        return DesiredRouter(id=router, state=state, full=state.full, context=netns)
+
+    def desired_netns(
+        self,
+        router: RouterId,
+        state: RouterState,
+        found: FoundRouter,
+        translations: Translations,
+    ) -> RouterNetns:
+        """Return the desired namespace of a router.
+
+        :raises InvalidInput: a state that cannot be.
+        :raises Exhausted: more address scopes than marks.
+        """
+        try:
+            return self.desired(router, state).netns(found.scope_marks, translations)
+        except ValueError as error:
+            raise InvalidInput({str(RouterKey(router)): str(error)}) from error
+
+
+def plan_routers(update: RouterUpdate, observed: ObservedRouters, context: RouterContext) -> Plan:
+    """Plan the stages of *update*."""
+    return _RouterPlanner(update, observed, context).plan()
+
+
+@define
+class _RouterPlanner:
+    update: RouterUpdate
+    observed: ObservedRouters
+    context: RouterContext
+    refused: dict[RouterDriverKey, NetfwError] = field(factory=dict)
+    waiting: dict[RouterDriverKey, str] = field(factory=dict)
+
+    def plan(self) -> Plan:
+        for key, value in self.update.put.items():
+            if (error := value_error(key, value)) is not None:
+                self.refused[key] = error
+        accepted = self.update.without(self.refused)
+        changes = sort_floating_ips(accepted, self.observed)
+        self.refused |= changes.refused
+        stages: list[Stage] = []
+        for router in sorted(changes.desired.keys() | self._routers(), key=self._order):
+            stages += self._router(router, changes.desired.get(router, {}))
+        return Plan(stages, self.waiting, self.refused)
+
+    def _routers(self) -> frozenset[RouterId]:
+        named = {key.router for key in self.update if isinstance(key, RouterKey)}
+        return frozenset(named | self.observed.routers.keys())
+
+    def _order(self, router: RouterId) -> tuple[bool, str]:
+        """Order routers that lose a floating IP first."""
+        found = self._found(router)
+        gains = any(
+            isinstance(value, FloatingIpNat)
+            and value.router == router
+            and isinstance(key, FloatingIpKey)
+            and key.floating_ip not in found.translations
+            for key, value in self.update.put.items()
+        )
+        return gains, str(router)
+
+    def _found(self, router: RouterId) -> FoundRouter:
+        found = self.observed.routers.get(router)
+        return found or FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
+
+    def _router(self, router: RouterId, floating_ips: Translations) -> list[Stage]:
+        key, found = RouterKey(router), self._found(router)
+        if self._is_dropped(key):
+            self._wait(router, served={})
+            return self._removal(router, found)
+        state = self.update.put.get(key)
+        if key not in self.refused and isinstance(state, RouterState):
+            try:
+                return self._whole(router, state, floating_ips, found)
+            except (InvalidInput, Conflict) as error:
+                self.refused[key] = error
+        return self._floating_ips(router, floating_ips, found)
+
+    def _is_dropped(self, key: RouterKey) -> bool:
+        if key in self.update.drop:
+            return True
+        return self.update.complete and key not in self.update.put and key not in self.update.keep
+
+    def _removal(self, router: RouterId, found: FoundRouter) -> list[Stage]:
+        stages = []
+        if not found.radvd.is_absent:
+            stages.append(_radvd_stage(router, StopRadvd(router)))
+        return [*stages, *plan_router_removal(RouterKey(router), found.netns)]
+
+    def _floating_ips(
+        self, router: RouterId, floating_ips: Translations, found: FoundRouter
+    ) -> list[Stage]:
+        """Plan the floating IPs of a router that is not in the update, or is refused."""
+        served = {id: each for id, each in floating_ips.items() if is_served(each, found)}
+        self._wait(router, served)
+        ended, found = plan_ended_connections(router, served, found)
+        return [*ended, *plan_floating_ips(router, served, found)]
+
+    def _whole(
+        self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter
+    ) -> list[Stage]:
+        desired = self.context.desired(router, state)
+        families = desired.gateway_families()
+        served = {id: each for id, each in floating_ips.items() if each.family in families}
+        wanted = self.context.desired_netns(router, state, found, served)
+        ended, found = plan_ended_connections(router, served, found)
+        stages = plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER)
+        radvd = plan_radvd(desired, found.radvd, self.context.settings)
+        self._wait(router, served)
+        return [*ended, *stages, *(_radvd_stage(router, step) for step in radvd)]
+
+    def _wait(self, router: RouterId, served: Translations) -> None:
+        """Have the floating IPs of the update wait that are not *served* by their router."""
+        for key, value in self.update.put.items():
+            if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat):
+                here = value.router == router and key not in self.refused
+                if here and key.floating_ip not in served:
+                    self.waiting[key] = NO_GATEWAY
+
+
+def _radvd_stage(router: RouterId, step: RadvdStep) -> Stage:
+    return Stage((Operation(step.backend, step.text, frozenset({RouterKey(router)}), step),))

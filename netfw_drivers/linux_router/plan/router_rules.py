@@ -1,0 +1,261 @@
+"""Rules of one router: translation, address scopes, metadata, contributions of extensions.  Pure.
+
+Marks, and all that is decided by them, are in the mangle table: tables change one by one.
+
+=============================  ==================================================================
+chain                          contents
+=============================  ==================================================================
+mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
+mangle ``router-input``        protects the port of the metadata proxy
+mangle ``router-forward``      drops what would leave where it came from outside
+mangle ``router-scope``        drops what would get into another address scope untranslated
+nat ``router-prerouting``      metadata redirect, then floating IPs
+nat ``router-output``          floating IPs, for the router's own packets
+nat ``router-postrouting``     of what leaves by the gateway, or came back from it without leaving
+                               (hairpin): floating IPs, then ``router-snat``
+=============================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+
+from attrs import field, frozen
+
+from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.keys import RouterKey
+from netfw.linux.iptables.chain import Chain, ChainKey
+from netfw.linux.iptables.quoting import Not
+from netfw.linux.iptables.rule import (
+    DROP,
+    RETURN,
+    Family,
+    Jump,
+    Match,
+    Rule,
+    Target,
+    match,
+    target,
+)
+from netfw.model.address import IpAddress
+from netfw_drivers.linux_router.plan import floating_ip_rules as floating
+from netfw_drivers.linux_router.plan.marks import (
+    EXTERNAL,
+    METADATA,
+    Scope,
+    ScopeMarks,
+    mark_text,
+    scope_comment,
+    scope_text,
+)
+from netfw_drivers.linux_router.plan.names import EXTENSION_SUFFIXES, INTERFACE
+
+METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
+    Family.IPV4: ip_address("169.254.169.254"),
+    Family.IPV6: ip_address("fe80::a9fe:a9fe"),
+}
+_SCOPE, _SNAT = "scope", "snat"
+_HTTP = 80
+_DNATED = match("conntrack", ctstate="DNAT")
+
+
+@frozen(kw_only=True)
+class RoutedDevice:
+    """A device of a router, and the address scope of its network in one family."""
+
+    name: str
+    scope: Scope = None
+
+
+@frozen(kw_only=True)
+class GatewayDevice(RoutedDevice):
+    """The device of a router's gateway."""
+
+    address: IpAddress | None
+    """Source address of translated packets; None: the gateway has none of this family."""
+    snat: bool
+
+
+@frozen(kw_only=True)
+class RouterRules:
+    """What the rules of a router in one family follow from."""
+
+    key: RouterKey
+    family: Family
+    interfaces: tuple[RoutedDevice, ...] = ()
+    gateway: GatewayDevice | None = None
+    metadata_port: int | None = None
+    random_fully: bool = False
+    contributions: tuple[RouterContribution, ...] = ()
+    scope_marks: ScopeMarks = field(factory=dict)
+
+    @property
+    def float_chains(self) -> tuple[str, ...]:
+        """Chains of floating IPs that the router has in this family."""
+        if self.gateway is None or self.gateway.address is None:
+            return ()
+        both = (floating.DNAT, floating.SNAT)
+        return (*both, floating.SCOPE) if self._guards_gateway else both
+
+    @property
+    def _has_scopes(self) -> bool:
+        devices = (*self.interfaces, *([self.gateway] if self.gateway else []))
+        return any(device.scope is not None for device in devices)
+
+    @property
+    def _guards_gateway(self) -> bool:
+        """Whether packets of another scope leave by the gateway only if they are translated."""
+        return self._has_scopes and self.gateway is not None and not self.gateway.snat
+
+    def chains(self) -> dict[ChainKey, Chain]:
+        """Render the chains, without those of floating IPs."""
+        hooked = {
+            (RuleTable.MANGLE, RuleChain.PREROUTING): [*self._marks()],
+            (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_proxy()],
+            (RuleTable.MANGLE, RuleChain.FORWARD): [*self._guard_forwarding()],
+            (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
+        }
+        chains: dict[tuple[RuleTable, str], list[Rule]] = {}
+        for (table, chain, owner), rules in self._extensions().items():
+            name = f"{owner}{EXTENSION_SUFFIXES[chain]}"
+            chains[table, name] = rules
+            hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
+        for place, rules in self._translation():
+            hooked.setdefault(place, []).extend(rules)
+        if self._has_scopes:
+            chains[RuleTable.MANGLE, _SCOPE] = [*self._scopes()]
+        if self.float_chains:
+            chains[RuleTable.NAT, _SNAT] = [*self._snat()]
+        rendered = {self._key(*place): Chain(tuple(rules)) for place, rules in chains.items()}
+        for (table, chain), rules in hooked.items():
+            if rules:
+                key = self._key(table, chain.lower())
+                rendered[key] = Chain(tuple(rules), hooks=frozenset({chain}))
+        return rendered
+
+    def _key(self, table: RuleTable, name: str) -> ChainKey:
+        return ChainKey(family=self.family, table=table.value, name=name)
+
+    def _rule(
+        self,
+        *,
+        target: Target | Jump,
+        matches: tuple[Match, ...] = (),
+        in_device: str | None = None,
+        out_device: str | Not[str] | None = None,
+        comment: str = "",
+    ) -> Rule:
+        return Rule(
+            target=target,
+            matches=matches,
+            in_device=in_device,
+            out_device=out_device,
+            comment=comment,
+            owner=self.key,
+        )
+
+    def _guard_forwarding(self) -> Iterator[Rule]:
+        """Drop what came from outside and would leave again, such as packets to former floating
+        IPs, and what would get into another address scope."""
+        if self.gateway is not None:
+            untranslated = match("conntrack", ctstate=Not("DNAT"))
+            name = self.gateway.name
+            yield self._rule(in_device=name, out_device=name, matches=(untranslated,), target=DROP)
+        if self._has_scopes:
+            yield self._rule(target=Jump(_SCOPE))
+
+    def _marks(self) -> Iterator[Rule]:
+        if self.gateway is not None:
+            mark = target("MARK", set_xmark=mark_text(EXTERNAL))
+            yield self._rule(in_device=self.gateway.name, target=mark)
+        if self.metadata_port is not None:
+            yield self._to_metadata(target("MARK", set_xmark=mark_text(METADATA)))
+        if self._has_scopes:
+            for device in self._devices():
+                mark = target("MARK", set_xmark=scope_text(self.scope_marks[device.scope]))
+                comment = scope_comment(device.scope)
+                yield self._rule(in_device=device.name, comment=comment, target=mark)
+
+    def _devices(self) -> Iterator[RoutedDevice]:
+        yield from self.interfaces
+        if self.gateway is not None:
+            yield self.gateway
+
+    def _to_metadata(self, target: Target) -> Rule:
+        return Rule(
+            destination=METADATA_ADDRESSES[self.family],
+            in_device=f"{INTERFACE}+",
+            protocol="tcp",
+            matches=(match("tcp", dport=_HTTP),),
+            target=target,
+            owner=self.key,
+        )
+
+    def _redirect(self) -> Iterator[Rule]:
+        if self.metadata_port is not None:
+            yield self._to_metadata(target("REDIRECT", to_ports=self.metadata_port))
+
+    def _guard_proxy(self) -> Iterator[Rule]:
+        if self.metadata_port is not None:
+            yield Rule(
+                protocol="tcp",
+                matches=(
+                    match("tcp", dport=self.metadata_port),
+                    match("mark", mark=Not(mark_text(METADATA))),
+                ),
+                target=DROP,
+                owner=self.key,
+            )
+
+    def _scopes(self) -> Iterator[Rule]:
+        yield self._rule(matches=(match("conntrack", ctstate="SNAT,DNAT"),), target=RETURN)
+        guarded: list[RoutedDevice] = [*self.interfaces]
+        if self._guards_gateway and self.gateway is not None:
+            guarded.append(self.gateway)
+            if floating.SCOPE in self.float_chains:
+                jump = Jump(floating.SCOPE)
+                yield self._rule(out_device=self.gateway.name, target=jump)
+        for device in guarded:
+            other = match("mark", mark=Not(scope_text(self.scope_marks[device.scope])))
+            yield self._rule(out_device=device.name, matches=(other,), target=DROP)
+
+    def _translation(self) -> Iterator[tuple[tuple[RuleTable, RuleChain], list[Rule]]]:
+        if not self.float_chains or self.gateway is None:
+            return
+        for chain in (RuleChain.PREROUTING, RuleChain.OUTPUT):
+            yield (RuleTable.NAT, chain), [self._rule(target=Jump(floating.DNAT))]
+        from_outside = match("mark", mark=mark_text(EXTERNAL))
+        stays = match("conntrack", ctstate=Not("DNAT"))
+        yield (
+            (RuleTable.NAT, RuleChain.POSTROUTING),
+            [
+                self._rule(matches=(from_outside,), target=RETURN),
+                self._rule(out_device=Not(self.gateway.name), matches=(stays,), target=RETURN),
+                self._rule(target=Jump(floating.SNAT)),
+                self._rule(target=Jump(_SNAT)),
+            ],
+        )
+
+    def _snat(self) -> Iterator[Rule]:
+        """Translate to the gateway's address; without SNAT, only what came back (hairpin)."""
+        gateway = self.gateway
+        assert gateway is not None, "it has chains of floating IPs"
+        if gateway.snat and gateway.scope is not None:
+            same = match("mark", mark=scope_text(self.scope_marks[gateway.scope]))
+            yield self._rule(out_device=gateway.name, matches=(same,), target=RETURN)
+        random = {"random_fully": True} if self.random_fully else {}
+        to_source = target("SNAT", to_source=str(gateway.address), **random)
+        yield self._rule(matches=() if gateway.snat else (_DNATED,), target=to_source)
+
+    def _extensions(self) -> dict[tuple[RuleTable, RuleChain, str], list[Rule]]:
+        found: dict[tuple[RuleTable, RuleChain, str], list[Rule]] = {}
+        for contribution in self.contributions:
+            for rule in contribution.rules:
+                if rule.ip_version == self.family:
+                    place = rule.table, rule.chain, contribution.owner
+                    found.setdefault(place, []).append(self._contributed(rule))
+        return found
+
+    def _contributed(self, rule: RouterRule) -> Rule:
+        return Rule(target=Target("extension", " ".join(rule.words)), owner=self.key)

@@ -1,0 +1,38 @@
+"""Entries that the driver refuses.  Pure."""
+
+from __future__ import annotations
+
+from netfw.drivers.keys import AgentGatewayKey
+from netfw.drivers.router_values import (
+    FloatingIpNat,
+    RouterDriverEntry,
+    RouterDriverKey,
+    RouterDriverValue,
+    RouterPart,
+    RouterState,
+)
+from netfw.drivers.support.entry_validation import entry_error
+from netfw.errors import NetfwError, NotSupported
+
+
+def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | None:
+    """Return why the driver cannot have *value* at all; None if it can."""
+    wrong = entry_error(RouterDriverEntry, key, value)
+    if wrong is not None:
+        return wrong
+    if isinstance(key, AgentGatewayKey):
+        return NotSupported(f"{key}: this driver has no distributed routers")
+    if isinstance(value, FloatingIpNat) and value.part is not RouterPart.FULL:
+        return NotSupported(f"{key}: this driver has no distributed routers, and no {value.part}")
+    return _router_error(key, value) if isinstance(value, RouterState) else None
+
+
+def _router_error(key: RouterDriverKey, state: RouterState) -> NetfwError | None:
+    if state.full is None:
+        return NotSupported(f"{key}: this driver has no distributed routers")
+    if state.full.ha is not None:
+        return NotSupported(f"{key}: this driver has no highly available routers")
+    limited = [each.owner for each in state.contributions if each.qos]
+    if limited:
+        return NotSupported(f"{key}: QoS rules (of {', '.join(limited)}) have no effect here")
+    return None

@@ -1,0 +1,1 @@
+"""Observation and execution: the code that touches the machine."""

@@ -1,0 +1,220 @@
+"""Observer: reads routers from the kernel, and finds the router of a floating IP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable
+
+from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.errors import NetfwError, NotFound
+from netfw.linux import netns
+from netfw.linux.iptables import Family, IptablesBinaries
+from netfw.linux.iptables.mirror import parse_save
+from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.ids import FloatingIpId, RouterId
+from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
+from netfw_drivers.linux_router.plan.floating_ip_rules import (
+    Translation,
+    Translations,
+    parse_translations,
+)
+from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
+from netfw_drivers.linux_router.plan.names import (
+    CHAIN_OWNER,
+    GATEWAY,
+    parse_namespace,
+    router_namespace,
+)
+from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.plan import RouterContext
+from netfw_drivers.linux_router.plan.validation import value_error
+from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
+from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
+
+
+class RouterObserver:
+    """Observes the routers that concern an update.
+
+    The namespaces are read at each observation; packet filters, which announce no changes, are
+    mirrored between two observations of everything.  Where each floating IP is, is read once, and
+    then known from the observations.  Different routers may be observed by different threads.
+    """
+
+    def __init__(
+        self,
+        executor: RouterNetnsExecutor,
+        radvd: RadvdRunner,
+        context: RouterContext,
+        tool: IptablesBinaries,
+    ) -> None:
+        self._executor, self._radvd, self._context, self._tool = executor, radvd, context, tool
+        self._lock = threading.Lock()
+        self._homes: dict[FloatingIpId, RouterId] | None = None
+        self._here: dict[RouterId, frozenset[FloatingIpId]] = {}
+        self._states: dict[RouterId, RouterState] = {}
+
+    def routers(self) -> frozenset[RouterId]:
+        """Return the routers that have a namespace, a process or a file."""
+        parsed = map(parse_namespace, netns.names())
+        return frozenset(id for id in parsed if id is not None) | self._radvd.routers()
+
+    def floating_ips(self) -> dict[FloatingIpId, RouterId]:
+        """Read where each floating IP is, without the mirrors of other threads."""
+        return {id: router for router in self.routers() for id in self._read_translations(router)}
+
+    def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
+        """Observe the routers that concern *update*.
+
+        :raises BackendError: a router cannot be read.
+        """
+        states = {
+            key.router: value
+            for key, value in update.put.items()
+            if isinstance(key, RouterKey)
+            and isinstance(value, RouterState)
+            and value_error(key, value) is None
+        }
+        return self._observe(self.concerned(update), states, mirrored=mirrored)
+
+    def observe_all(self) -> ObservedRouters:
+        """Observe all routers, and read their packet filters anew."""
+        with self._lock:
+            states = dict(self._states)
+        return self._observe(self.routers(), states, mirrored=False)
+
+    def concerned(self, update: RouterUpdate) -> frozenset[RouterId]:
+        """Return the routers of *update*, those that lose a floating IP included."""
+        named = {key.router for key in update if isinstance(key, RouterKey)}
+        named |= {each.router for each in update.put.values() if isinstance(each, FloatingIpNat)}
+        if update.complete:
+            named |= self.routers()
+        ids = [key.floating_ip for key in update if isinstance(key, FloatingIpKey)]
+        return frozenset(named | self._homes_of(ids))
+
+    def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
+        """Return those of *keys* that are floating IPs of routers on this host now."""
+        with self._lock:
+            homes = self._homes or {}
+            return frozenset(
+                key for key in keys if isinstance(key, FloatingIpKey) and key.floating_ip in homes
+            )
+
+    def converged(self, router: RouterId) -> ConvergedRouter | None:
+        """Return a router as the mirrors have it after a converge; None if it is gone."""
+        namespace = router_namespace(router)
+        try:
+            rules = self._executor.mirror(namespace)
+        except NotFound:
+            self._record_homes(router, ())
+            return None
+        found = FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
+        self._record_homes(router, found.translations)
+        state = self.state(router)
+        ids = frozenset(found.translations)
+        if state is None:
+            gateway = self._read_gateway(namespace, found.translations)
+            return ConvergedRouter(id=router, desired=None, gateway=gateway, floating_ips=ids)
+        desired = self._context.desired_netns(router, state, found, found.translations)
+        gateway = next((each for each in desired.ports if each.device.startswith(GATEWAY)), None)
+        return ConvergedRouter(id=router, desired=desired, gateway=gateway, floating_ips=ids)
+
+    def record(self, router: RouterId, state: RouterState | None) -> None:
+        """Remember the state that a router has, for observations of everything."""
+        with self._lock:
+            if state is None:
+                self._states.pop(router, None)
+            else:
+                self._states[router] = state
+
+    def forget_except(self, routers: Iterable[RouterId]) -> None:
+        """Forget the states of all but *routers*."""
+        kept = frozenset(routers)
+        with self._lock:
+            self._states = {id: state for id, state in self._states.items() if id in kept}
+
+    def state(self, router: RouterId) -> RouterState | None:
+        """Return the state that was recorded last."""
+        with self._lock:
+            return self._states.get(router)
+
+    def reset(self) -> None:
+        """Forget everything: another driver may have changed routers meanwhile."""
+        with self._lock:
+            self._homes = None
+            self._here.clear()
+            self._states.clear()
+
+    def _observe(
+        self,
+        routers: Iterable[RouterId],
+        states: dict[RouterId, RouterState],
+        *,
+        mirrored: bool,
+    ) -> ObservedRouters:
+        found = {
+            router: self._observe_router(router, states.get(router), mirrored=mirrored)
+            for router in sorted(routers)
+        }
+        return ObservedRouters(routers=found)
+
+    def _observe_router(
+        self, router: RouterId, state: RouterState | None, *, mirrored: bool
+    ) -> FoundRouter:
+        wanted = self._wanted(router, state) if state is not None else None
+        namespace = router_namespace(router)
+        found = FoundRouter(
+            netns=self._executor.observe(namespace, wanted, mirrored=mirrored),
+            radvd=self._radvd.observe(router),
+        )
+        self._record_homes(router, found.translations)
+        return found
+
+    def _record_homes(self, router: RouterId, ids: Collection[FloatingIpId]) -> None:
+        """Record where the floating IPs of a router are; its others are nowhere."""
+        with self._lock:
+            if self._homes is not None:
+                for id in self._here.pop(router, frozenset()).difference(ids):
+                    if self._homes.get(id) == router:
+                        del self._homes[id]
+                self._homes |= dict.fromkeys(ids, router)
+                self._here[router] = frozenset(ids)
+
+    def _read_gateway(self, namespace: str, translations: Translations) -> NetnsPort | None:
+        """Return the gateway of a router that was not converged as a whole yet."""
+        links = self._executor.observe(namespace, mirrored=True).links
+        for port, device in self._executor.devices().items():
+            link = links.get(device.name)
+            if device.name.startswith(GATEWAY) and link is not None and link.mac is not None:
+                bare = NetnsPort(port=port, device=link.name, mac=link.mac, mtu=link.mtu)
+                return add_floating_ips(bare, translations)
+        return None
+
+    def _wanted(self, router: RouterId, state: RouterState) -> RouterNetns | None:
+        """Return the namespace as far as it is known now: its parameters and rules are read."""
+        nothing = FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
+        try:
+            return self._context.desired_netns(router, state, nothing, {})
+        except NetfwError:
+            return None  # the plan refuses it
+
+    def _homes_of(self, ids: list[FloatingIpId]) -> set[RouterId]:
+        if not ids:
+            return set()
+        with self._lock:
+            if self._homes is None:
+                self._homes = self.floating_ips()
+                for id, router in self._homes.items():
+                    self._here[router] = self._here.get(router, frozenset()) | {id}
+            return {self._homes[id] for id in ids if id in self._homes}
+
+    def _read_translations(self, router: RouterId) -> dict[FloatingIpId, Translation]:
+        found: dict[FloatingIpId, Translation] = {}
+        for family in Family:
+            try:
+                text = self._tool.save(family, router_namespace(router), "nat")
+            except NotFound:
+                continue
+            found |= parse_translations(parse_save(text, family, CHAIN_OWNER).chains)
+        return found

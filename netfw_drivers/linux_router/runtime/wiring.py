@@ -1,0 +1,79 @@
+"""Wiring: whether the switch has admitted the ports of routers, cached until it changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from uuid import UUID
+
+from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.interface import Device
+from netfw.model.ids import PortId
+
+Devices = Callable[[], Mapping[PortId, Device]]
+
+
+class WiringCache:
+    """Cache of ``Device.wired``, invalidated by events of the interface driver.  Thread-safe.
+
+    :param devices: reads the devices of the interface driver.
+    :param watched: whether the interface driver sends events at all.
+    :param on_changed: called with the keys that waited for ports that changed, from any thread.
+    """
+
+    def __init__(
+        self,
+        devices: Devices,
+        on_changed: Callable[[frozenset[Hashable]], None],
+        *,
+        watched: bool,
+    ) -> None:
+        self._devices, self._on_changed, self._watched = devices, on_changed, watched
+        self._lock = threading.Lock()
+        self._wired: dict[PortId, bool | None] = {}
+        self._events = 0
+        self._waiting: dict[PortId, frozenset[Hashable]] = {}
+
+    def is_unwired(self, port: PortId, keys: frozenset[Hashable]) -> bool:
+        """Return whether a port waits for the switch; if so, `on_changed` follows.
+
+        :raises BackendUnavailable: the backend of the interface driver does not answer.
+        """
+        with self._lock:
+            self._waiting[port] = self._waiting.get(port, frozenset()) | keys
+        wired = self._read(port)
+        if wired is False:
+            return True
+        with self._lock:
+            self._waiting.pop(port, None)
+        return False
+
+    def handle_event(self, event: Event) -> None:
+        """Invalidate the ports of an event, and report the keys that wait for them."""
+        with self._lock:
+            self._events += 1
+            if isinstance(event, FeedLost):
+                self._wired.clear()
+                ports = set(self._waiting)
+            elif isinstance(event, KeysChanged):
+                ports = {PortId(key) for key in event.keys if isinstance(key, UUID)}
+                for port in ports:
+                    self._wired.pop(port, None)
+            else:
+                return
+            keys: set[Hashable] = set()
+            for port in ports & self._waiting.keys():
+                keys |= self._waiting.pop(port)
+        if keys:
+            self._on_changed(frozenset(keys))
+
+    def _read(self, port: PortId) -> bool | None:
+        with self._lock:
+            if port in self._wired:
+                return self._wired[port]
+            before = self._events
+        found = {id: device.wired for id, device in self._devices().items()}
+        with self._lock:
+            if self._watched and self._events == before:
+                self._wired = {**found}
+        return found.get(port)

@@ -1,0 +1,65 @@
+"""The Linux router driver keeps the promises of its contract, with real packets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from netfw.testing.conformance import RouterDriverConformance
+from netfw.testing.conformance.router.environment import RouterEnvironment
+from netfw.testing.conformance.router.services import RouterServicesConformance
+from netfw.testing.conformance.router.translation import RouterTranslationConformance
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+
+pytestmark = pytest.mark.services
+
+LEGACY = "xtables-legacy-multi"
+
+
+@contextmanager
+def legacy_tools() -> Iterator[None]:
+    """Have the system choose the legacy iptables."""
+    path, real = os.environ["PATH"], shutil.which(LEGACY)
+    if real is None:
+        pytest.skip(f"there is no {LEGACY}")
+    with tempfile.TemporaryDirectory() as tools:
+        for name in ("iptables", "ip6tables"):
+            for verb in ("", "-save", "-restore"):
+                Path(tools, f"{name}{verb}").symlink_to(real)
+        os.environ["PATH"] = f"{tools}:{path}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = path
+
+
+@pytest.mark.spec(
+    "L3-11", "L3-20", "L3-21", "L3-22", "L3-23", "L3-24", "L3-25", "L3-26", "L3-28", "L3-30",
+    "L3-31", "MD-03",
+)  # fmt: skip
+class TestLinuxRouterDriver(RouterDriverConformance):
+    """The driver with the iptables that the system chose."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_environment(cls) -> Iterator[RouterEnvironment]:
+        with LinuxRouterEnvironment() as environment:
+            yield environment
+
+
+class TestLinuxRouterDriverWithLegacyIptables(
+    RouterTranslationConformance, RouterServicesConformance
+):
+    """What depends on rules, with the other iptables."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared_environment(cls) -> Iterator[RouterEnvironment]:
+        with legacy_tools(), LinuxRouterEnvironment() as environment:
+            yield environment

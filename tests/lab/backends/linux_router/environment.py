@@ -1,0 +1,41 @@
+"""A host with the Linux router driver on Open vSwitch, for tests here and of the contract."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from netfw.drivers.base import HostResources
+from netfw.drivers.router import RouterDriver
+from netfw.model.ids import RouterId
+from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
+from netfw_drivers.linux_router.driver import LinuxRouterDriver
+from netfw_drivers.linux_router.plan.names import router_namespace
+
+
+class LinuxRouterEnvironment(RouterLabEnvironment):
+    """A host with the driver on Open vSwitch."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self._options = options
+
+    def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
+        options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
+        own = {**options, **self._options, "router_confs": str(directory / "routers")}
+        return LinuxRouterDriver.from_conf(own, host)
+
+    def run(self, router: RouterId, words: Sequence[str]) -> str:
+        """Run a command in the namespace of a router, and return its output."""
+        command = ["ip", "netns", "exec", router_namespace(router), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def routes(self, router: RouterId, family: str = "-4") -> list[dict[str, Any]]:
+        """Return the routes of a router."""
+        found: list[dict[str, Any]] = json.loads(
+            self.run(router, ["ip", family, "-j", "route"]) or "[]"
+        )
+        return found

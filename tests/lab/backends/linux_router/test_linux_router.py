@@ -1,0 +1,208 @@
+"""The Linux router driver on a real kernel and switch, beyond the suite of its contract."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.keys import RouterKey
+from netfw.drivers.router import RouterDriver
+from netfw.model.ids import AddressScopeId, RouterId
+from netfw.plan import Update
+from netfw.testing.conformance.router.factories import Floating, Site, make_net, make_site
+from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+
+pytestmark = pytest.mark.services
+
+MakeDriver = Callable[[], RouterDriver]
+SCOPES = [AddressScopeId(UUID(int=number)) for number in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[LinuxRouterEnvironment]:
+    with LinuxRouterEnvironment() as made:
+        yield made
+
+
+@pytest.fixture
+def make_driver(environment: LinuxRouterEnvironment) -> Iterator[MakeDriver]:
+    made: list[RouterDriver] = []
+
+    def make() -> RouterDriver:
+        while made:
+            environment.killed(made.pop())
+        made.append(environment.make_driver())
+        return made[-1]
+
+    yield make
+    assert make().gc(()).ok
+    environment.killed(made.pop())
+    environment.dismiss()
+
+
+@pytest.fixture
+def site(environment: LinuxRouterEnvironment) -> Site:
+    made = make_site()
+    environment.know(made.ports)
+    return made
+
+
+def bring(driver: RouterDriver, site: Site, *floating: Floating) -> None:
+    update = Update(put=site.wanted(*floating))
+    wait_until(lambda: driver.converge(update).ok, seconds=60)
+
+
+def plan(driver: RouterDriver, update: Update) -> object:
+    return driver.plan(update, driver.observe(update))  # type: ignore[attr-defined]
+
+
+def marks(environment: LinuxRouterEnvironment, router: RouterId) -> dict[str, str]:
+    """The marks of address scopes that rules have, by the comment that names the scope."""
+    saved = environment.run(router, ["iptables-save", "-t", "mangle"])
+    words = [line.split() for line in saved.splitlines() if "scope-" in line]
+    return {line[line.index("--comment") + 1].strip('"'): line[-1] for line in words}
+
+
+@pytest.mark.spec("L3-23")
+def test_marks_of_scopes_survive_a_restart(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    one, two = site.full.interfaces
+    later = site.with_full(interfaces=(evolve(one, scopes={4: SCOPES[1]}), two))
+    bring(make_driver(), later)
+    before = marks(environment, site.router)
+    both = later.with_full(
+        interfaces=(evolve(one, scopes={4: SCOPES[1]}), evolve(two, scopes={4: SCOPES[0]}))
+    )
+    bring(make_driver(), both)
+    after = marks(environment, site.router)
+    assert after[f"scope-{SCOPES[1]}"] == before[f"scope-{SCOPES[1]}"]
+    assert len(set(after.values())) == 3
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "ip address delete FLOATING/32 dev GATEWAY",
+        "ip route delete default",
+        "ip -6 route delete default",
+        "ip link set GATEWAY down",
+        "ip rule add from 10.99.0.0/16 table 99 protocol static",
+    ],
+)
+def test_drift_is_reported_and_repaired(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, spoil: str
+) -> None:
+    driver, events = make_driver(), list[Event]()
+    driver.watch(events.append)
+    floating = site.floating(50, site.nets[0].address(20))
+    bring(driver, site, floating)
+    names = {"GATEWAY": driver.status(site.router).devices[site.gateway.port.id]}
+    names["FLOATING/32"] = f"{floating.address}/32"
+    update = Update(put=site.wanted(floating))
+    assert not plan(driver, update)
+    events.clear()
+    environment.run(site.router, [names.get(word, word) for word in spoil.split()])
+    wanted = {site.key, floating.key}
+    wait_until(
+        lambda: any(isinstance(e, KeysChanged) and wanted <= e.keys for e in tuple(events)),
+        lambda: f"no event of a drift: {events}",
+        seconds=30,
+    )
+    assert plan(driver, update)
+    bring(driver, site, floating)
+    assert not plan(driver, update)
+
+
+def test_a_floating_ip_is_changed_by_a_driver_that_never_saw_its_router(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    bring(make_driver(), site)
+    floating = site.floating(50, site.nets[0].address(20))
+    driver = make_driver()
+    assert driver.converge(Update(put={floating.key: floating.value})).ok
+    assert floating.key in driver.present()
+    outside = environment.machine(site.external.id, site.external.interfaces(1))
+    inside = environment.machine(
+        site.nets[0].id, site.nets[0].interfaces(20), site.nets[0].gateways()
+    )
+    wait_until(lambda: outside.reach(floating.address), seconds=60)
+    assert inside.reach(site.external.address(1)) is not None
+    driver = make_driver()
+    assert driver.converge(Update(drop=frozenset({floating.key}))).ok
+    assert floating.key not in driver.present()
+    assert not plan(driver, Update(put=site.wanted()))
+
+
+@pytest.mark.spec("L3-22")
+def test_a_gateway_learns_its_default_route_from_advertisements(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, tmp_path: Path
+) -> None:
+    provider = environment.machine(site.external.id, site.external.interfaces(1))
+    assert isinstance(provider, LabMachine)
+    learning = site.with_gateway(next_hops=(site.external.address(1),), ipv6_from_ra=True)
+    driver = make_driver()
+    bring(driver, learning)
+    file = tmp_path / "radvd.conf"
+    file.write_text(
+        "interface eth0 { AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;"
+        " AdvDefaultLifetime 300; };\n"
+    )
+    pid = tmp_path / "radvd.pid"
+    provider.instance.run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
+    provider.instance.run(["radvd", "-C", str(file), "-p", str(pid), "-m", "none"])
+    try:
+        wait_until(
+            lambda: any(
+                route["dst"] == "default" and route["protocol"] == "ra"
+                for route in environment.routes(site.router, "-6")
+            ),
+            seconds=60,
+        )
+        assert not plan(driver, Update(put=learning.wanted()))
+    finally:
+        subprocess.run(["kill", pid.read_text().strip()], check=True)
+
+
+def test_routers_are_converged_side_by_side(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver
+) -> None:
+    driver = make_driver()
+    first = make_site(make_net(1))
+    sites = [
+        make_site(make_net(number), external=first.external, number=100 + number)
+        for number in range(1, 9)
+    ]
+    for each in sites:
+        environment.know(each.ports)
+    start = threading.Barrier(4)
+
+    def work(own: list[Site]) -> bool:
+        start.wait(timeout=60)
+        for each in own:
+            floating = each.floating(50 + sites.index(each), each.nets[0].address(20))
+            bring(driver, each, floating)
+        return all(driver.converge(Update(put=each.wanted())).ok for each in own)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, [sites[at::4] for at in range(4)]))
+    keys = driver.present()
+    assert {key for key in keys if isinstance(key, RouterKey)} == {each.key for each in sites}
+    assert len(keys) == 16
+    assert not plan(driver, Update(complete=True, keep=keys))
+
+
+def test_what_the_host_lacks_is_named(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver
+) -> None:
+    assert make_driver().problems() == ()

@@ -1,0 +1,216 @@
+"""Two hosts with L2, L3 and metadata agents, on a file or on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import Groups
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.metadata_service import MetadataService
+from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
+from tests import ROOT
+
+SAMPLE = ROOT / "samples/topologies/routers.yaml"
+SECRET = "of the service"
+MTU = 1450
+
+
+def start_all(*agents: PrivateAgent) -> None:
+    """Start *agents*, all at once, and wait until they are ready."""
+    for agent in agents:
+        agent.begin()
+    for agent in agents:
+        agent.wait_for(lambda status: bool(status.get("ready")))
+
+
+@contextmanager
+def running(*agents: PrivateAgent) -> Iterator[None]:
+    """Run *agents* within the ``with`` statement; none may log a traceback."""
+    start_all(*agents)
+    try:
+        yield
+    finally:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda agent: agent.stop(), agents))
+    for agent in agents:
+        assert "Traceback" not in agent.log.read_text(), agent.log.read_text()
+
+
+def is_reached(instance: Instance, address: str) -> bool:
+    return instance.ping(address, count=1, timeout=1).lost == 0
+
+
+def fetch(instance: Instance) -> str:
+    """Return the answer of the metadata service; empty: none."""
+    url = "http://169.254.169.254/latest/meta-data/instance-id"
+    done = instance.attempt(["curl", "-sS", "--fail", "-m", "10", url])
+    return done.output if done.status == 0 else ""
+
+
+class FileHost:
+    """A host whose agents read a file."""
+
+    def __init__(self, host: Host, directory: Path, topology: Path) -> None:
+        self.host, self.directory = host, directory
+        directory.mkdir()
+        socket = directory / "metadata.sock"
+        source: Groups = {
+            "agent": {"retry_pause": 0.1},
+            "file": {"path": topology, "poll": 0.05, "settle": 0},
+        }
+        switch: dict[str, object] = {"ovsdb_connection": host.ovs.remote}
+        wiring = {"datapath_type": "netdev", "local_ip": host.address.ip, "tunnel_types": "vxlan"}
+        self.wiring = PrivateAgent(
+            host, directory / "l2", "netfw.cli.agents.l2",
+            {**source, "openvswitch": switch | wiring},
+        )  # fmt: skip
+        self.l3 = PrivateAgent(
+            host, directory / "l3", "netfw.cli.agents.l3",
+            {**source, "openvswitch": switch, "haproxy": {"metadata_proxy_socket": socket}},
+        )  # fmt: skip
+        own = {"metadata_proxy_socket": socket, "metadata_proxy_shared_secret": SECRET}
+        self.metadata = PrivateAgent(
+            host, directory / "metadata", "netfw.cli.agents.metadata", {**source, "metadata": own}
+        )
+        self.service = MetadataService(host, directory, SECRET)
+
+    @property
+    def agents(self) -> tuple[PrivateAgent, ...]:
+        return self.wiring, self.l3, self.metadata
+
+
+class FileSite:
+    """Two such hosts and the sample topology; its external network is a VXLAN network here."""
+
+    def __init__(self, lab: Lab, directory: Path) -> None:
+        self.path = directory / "topology.yaml"
+        self.content: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
+        self.content["hosts"] = {
+            host.name: {"local_ip": str(host.address.ip)} for host in lab.hosts.values()
+        }
+        for network in self.content["networks"]:
+            if network["name"] == "outside":
+                del network["physical_network"]
+                network |= {"network_type": "vxlan", "segmentation_id": 1003}
+        self.content["ports"].append(
+            {"name": "world", "network": "outside", "host": "host1",
+             "fixed_ips": ["203.0.113.1"], "port_security_enabled": False}
+        )  # fmt: skip
+        for number, port in enumerate(self.content["ports"], 1):
+            port |= {
+                "id": f"{number:08x}-0000-0000-0000-000000000001",
+                "mac_address": f"fa:16:3e:00:06:{number:02x}",
+            }
+            if "router" not in port:
+                port["device_id"] = f"vm-{port['name']}"
+        self.write()
+        self.hosts = {
+            name: FileHost(host, directory / name, self.path) for name, host in lab.hosts.items()
+        }
+
+    def write(self) -> None:
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(yaml.safe_dump(self.content))
+        temporary.rename(self.path)
+
+    def port(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(p for p in self.content["ports"] if p["name"] == name)
+        return found
+
+    def boot(self, name: str, gateway: str | None = None) -> Instance:
+        """The instance of a port of the file, with the port's addresses."""
+        port = self.port(name)
+        plug = Plug(
+            bridge="br-int",
+            device=f"tap-{name}",
+            mac=port["mac_address"],
+            addresses=[f"{address}/24" for address in port["fixed_ips"]],
+            gateways=() if gateway is None else (gateway,),
+            mtu=MTU,
+            external_ids={"iface-id": port["id"], "attached-mac": port["mac_address"]},
+        )
+        return self.hosts[port["host"]].host.instance(name, plug)
+
+
+@contextmanager
+def file_site() -> Iterator[FileSite]:
+    """Run two hosts on a file."""
+    with Lab(hosts=2) as lab, temporary_directory("netfw-l3.") as directory:
+        directory.chmod(0o755)
+        site = FileSite(lab, directory)
+        for host in site.hosts.values():
+            host.service.start()
+        with running(*(agent for host in site.hosts.values() for agent in host.agents)):
+            yield site
+
+
+def l3_agent(host: ServedHost) -> PrivateAgent:
+    """Return an L3 agent for a host that reads from the server, with its metadata agent."""
+    own = host.metadata.options
+    return PrivateAgent(
+        host.host, host.metadata.directory.parent / "l3", "netfw.cli.agents.l3",
+        {
+            "agent": {"state_source": "server", "report_interval": 1, "retry_pause": 0.1},
+            "socket": own["socket"],
+            "openvswitch": {"ovsdb_connection": host.host.ovs.remote},
+            "haproxy": {"metadata_proxy_socket": own["metadata"]["metadata_proxy_socket"]},
+        },
+    )  # fmt: skip
+
+
+class RoutedCloud:
+    """A server and two hosts, the second of which has an L3 agent."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud, self.network = cloud, cloud.network
+        self.hosts = cloud.hosts
+        self.l3 = l3_agent(cloud.hosts[1])
+
+    @property
+    def agents(self) -> tuple[PrivateAgent, ...]:
+        wiring = [host.agent for host in self.hosts]
+        for agent in wiring:
+            agent.options["agent"]["report_interval"] = 1
+        return (*wiring, self.hosts[1].metadata, self.l3)
+
+    def make_network(self, name: str, cidr: str, **more: Any) -> Any:
+        network = self.network.create_network(name=name, **more)
+        subnet = self.network.create_subnet(network_id=network.id, cidr=cidr, ip_version=4)
+        return network, subnet
+
+    def boot(self, name: str, network: Any, address: str, **more: Any) -> tuple[Any, Instance]:
+        """A port without filters on the first host, and its instance."""
+        host = self.hosts[0]
+        port = self.network.create_port(
+            network_id=network.id, name=name, binding_host_id=host.host.name,
+            fixed_ips=[{"ip_address": address}], port_security_enabled=False, security_groups=[],
+            **more,
+        )  # fmt: skip
+        return port, host.plug_port(port, name)
+
+    def has_namespace(self, router: Any) -> bool:
+        return f"qrouter-{router.id}" in self.hosts[1].host.run(["ip", "netns"])
+
+
+@contextmanager
+def routed_cloud() -> Iterator[RoutedCloud]:
+    """Run a server and two hosts."""
+    with make_cloud() as cloud:
+        cloud.server.start()
+        made = RoutedCloud(cloud)
+        cloud.hosts[1].service.start()
+        with running(*made.agents):
+            wait_until(lambda: any(a.binary == "netfw-l3-agent" for a in made.network.agents()))
+            yield made
+        assert "Traceback" not in cloud.server.log.read_text()

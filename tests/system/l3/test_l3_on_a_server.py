@@ -1,0 +1,51 @@
+"""From a call of the API to packets through a router on another host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.environment import RoutedCloud, fetch, is_reached, routed_cloud
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+
+
+@pytest.fixture
+def routed() -> Iterator[RoutedCloud]:
+    sandbox.require()
+    with routed_cloud() as made:
+        yield made
+
+
+@pytest.mark.spec("L3-02", "L3-10", "L3-11", "L3-13", "MD-10")
+def test_router_and_floating_ip_of_the_api_work_and_go(routed: RoutedCloud) -> None:
+    network = routed.network
+    blue, blue_subnet = routed.make_network("blue", "10.0.1.0/24")
+    outside, _ = routed.make_network("outside", "203.0.113.0/24", is_router_external=True)
+    router = network.create_router(name="edge", external_gateway_info={"network_id": outside.id})
+    network.add_interface_to_router(router, subnet=blue_subnet.id)
+    port, vm = routed.boot("vm", blue, "10.0.1.11", device_id="vm-1", device_owner="compute:nova")
+    _, world = routed.boot("world", outside, "203.0.113.200")
+    vm.configure(["10.0.1.11/24"], ["10.0.1.1"])
+    floating = network.create_ip(floating_network_id=outside.id, port_id=port.id)
+    wait_until(lambda: is_reached(vm, "203.0.113.200"))
+    wait_until(lambda: network.get_ip(floating.id).status == "ACTIVE")
+    wait_until(lambda: is_reached(world, floating.floating_ip_address))
+    wait_until(lambda: fetch(vm).startswith("vm-1 10.0.1.11"), lambda: fetch(vm))
+    (agent,) = network.agents(agent_type="L3 agent")
+    wait_until(lambda: network.get_agent(agent.id).configuration["floating_ips"] == 1)
+    with world.pinging(floating.floating_ip_address) as inside:
+        routed.l3.kill()
+        routed.l3.start()
+        assert inside.stop().lost == 0
+    network.delete_ip(floating)
+    wait_until(lambda: not is_reached(world, floating.floating_ip_address))
+    network.remove_interface_from_router(router, subnet=blue_subnet.id)
+    network.delete_router(router)
+    wait_until(lambda: not routed.has_namespace(router))

@@ -1,0 +1,41 @@
+"""The agents of two hosts on one file, without a server: the sample of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.environment import FileSite, fetch, file_site, is_reached
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def site() -> Iterator[FileSite]:
+    sandbox.require()
+    with file_site() as made:
+        yield made
+
+
+@pytest.mark.spec("L3-01", "L3-11", "L3-28", "MD-03", "MD-10")
+def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> None:
+    web, db = site.boot("web1", "10.0.1.1"), site.boot("db1", "10.0.2.1")
+    world = site.boot("world")
+    wait_until(lambda: is_reached(web, "10.0.2.11"))
+    wait_until(lambda: is_reached(db, "203.0.113.1"))
+    wait_until(lambda: is_reached(world, "203.0.113.100"))
+    wait_until(lambda: fetch(web).startswith("vm-web1 10.0.1.11"), lambda: fetch(web))
+    assert fetch(db).startswith("vm-db1 10.0.2.11")
+    router = site.hosts["host2"].l3
+    with web.pinging("203.0.113.1") as out, world.pinging("203.0.113.100") as inside:
+        router.kill()
+        router.start()
+        pings = out.stop(), inside.stop()
+    assert [ping.lost for ping in pings] == [0, 0]
+    site.content["floatingips"], site.content["port_forwardings"] = [], []
+    site.write()
+    wait_until(lambda: not is_reached(world, "203.0.113.100"))
+    assert is_reached(web, "203.0.113.1")

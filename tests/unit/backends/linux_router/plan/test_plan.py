@@ -1,0 +1,201 @@
+"""Plans of routers and floating IPs."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.contribution import AddressQos, RouterContribution
+from netfw.drivers.keys import AgentGatewayKey
+from netfw.drivers.router_values import (
+    AgentGateway,
+    HighAvailability,
+    LocalRouter,
+    RouterPart,
+    RouterState,
+)
+from netfw.errors import Conflict, InvalidInput, NotSupported
+from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
+from netfw.model.ids import FloatingIpId
+from netfw.model.route import Route
+from netfw.plan import Plan, Update
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, parse_translations
+from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.plan import NO_GATEWAY, plan_routers
+from tests.unit.backends.linux_router.samples import (
+    CONTEXT,
+    EXTERNAL,
+    FIPS,
+    GATEWAY,
+    INSIDE,
+    KEY,
+    OTHER_ROUTER,
+    OUTSIDE,
+    ROUTER,
+    STATE,
+    fip,
+    found,
+    nat,
+    port,
+    state,
+    translation,
+)
+
+
+def plan(update: Update, there: FoundRouter | None = None) -> Plan:
+    routers = {} if there is None else {ROUTER: there}
+    return plan_routers(update, ObservedRouters(routers=routers), CONTEXT)
+
+
+def steps(planned: Plan) -> list[object]:
+    return [operation.payload for operation in planned]
+
+
+def kinds(planned: Plan) -> list[str]:
+    return [type(step).__name__ for step in steps(planned)]
+
+
+HAS: dict[FloatingIpId, Translation] = {FIPS[0]: translation()}
+
+
+def test_rules_in_force_tell_the_floating_ips() -> None:
+    own = {**HAS, FIPS[1]: translation("fd00::9", "2001:db8::9")}
+    assert found(translations=own).translations == own
+    assert parse_translations({}) == {}
+
+
+@pytest.mark.spec("L3-24")
+def test_the_rules_of_a_floating_ip_come_before_its_address() -> None:
+    planned = plan(Update(put={fip(): nat()}), found(floating=()))
+    assert kinds(planned) == ["RestoreTables", "ChangeNetwork"]
+    assert all(operation.owners == {fip()} for operation in planned)
+    assert not planned.waiting
+
+
+@pytest.mark.spec("L3-24")
+def test_a_floating_ip_that_is_there_needs_nothing() -> None:
+    planned = plan(Update(put={fip(): nat()}), found(translations=HAS))
+    assert not planned
+
+
+@pytest.mark.spec("L3-24")
+def test_a_dropped_floating_ip_loses_address_rules_and_connections() -> None:
+    planned = plan(Update(drop={fip()}), found(translations=HAS))
+    assert kinds(planned) == ["ChangeNetwork", "RestoreTables", "RemoveConnections"]
+    change = steps(planned)[0]
+    assert isinstance(change, ChangeNetwork)
+    assert str(change.forget) == "203.0.113.9"
+
+
+@pytest.mark.spec("L3-24")
+def test_a_moved_floating_ip_loses_its_connections_between_its_rules() -> None:
+    planned = plan(Update(put={fip(): nat("10.0.0.10")}), found(translations=HAS))
+    assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
+
+
+def test_an_address_without_rules_may_have_connections_left() -> None:
+    """The state in which a driver that was killed while it moved a floating IP leaves it."""
+    planned = plan(Update(put={fip(): nat()}), found())
+    assert kinds(planned) == ["RemoveConnections", "RestoreTables"]
+    assert isinstance(steps(planned)[0], RemoveConnections)
+
+
+def test_other_floating_ips_stay_unless_the_update_is_complete() -> None:
+    there = found(translations=HAS)
+    assert not plan(Update(drop={fip(1)}), there)
+    assert not plan(Update(complete=True, keep={KEY, fip()}), there)
+    assert kinds(plan(Update(complete=True, keep={KEY}), there))[1] == "RestoreTables"
+
+
+def test_a_floating_ip_of_a_router_without_gateway_waits() -> None:
+    for there in (None, found(state(INSIDE, gateway=None), floating=())):
+        planned = plan(Update(put={fip(): nat()}), there)
+        assert planned.waiting == {fip(): NO_GATEWAY}
+        assert not planned
+
+
+def test_a_floating_ip_of_a_family_that_the_gateway_lacks_waits() -> None:
+    only4 = evolve(GATEWAY, port=port(2, "203.0.113.5/24"))
+    update = Update(
+        put={
+            KEY: state(INSIDE, gateway=only4),
+            fip(): nat("fd00::9", "2001:db8::9"),
+            fip(1): nat(),
+        }
+    )
+    assert plan(update).waiting == {fip(): NO_GATEWAY}
+
+
+def test_a_dropped_router_has_its_floating_ips_wait() -> None:
+    planned = plan(Update(put={fip(): nat()}, drop={KEY}), found(translations=HAS))
+    assert planned.waiting == {fip(): NO_GATEWAY}
+    assert kinds(planned)[-1] == "DeleteNamespace"
+
+
+def test_two_floating_ips_with_one_address_conflict() -> None:
+    planned = plan(Update(put={fip(1): nat("10.0.0.7")}), found(translations=HAS))
+    assert isinstance(planned.refused[fip(1)], Conflict)
+    assert not planned
+
+
+def test_a_floating_ip_leaves_its_former_router_first() -> None:
+    moved = nat(router=OTHER_ROUTER)
+    there = {ROUTER: found(translations=HAS), OTHER_ROUTER: found(floating=())}
+    planned = plan_routers(Update(put={fip(): moved}), ObservedRouters(routers=there), CONTEXT)
+    assert kinds(planned) == [
+        "ChangeNetwork", "RestoreTables", "RemoveConnections", "RestoreTables", "ChangeNetwork",
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("L3-20", "L3-30")
+def test_a_new_router_is_one_restore() -> None:
+    planned = plan(Update(put={KEY: STATE, fip(): nat()}))
+    assert kinds(planned).count("RestoreTables") == 1
+    assert kinds(planned)[0] == "MakeNamespace"
+    (restore,) = [step for step in steps(planned) if isinstance(step, RestoreTables)]
+    assert {change.table for change in restore.changes} == {"mangle", "nat"}
+
+
+def test_parts_and_features_that_the_driver_lacks_are_refused() -> None:
+    qos = RouterContribution(
+        owner="limits", qos=(AddressQos(address=OUTSIDE.addresses[0].ip, rules=()),)
+    )
+    wrong = {
+        KEY: RouterState(local=LocalRouter()),
+        AgentGatewayKey(EXTERNAL): AgentGateway(port=OUTSIDE),
+        fip(): nat(part=RouterPart.CENTRAL),
+    }
+    planned = plan(Update(put=wrong))
+    assert planned.refused.keys() == wrong.keys()
+    assert all(isinstance(error, NotSupported) for error in planned.refused.values())
+    assert STATE.full is not None
+    ha = HighAvailability(port=OUTSIDE, vrid=1)
+    for bad in (evolve(STATE, full=evolve(STATE.full, ha=ha)), evolve(STATE, contributions=(qos,))):
+        assert isinstance(plan(Update(put={KEY: bad})).refused[KEY], NotSupported)
+    assert isinstance(plan(Update(put={KEY: nat()})).refused[KEY], InvalidInput)
+
+
+@pytest.mark.spec("L3-25")
+def test_a_route_by_no_network_of_the_router_is_refused_alone() -> None:
+    routes = (Route(destination="198.51.100.0/24", nexthop="192.0.2.1"),)
+    planned = plan(
+        Update(put={KEY: evolve(STATE, routes=routes), fip(): nat()}), found(floating=())
+    )
+    assert isinstance(planned.refused[KEY], InvalidInput)
+    assert kinds(planned) == ["RestoreTables", "ChangeNetwork"]
+
+
+def test_the_same_port_twice_is_refused() -> None:
+    planned = plan(Update(put={KEY: state(INSIDE, INSIDE)}))
+    assert isinstance(planned.refused[KEY], InvalidInput)
+
+
+def test_a_floating_ip_is_never_taken_from_another_comment() -> None:
+    line = (
+        f"-d 203.0.113.9/32 -m comment --comment x-{UUID(int=9)} -j DNAT --to-destination 10.0.0.9"
+    )
+    chains = found().mirror.chains
+    dnat = next(key for key in chains if key.name == "float-dnat")
+    assert parse_translations({dnat: (line,)}) == {}

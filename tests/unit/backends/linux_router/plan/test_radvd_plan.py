@@ -1,0 +1,78 @@
+"""Plans of the radvd of a router."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from netfw.model.address import as_address
+from netfw.model.subnet import Ipv6Mode, Subnet
+from netfw_drivers.linux_router.plan.observed import FoundRadvd
+from netfw_drivers.linux_router.plan.radvd_plan import (
+    RadvdStep,
+    RunRadvd,
+    StopRadvd,
+    make_program,
+    plan_radvd,
+)
+from tests.unit.backends.linux_router.samples import CONTEXT, INSIDE, QR, ROUTER, state, subnet
+
+
+def plan(found: FoundRadvd, *subnets: Subnet) -> list[RadvdStep]:
+    router = CONTEXT.desired(ROUTER, state(evolve(INSIDE, subnets=subnets)))
+    return list(plan_radvd(router, found, CONTEXT.settings))
+
+
+def run(found: FoundRadvd, *subnets: Subnet) -> FoundRadvd:
+    (step,) = plan(found, *subnets)
+    assert isinstance(step, RunRadvd)
+    return FoundRadvd(text=step.text_of_file, digest=step.program.digest())
+
+
+ONE = subnet("fd00::/64", Ipv6Mode.SLAAC)
+TWO = subnet("fd01::/64", Ipv6Mode.STATEFUL)
+
+
+def test_a_router_without_advertised_subnets_has_none() -> None:
+    assert plan(FoundRadvd(), subnet("fd00::/64"), subnet("10.0.0.0/24")) == []
+
+
+@pytest.mark.spec("L3-26")
+def test_subnets_are_advertised_and_then_nothing_is_left_to_do() -> None:
+    servers = (as_address("fd00::53"),)
+    both = (evolve(ONE, dns_nameservers=servers), TWO)
+    found = run(FoundRadvd(), *both)
+    assert f"interface {QR}" in str(found.text)
+    assert "RDNSS fd00::53" in str(found.text)
+    assert "AdvManagedFlag on" in str(found.text)
+    assert plan(found, *both) == []
+
+
+@pytest.mark.spec("L3-26")
+def test_a_removed_prefix_is_withdrawn_as_long_as_the_interface_exists() -> None:
+    first = run(FoundRadvd(), ONE, TWO)
+    found = run(first, ONE)
+    text = str(found.text)
+    assert text.index("fd01::/64") < text.index("AdvPreferredLifetime 0")
+    assert plan(found, ONE) == []
+    last = run(found)
+    assert "AdvDefaultLifetime 0" in str(last.text)
+    assert run(last, ONE, TWO).text == first.text
+
+
+def test_a_process_that_does_not_run_is_started() -> None:
+    found = run(FoundRadvd(), ONE)
+    (step,) = plan(evolve(found, digest=None), ONE)
+    assert isinstance(step, RunRadvd)
+
+
+def test_without_interfaces_it_is_stopped() -> None:
+    router = CONTEXT.desired(ROUTER, state())
+    found = run(FoundRadvd(), ONE)
+    assert list(plan_radvd(router, found, CONTEXT.settings)) == [StopRadvd(ROUTER)]
+    assert list(plan_radvd(router, FoundRadvd(remains=True), CONTEXT.settings))
+
+
+def test_the_user_of_the_process_is_an_option() -> None:
+    settings = evolve(CONTEXT.settings, radvd_user="radvd")
+    assert make_program(ROUTER, settings).argv[-2:] == ("-u", "radvd")
