@@ -101,6 +101,15 @@ class InterfaceDriver(HostDriver[PortId, Attachment]):
         :raises BackendUnavailable: the backend does not answer.
         """
 
+    def device(self, port: PortId) -> Device | None:
+        """Return one of `devices`; ``None``: this host does not have the port.
+
+        The default reads all of them; its cost should not grow with their number.
+
+        :raises BackendUnavailable: the backend does not answer.
+        """
+        return self.devices().get(port)
+
     def device_name(self, port: PortId, prefix: str = "tap") -> str:
         """Return the device name of a service's own port, as operators know it.  Pure.
 

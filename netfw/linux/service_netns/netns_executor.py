@@ -73,6 +73,14 @@ class NetnsExecutor:
         with self._interface_lock:
             return self._interface.devices()
 
+    def device(self, port: PortId) -> Device | None:
+        """Return the device of a port, if the interface driver has it on this host.
+
+        :raises BackendUnavailable: its backend does not answer.
+        """
+        with self._interface_lock:
+            return self._interface.device(port)
+
     def handles(self, stage: Stage) -> bool:
         """Return whether *stage* is one of a service namespace."""
         return isinstance(stage.operations[0].payload, Step)

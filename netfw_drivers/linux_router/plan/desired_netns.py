@@ -20,6 +20,7 @@ from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     Translation,
     Translations,
+    floating_interface,
     of_family,
     render_float_chains,
 )
@@ -224,7 +225,8 @@ class DesiredRouter:
 def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
     """Add the addresses of floating IPs, each owned by its floating IP, to the gateway's port."""
     owners = {
-        ip_interface(each.floating): FloatingIpKey(id) for id, each in sorted(translations.items())
+        floating_interface(each.floating): FloatingIpKey(id)
+        for id, each in sorted(translations.items())
     }
     own = frozenset(port.addresses)
     more = {interface: key for interface, key in owners.items() if interface not in own}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import ip_address, ip_interface, ip_network
 from uuid import UUID
 
 from attrs import frozen
@@ -15,13 +16,17 @@ from attrs import frozen
 from netfw.drivers.keys import FloatingIpKey
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Rule, target
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, IpInterface
 from netfw.model.ids import FloatingIpId
 
 DNAT, SNAT, SCOPE = "float-dnat", "float-snat", "float-scope"
 """Chains with one rule for each floating IP: to its port, from its port, past the address scopes.
 They exist while the router has a gateway with an address of the family; the last one only if the
 address scopes keep anything from leaving."""
+
+CACHED = 8192
+"""Limit of cached rules: the rules of a router are rendered and parsed again whenever one of its
+floating IPs changes."""
 
 _TABLES = {DNAT: "nat", SNAT: "nat", SCOPE: "mangle"}
 _COMMENT = "fip-"
@@ -62,11 +67,18 @@ def render_float_chains(
     }
 
 
+@lru_cache(CACHED)
+def floating_interface(address: IpAddress) -> IpInterface:
+    """Return the address of a floating IP as one of a device."""
+    return ip_interface(address)
+
+
 def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, Translation]:
     """Return the translations of one family."""
     return {id: each for id, each in translations.items() if each.family is family}
 
 
+@lru_cache(CACHED)
 def _rule(name: str, id: FloatingIpId, each: Translation) -> Rule:
     comment, owner = f"{_COMMENT}{id}", FloatingIpKey(id)
     if name == DNAT:
@@ -88,6 +100,7 @@ def parse_translations(
     )
 
 
+@lru_cache(CACHED)
 def _parse(line: str) -> tuple[FloatingIpId, Translation] | None:
     found = _DNAT_LINE.fullmatch(line)
     if found is None:

@@ -8,7 +8,6 @@ address is on the gateway without rules, by which the next plan knows that conne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_interface
 
 from attrs import evolve, field, frozen
 
@@ -29,6 +28,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     Translation,
     Translations,
     float_chain,
+    floating_interface,
     present_float_chains,
     render_float_chains,
 )
@@ -168,7 +168,9 @@ def _gateway_addresses(found: FoundRouter) -> frozenset[IpAddress]:
 
 
 def _address(device: str, floating: IpAddress) -> Address:
-    return Address(device=device, interface=ip_interface(floating), nodad=floating.version == 6)
+    return Address(
+        device=device, interface=floating_interface(floating), nodad=floating.version == 6
+    )
 
 
 def _stage(router: RouterId, step: Step, ids: Iterable[FloatingIpId]) -> Stage:

@@ -57,7 +57,7 @@ class RouterMonitor:
     ) -> None:
         self._notify = notify
         watched = HostCapability.WATCH in interface.describe().capabilities
-        self._wiring = WiringCache(executor.devices, self._handle_wiring, watched=watched)
+        self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
         self._drift = DriftMonitor(executor, self._handle_drift)
         self._lock = threading.Lock()
@@ -93,7 +93,9 @@ class RouterMonitor:
     def forget(self, router: RouterId) -> None:
         """Forget a router that is gone."""
         with self._lock:
-            self._routers.pop(router, None)
+            known = self._routers.pop(router, None)
+        for port in _ports(known) if known is not None else ():
+            self._wiring.forget(port.port)
         self._announcements.forget(router_namespace(router))
 
     def close(self) -> None:

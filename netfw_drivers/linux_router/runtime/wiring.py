@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from uuid import UUID
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.interface import Device
 from netfw.model.ids import PortId
 
-Devices = Callable[[], Mapping[PortId, Device]]
-
 
 class WiringCache:
     """Cache of ``Device.wired``, invalidated by events of the interface driver.  Thread-safe.
 
-    :param devices: reads the devices of the interface driver.
+    :param device: reads the device of a port from the interface driver.
     :param watched: whether the interface driver sends events at all.
     :param on_changed: called with the keys that waited for ports that changed, from any thread.
     """
 
     def __init__(
         self,
-        devices: Devices,
+        device: Callable[[PortId], Device | None],
         on_changed: Callable[[frozenset[Hashable]], None],
         *,
         watched: bool,
     ) -> None:
-        self._devices, self._on_changed, self._watched = devices, on_changed, watched
+        self._device, self._on_changed, self._watched = device, on_changed, watched
         self._lock = threading.Lock()
         self._wired: dict[PortId, bool | None] = {}
         self._events = 0
@@ -72,8 +70,15 @@ class WiringCache:
             if port in self._wired:
                 return self._wired[port]
             before = self._events
-        found = {id: device.wired for id, device in self._devices().items()}
+        device = self._device(port)
+        wired = None if device is None else device.wired
         with self._lock:
             if self._watched and self._events == before:
-                self._wired = {**found}
-        return found.get(port)
+                self._wired[port] = wired
+        return wired
+
+    def forget(self, port: PortId) -> None:
+        """Forget a port that is gone."""
+        with self._lock:
+            self._wired.pop(port, None)
+            self._waiting.pop(port, None)

@@ -112,6 +112,14 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         links = _read_links({place_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
+    def device(self, port: PortId) -> Device | None:
+        self._ovsdb.sync()
+        members = self._mine(self._ovsdb.ports_claiming(OWNER, str(port))).get(port)
+        if members is None:
+            return None
+        links = _read_named_links({place_of(members[0]): [device_of(members[0])]})
+        return _device(members[0], links)
+
     def device_name(self, port: PortId, prefix: str = "tap") -> str:
         """Return the device name of a port; a veth pair has its ``tap`` end on the bridge."""
         return device_name("ns-" if self._settings.use_veth and prefix == "tap" else prefix, port)
