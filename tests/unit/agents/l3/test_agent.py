@@ -92,7 +92,9 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     found.machine.refused.clear()
     found.until(lambda status: found.report(TWO) == ("ACTIVE", ""), pace=1.0)
     found.source.put(evolve(EDGE, admin_up=False, revision=2))
-    found.ready()
+    assert found.ready().counts == {
+        "routers": 1, "interfaces": 1, "ex_gw_ports": 0, "floating_ips": 0,
+    }  # fmt: skip
     assert found.report(EDGE) == found.report(ONE) == ("DOWN", DOWN)
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
 
