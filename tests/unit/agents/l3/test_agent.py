@@ -11,7 +11,7 @@ from netfw.drivers.agent_requests import EnabledServices
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.subscription import Service, Subscription
-from netfw.errors import BackendLocked, BackendUnavailable, ConfigError
+from netfw.errors import BackendLocked, BackendUnavailable, ConfigError, NotSupported
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.route import Route
@@ -121,7 +121,8 @@ def test_floating_ips_come_with_the_gateway_that_they_wait_for(environment):
     found.ready()
     assert found.report(ONE) == ("ACTIVE", "")
     found.source.remove(ref(EDGE_OUT))
-    found.until(lambda status: found.report(ONE)[0] == "DOWN")
+    status = found.until(lambda status: found.report(ONE)[0] == "DOWN")
+    assert status.counts["floating_ips"] == 0
     found.source.put(EDGE_OUT)
     found.ready()
     assert set(found.router.calls[-1].put) == {RouterKey(EDGE.id), FloatingIpKey(ONE.id)}
@@ -188,8 +189,10 @@ def test_no_two_calls_concern_one_router_when_a_floating_ip_moves(environment):
     assert found.router.floating_ips()[ONE.id].router == INNER.id
     found.agent.close()
     found.source.put(floating_ip(20, EDGE, revision=3))
+    calls = len(found.router.calls)
     found.begin()
     found.ready()
+    assert set(found.router.calls[calls + 1]) == {FloatingIpKey(ONE.id)}, "before any job"
     assert found.router.floating_ips()[ONE.id].router == EDGE.id
     assert found.report(ONE) == ("ACTIVE", "")
 
@@ -323,6 +326,13 @@ def test_agent_starts_once_the_server_answers_and_names_a_missing_service(enviro
     assert "service_plugins" in found.ready().warnings["server"]
 
 
+@pytest.mark.spec("L3-13")
+def test_source_that_offers_no_list_of_services_is_tolerated(environment):
+    found = environment()
+    found.source.request = _raise_not_supported
+    assert found.ready().warnings == {}
+
+
 @pytest.mark.spec("L3-01", "L3-13")
 @pytest.mark.parametrize(
     ("settings", "words"),
@@ -362,6 +372,10 @@ def test_interface_on_another_network_reaches_the_router_of_this_host(environmen
     found.source.remove(ref(INNER_RED))
     found.ready()
     assert found.router.routers()[INNER.id].full.interfaces == ()
+
+
+def _raise_not_supported(request):
+    raise NotSupported("no list")
 
 
 def _raise_locked(update):
