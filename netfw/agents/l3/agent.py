@@ -171,11 +171,15 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
 
     def counts(self) -> Mapping[str, int]:
         return {
-            "routers": len(self._jobs.served(RouterKey)),
+            "routers": self._count_served(RouterKey),
             "interfaces": self._desired.interfaces,
             "ex_gw_ports": self._desired.gateways,
-            "floating_ips": len(self._jobs.served(FloatingIpKey)),
+            "floating_ips": self._count_served(FloatingIpKey),
         }
+
+    def _count_served(self, key_type: type[RouterKey | FloatingIpKey]) -> int:
+        served = self._jobs.served(key_type)
+        return len(served) - sum(key in served for key in self._desired.absent)
 
     def warnings(self) -> Mapping[str, str]:
         warnings = dict(super().warnings())

@@ -61,6 +61,8 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         """Floating IPs whose router has another gateway than before."""
         self._touched: set[L3Key] = set()
         self._calls: set[ExtensionCallKey[RouterId]] = set()
+        self.absent: set[L3Key] = set()
+        """Routers and floating IPs of the source that are not to be on this host."""
         self.interfaces = self.gateways = 0
         """Numbers of interfaces and gateways of all routers."""
 
@@ -166,7 +168,7 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
     def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
         if isinstance(made, RouterState):
             made = evolve(made, contributions=self._contributions(id))
-        self._values.set(RouterKey(id), made)
+        self._set(RouterKey(id), made)
 
     def _contributions(self, id: RouterId) -> tuple[RouterContribution, ...]:
         """Return the contributions to a router, one for each extension that has any."""
@@ -183,7 +185,11 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                 value = Absent(reason=router.reason)
             elif router is None:
                 value = None  # the router is not this host's
-        self._values.set(FloatingIpKey(id), value)
+        self._set(FloatingIpKey(id), value)
+
+    def _set(self, key: L3Key, value: L3Value | None) -> None:
+        self._values.set(key, value)
+        (self.absent.add if isinstance(value, Absent) else self.absent.discard)(key)
 
     def _routers_of(self, forwarding: PortForwarding) -> frozenset[RouterId]:
         floating = self._index.floating_ip(forwarding.floating_ip_id)

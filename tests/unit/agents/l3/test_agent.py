@@ -11,7 +11,7 @@ from netfw.drivers.agent_requests import EnabledServices
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.subscription import Service, Subscription
-from netfw.errors import BackendLocked, BackendUnavailable, ConfigError
+from netfw.errors import BackendLocked, BackendUnavailable, ConfigError, NotSupported
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.route import Route
@@ -92,7 +92,9 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     found.machine.refused.clear()
     found.until(lambda status: found.report(TWO) == ("ACTIVE", ""), pace=1.0)
     found.source.put(evolve(EDGE, admin_up=False, revision=2))
-    found.ready()
+    assert found.ready().counts == {
+        "routers": 1, "interfaces": 1, "ex_gw_ports": 0, "floating_ips": 0,
+    }  # fmt: skip
     assert found.report(EDGE) == found.report(ONE) == ("DOWN", DOWN)
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
 
@@ -119,7 +121,8 @@ def test_floating_ips_come_with_the_gateway_that_they_wait_for(environment):
     found.ready()
     assert found.report(ONE) == ("ACTIVE", "")
     found.source.remove(ref(EDGE_OUT))
-    found.until(lambda status: found.report(ONE)[0] == "DOWN")
+    status = found.until(lambda status: found.report(ONE)[0] == "DOWN")
+    assert status.counts["floating_ips"] == 0
     found.source.put(EDGE_OUT)
     found.ready()
     assert set(found.router.calls[-1].put) == {RouterKey(EDGE.id), FloatingIpKey(ONE.id)}
@@ -186,8 +189,10 @@ def test_no_two_calls_concern_one_router_when_a_floating_ip_moves(environment):
     assert found.router.floating_ips()[ONE.id].router == INNER.id
     found.agent.close()
     found.source.put(floating_ip(20, EDGE, revision=3))
+    calls = len(found.router.calls)
     found.begin()
     found.ready()
+    assert set(found.router.calls[calls + 1]) == {FloatingIpKey(ONE.id)}, "before any job"
     assert found.router.floating_ips()[ONE.id].router == EDGE.id
     assert found.report(ONE) == ("ACTIVE", "")
 
@@ -321,6 +326,13 @@ def test_agent_starts_once_the_server_answers_and_names_a_missing_service(enviro
     assert "service_plugins" in found.ready().warnings["server"]
 
 
+@pytest.mark.spec("L3-13")
+def test_source_that_offers_no_list_of_services_is_tolerated(environment):
+    found = environment()
+    found.source.request = _raise_not_supported
+    assert found.ready().warnings == {}
+
+
 @pytest.mark.spec("L3-01", "L3-13")
 @pytest.mark.parametrize(
     ("settings", "words"),
@@ -360,6 +372,10 @@ def test_interface_on_another_network_reaches_the_router_of_this_host(environmen
     found.source.remove(ref(INNER_RED))
     found.ready()
     assert found.router.routers()[INNER.id].full.interfaces == ()
+
+
+def _raise_not_supported(request):
+    raise NotSupported("no list")
 
 
 def _raise_locked(update):
