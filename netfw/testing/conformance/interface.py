@@ -214,6 +214,8 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         assert {key: device.name for key, device in devices.items()} == {
             key: value.device for key, value in things.items()
         }
+        assert {key: driver.device(key) for key in things} == devices
+        assert driver.device(PortId(uuid4())) is None
         assert {key: device.mac for key, device in devices.items()} == {
             key: value.mac for key, value in things.items()
         }
@@ -276,6 +278,13 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
         driver.devices()
         with self.outage(), pytest.raises(BackendUnavailable):
             driver.devices()
+
+    @proves_raise(InterfaceDriver, "device", BackendUnavailable)
+    def test_device_raises_when_the_backend_is_unreachable(self, driver: InterfaceDriver) -> None:
+        (key,) = things = self.examples(1)
+        driver.converge(Update(put=things))
+        with self.outage(), pytest.raises(BackendUnavailable):
+            driver.device(key)
 
 
 CONTRACTS = (HostDriver, InterfaceDriver)

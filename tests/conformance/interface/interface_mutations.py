@@ -426,3 +426,12 @@ def ignore_namespaces(driver, original, update, observed):
 
 
 ignore_namespaces.values["CAPABILITIES"] = (HostCapability.PLAN, InterfaceCapability.MTU_CHANGE)
+
+
+@MUTATIONS.override("device", breaks_raise(InterfaceDriver, "device", BackendUnavailable))
+def hide_an_outage_from_device(driver, original, port):
+    """Return no device while the backend does not answer."""
+    try:
+        return original(port)
+    except BackendUnavailable:
+        return None
