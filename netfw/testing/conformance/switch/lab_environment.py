@@ -28,8 +28,9 @@ from netfw.testing.lab.lab import Lab
 _ROOM = 8 << 20
 _BURST = 256
 _INTERVAL = 0.01
-_PATIENCE = 3.0
+_PATIENCE = 10.0
 _QUIET = 0.03
+_RESEND = 0.3
 _SILENCE = 0.1
 TO_ALL, TO_ONE, FORGED = range(3)
 
@@ -84,8 +85,7 @@ class LabSwitchPorts:
     def resolve(self, port: SwitchTestPort, address: IpAddress, *, expected: bool) -> Mac | None:
         own = port.address if address.version == 4 else port.address6
         with self.socket(port) as wire:
-            wire.send(frames.question(port.mac, own, address))
-            return _first_answer(wire, address, expected)
+            return _answer(wire, frames.question(port.mac, own, address), wire, address, expected)
 
     def announces(
         self,
@@ -97,8 +97,7 @@ class LabSwitchPorts:
         expected: bool,
     ) -> bool:
         with self.socket(port) as wire, self.socket(receiver) as ear:
-            wire.send(frames.announcement(mac, address))
-            return _first_answer(ear, address, expected) == mac
+            return _answer(wire, frames.announcement(mac, address), ear, address, expected) == mac
 
     def socket(self, port: SwitchTestPort) -> socket.socket:
         """Return a raw socket on the test port's device."""
@@ -246,8 +245,25 @@ class LabTrafficProbe(TrafficProbe):
             self._rounds[round_, kind if addressed else TO_ALL].add(pair)
 
 
-def _first_answer(wire: socket.socket, address: IpAddress, expected: bool) -> Mac | None:
+def _answer(
+    wire: socket.socket, frame: bytes, ear: socket.socket, address: IpAddress, expected: bool
+) -> Mac | None:
+    """Send *frame* until *ear* receives the MAC of *address*, as hosts do; if not, once.
+
+    One question is not enough: a kernel is silent until it has the address for good, and a busy
+    switch may drop the first packet of a flow.
+    """
     until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
+    while (left := until - time.monotonic()) > 0:
+        wire.send(frame)
+        mac = _first_answer(ear, address, min(left, _RESEND))
+        if mac is not None:
+            return mac
+    return None
+
+
+def _first_answer(wire: socket.socket, address: IpAddress, seconds: float) -> Mac | None:
+    until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if select.select([wire], [], [], left)[0]:
             for packet in islice(drain(wire), _BURST):
