@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
+from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import RouterKey
 from netfw.drivers.router import RouterDriver
@@ -200,6 +201,50 @@ def test_an_instance_loses_its_prefix_with_the_interface(
     assert not any(entry.get("deprecated") for entry in derived())
     bring(driver, site.with_full(interfaces=(two,)))
     wait_until(lambda: all(entry.get("deprecated") for entry in derived()), derived, seconds=30)
+
+
+BAD = RouterContribution(
+    owner="broken",
+    rules=(
+        RouterRule(table=RuleTable.NAT, chain=RuleChain.PREROUTING, words=("-j", "NO_SUCH_TARGET")),
+    ),
+)
+
+
+@pytest.mark.spec("L3-30")
+def test_a_refused_rule_of_an_extension_leaves_the_former_rules(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    driver = make_driver()
+    first, second = (
+        site.floating(50 + number, site.nets[0].address(20 + number)) for number in range(2)
+    )
+    bring(driver, site, first)
+    one, _ = site.full.interfaces
+    changed = site.with_full(interfaces=(one,)).with_state(contributions=(BAD,))
+    before = environment.run(site.router, ["iptables-save", "-t", "mangle"])
+    outcome = driver.converge(Update(put=changed.wanted(first, second)))
+    assert outcome.failed.keys() == {site.key}
+    assert "NO_SUCH_TARGET" in str(outcome.failed[site.key])
+    assert outcome.done == {first.key, second.key}
+    after = environment.run(site.router, ["iptables-save", "-t", "mangle"])
+    assert [line for line in after.splitlines() if line.startswith("-A")] == [
+        line for line in before.splitlines() if line.startswith("-A")
+    ]
+    assert len(driver.status(site.router).devices) == len(site.ports)
+
+
+def test_a_new_router_with_a_refused_rule_leaves_nothing(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    driver = make_driver()
+    before = environment.dump_state()
+    bad = site.with_state(contributions=(BAD,))
+    floating = site.floating(50, site.nets[0].address(20))
+    outcome = driver.converge(Update(put=bad.wanted(floating)))
+    assert outcome.failed.keys() == {site.key}
+    assert outcome.waiting.keys() == {floating.key}
+    assert environment.dump_state() == before
 
 
 def test_routers_are_converged_side_by_side(
