@@ -138,7 +138,7 @@ class _RouterPlanner:
         stages = [_radvd_stage(router, step) for step in withdrawals]
         if not found.radvd.is_absent:
             stages.append(_radvd_stage(router, StopRadvd(router)))
-        return [*stages, *plan_router_removal(RouterKey(router), found.netns)]
+        return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
 
     def _floating_ips(
         self, router: RouterId, floating_ips: Translations, found: FoundRouter
