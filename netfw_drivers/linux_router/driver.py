@@ -45,7 +45,7 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd, StopRadvd
+from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
@@ -185,7 +185,7 @@ class LinuxRouterDriver(
             self._executor.apply(stage)
             return
         for operation in stage.operations:
-            assert isinstance(operation.payload, RunRadvd | StopRadvd), "only two kinds are planned"
+            assert isinstance(operation.payload, RadvdStep), "no other kind is planned"
             try:
                 self._radvd.execute(operation.payload)
             except OperationRefused as error:

@@ -1,9 +1,10 @@
-"""Frames that announce an address to a network.  Pure: values in, bytes out."""
+"""Frames that announce addresses, or withdraw prefixes.  Pure: values in, bytes out."""
 
 from __future__ import annotations
 
 import struct
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from netfw.model.address import IpAddress, Mac
 
@@ -14,6 +15,8 @@ _REQUEST, _REPLY = 1, 2
 _ICMPV6, _NEIGHBOUR_ADVERTISEMENT = 58, 136
 _ROUTER, _OVERRIDE = 0x80000000, 0x20000000
 _TARGET_LINK_ADDRESS = 2
+_ROUTER_ADVERTISEMENT, _PREFIX = 134, 3
+_ON_LINK, _AUTONOMOUS = 0x80, 0x40
 
 
 def announcement(
@@ -30,6 +33,20 @@ def announcement(
     if isinstance(address, IPv4Address):
         return tuple(_arp(mac, address, kind, arp_destination) for kind in (_REQUEST, _REPLY))
     return (_advertisement(mac, address, router),)
+
+
+def withdrawal(prefixes: Iterable[IPv6Network]) -> bytes:
+    """Build a router advertisement that withdraws the router and *prefixes*.
+
+    It is the ICMPv6 message alone: a raw socket adds the headers and the checksum.
+    """
+    head = struct.pack("!BBHBBHII", _ROUTER_ADVERTISEMENT, 0, 0, 0, 0, 0, 0, 0)
+    options = (
+        struct.pack("!BBBBIII", _PREFIX, 4, each.prefixlen, _ON_LINK | _AUTONOMOUS, 0, 0, 0)
+        + each.network_address.packed
+        for each in prefixes
+    )
+    return head + b"".join(options)
 
 
 def _octets(mac: Mac) -> bytes:

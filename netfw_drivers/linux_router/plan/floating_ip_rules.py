@@ -36,7 +36,7 @@ _DNAT_LINE = re.compile(
 )
 
 
-@frozen
+@frozen(cache_hash=True)
 class Translation:
     """The addresses of a floating IP and of its port."""
 

@@ -81,14 +81,15 @@ def plan_ended_connections(
 
     Return the stages, and the router as it is after them.
     """
+    wanted = {each.floating: each.fixed for each in desired.values()}
     moved = {
-        id: each for id, each in found.translations.items() if id in desired and desired[id] != each
-    }
-    bare = {
         id: each
-        for id, each in desired.items()
-        if id not in found.translations and each.floating in _gateway_addresses(found)
+        for id, each in found.translations.items()
+        if wanted.get(each.floating, each.fixed) != each.fixed
     }
+    translated = {each.floating for each in found.translations.values()}
+    left = wanted.keys() & _gateway_addresses(found) - translated
+    bare = {id: each for id, each in desired.items() if each.floating in left}
     if not moved and not bare:
         return (), found
     stages: list[Stage] = []
@@ -117,11 +118,7 @@ def plan_floating_ips(
         return
     netns, there = found.netns.netns, _gateway_addresses(found)
     wanted = {each.floating for each in desired.values()}
-    gone = {
-        id: each
-        for id, each in found.translations.items()
-        if id not in desired and each.floating not in wanted
-    }
+    gone = {id: each for id, each in found.translations.items() if each.floating not in wanted}
     for id, each in gone.items():
         if each.floating in there:
             remove = DelAddress(_address(device, each.floating))

@@ -11,7 +11,7 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, parse_translations
 from netfw_drivers.linux_router.plan.marks import Scope, parse_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY
@@ -39,6 +39,8 @@ class FoundRouter:
 
     netns: ObservedNetns
     radvd: FoundRadvd = field(factory=FoundRadvd)
+    ports: frozenset[PortId] = frozenset()
+    """Its ports, as far as they are known: another program may have removed the namespace."""
 
     @property
     def is_absent(self) -> bool:

@@ -28,7 +28,12 @@ from netfw_drivers.linux_router.plan.floating_ips import (
 )
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
-from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, StopRadvd, plan_radvd
+from netfw_drivers.linux_router.plan.radvd_plan import (
+    RadvdStep,
+    StopRadvd,
+    plan_radvd,
+    plan_withdrawals,
+)
 from netfw_drivers.linux_router.plan.validation import value_error
 
 NO_GATEWAY = "its router has no gateway on this host"
@@ -129,10 +134,11 @@ class _RouterPlanner:
         return self.update.complete and key not in self.update.put and key not in self.update.keep
 
     def _removal(self, router: RouterId, found: FoundRouter) -> list[Stage]:
-        stages = []
+        withdrawals = plan_withdrawals(router, (), found)
+        stages = [_radvd_stage(router, step) for step in withdrawals]
         if not found.radvd.is_absent:
             stages.append(_radvd_stage(router, StopRadvd(router)))
-        return [*stages, *plan_router_removal(RouterKey(router), found.netns)]
+        return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
 
     def _floating_ips(
         self, router: RouterId, floating_ips: Translations, found: FoundRouter
@@ -152,9 +158,15 @@ class _RouterPlanner:
         wanted = self.context.desired_netns(router, state, found, served)
         ended, found = plan_ended_connections(router, served, found)
         stages = plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER)
+        withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
-        return [*ended, *stages, *(_radvd_stage(router, step) for step in radvd)]
+        return [
+            *(_radvd_stage(router, step) for step in withdrawals),
+            *ended,
+            *stages,
+            *(_radvd_stage(router, step) for step in radvd),
+        ]
 
     def _wait(self, router: RouterId, served: Translations) -> None:
         """Have the floating IPs of the update wait that are not *served* by their router."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +23,7 @@ from netfw_drivers.linux_router.config.radvd import (
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.names import INTERFACE, router_namespace
-from netfw_drivers.linux_router.plan.observed import FoundRadvd
+from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
 
 SERVICE = "radvd"
 REMOVED_LIMIT = 16
@@ -58,7 +58,21 @@ class StopRadvd:
         return f"stop radvd of router {self.router} and remove its files"
 
 
-RadvdStep = RunRadvd | StopRadvd
+@frozen(kw_only=True)
+class WithdrawPrefixes:
+    """Withdraw the prefixes of an interface that is about to be removed."""
+
+    backend: ClassVar[str] = SERVICE
+    router: RouterId
+    device: str
+    prefixes: tuple[IPv6Network, ...]
+
+    @property
+    def text(self) -> str:
+        return f"withdraw {', '.join(map(str, self.prefixes))} on {self.device}"
+
+
+RadvdStep = RunRadvd | StopRadvd | WithdrawPrefixes
 
 
 def process_key(router: RouterId) -> ProcessKey:
@@ -87,6 +101,15 @@ def plan_radvd(
     program = make_program(router.id, settings)
     if found.text != text or found.digest != program.digest():
         yield RunRadvd(router.id, text, program)
+
+
+def plan_withdrawals(
+    router: RouterId, kept: Container[str], found: FoundRouter
+) -> Iterator[WithdrawPrefixes]:
+    """Plan what hosts are told before devices are removed that are not among *kept*."""
+    for device, prefixes in _parse_prefixes(found.radvd.text or "").items():
+        if device in found.netns.links and device not in kept:
+            yield WithdrawPrefixes(router=router, device=device, prefixes=tuple(prefixes))
 
 
 def make_program(router: RouterId, settings: RouterSettings) -> Program:

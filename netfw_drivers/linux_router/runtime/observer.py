@@ -13,7 +13,7 @@ from netfw.linux.iptables import Family, IptablesBinaries
 from netfw.linux.iptables.mirror import parse_save
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     Translation,
@@ -167,6 +167,7 @@ class RouterObserver:
         found = FoundRouter(
             netns=self._executor.observe(namespace, wanted, mirrored=mirrored),
             radvd=self._radvd.observe(router),
+            ports=_ports(self.state(router)),
         )
         self._record_homes(router, found.translations)
         return found
@@ -218,3 +219,11 @@ class RouterObserver:
                 continue
             found |= parse_translations(parse_save(text, family, CHAIN_OWNER).chains)
         return found
+
+
+def _ports(state: RouterState | None) -> frozenset[PortId]:
+    full = None if state is None else state.full
+    if full is None:
+        return frozenset()
+    gateway = () if full.gateway is None else (full.gateway.port,)
+    return frozenset(port.id for port in (*full.interfaces, *gateway))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from uuid import UUID
 
 from netfw.drivers.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.keys import RouterKey
-from netfw.errors import NotFound
+from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import (
     RemoveFile,
@@ -23,6 +24,7 @@ from netfw.linux.fs.atomic_files import (
 from netfw.linux.process import Backoff, OnDeath, RespawnFailed, Supervisor, is_asleep
 from netfw.linux.process import ProcessDied as SupervisedDied
 from netfw.linux.process.reload import change_and_reload
+from netfw.linux.sockets.prefix_withdrawal import withdraw_prefixes
 from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import router_namespace
@@ -30,12 +32,17 @@ from netfw_drivers.linux_router.plan.observed import FoundRadvd
 from netfw_drivers.linux_router.plan.radvd_plan import (
     SERVICE,
     RadvdStep,
-    RunRadvd,
+    StopRadvd,
+    WithdrawPrefixes,
     config_path,
     make_program,
     process_key,
 )
 
+LOG = logging.getLogger(__name__)
+
+_WITHDRAWALS = 3
+"""Number of advertisements that withdraw prefixes, as some frames are lost."""
 _RELOAD_TIMEOUT = 2.0
 _POLL_INTERVAL = 0.005
 
@@ -83,7 +90,10 @@ class RadvdRunner:
         :raises BackendError: radvd is missing, or the machine refused.
         """
         key = process_key(step.router)
-        if not isinstance(step, RunRadvd):
+        if isinstance(step, WithdrawPrefixes):
+            _withdraw(step)
+            return
+        if isinstance(step, StopRadvd):
             self._supervisor.stop(key)
             self._supervised.discard(step.router)
             removed = [RemoveFile(str(path)) for path in self._files(step.router)]
@@ -148,6 +158,15 @@ class RadvdRunner:
                 self._notify(ProcessDied(text, _keys(key.id), on_death is OnDeath.TELL))
             case RespawnFailed(reason=reason, key=key):
                 self._notify(KeysChanged(reason, _keys(key.id)))
+
+
+def _withdraw(step: WithdrawPrefixes) -> None:
+    """Withdraw prefixes as far as the device can send: it is removed in any case."""
+    try:
+        for _ in range(_WITHDRAWALS):
+            withdraw_prefixes(step.device, step.prefixes, router_namespace(step.router))
+    except NetfwError as error:
+        LOG.info("router %s: %s", step.router, error)
 
 
 def _wait_until_asleep(pid: int) -> None:

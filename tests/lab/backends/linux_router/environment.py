@@ -11,7 +11,7 @@ from typing import Any
 from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
 from netfw.model.ids import RouterId
-from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
+from netfw.testing.conformance.router.lab_environment import ANSWER, RouterLabEnvironment
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from netfw_drivers.linux_router.plan.names import router_namespace
 
@@ -27,6 +27,16 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
         options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
         own = {**options, **self._options, "router_confs": str(directory / "routers")}
         return LinuxRouterDriver.from_conf(own, host)
+
+    def job(self, bridge: str, updates: Sequence[object]) -> tuple[Any, ...]:
+        """Return what a driver in another process needs to converge *updates* on this host."""
+        interface = {
+            "ovsdb_connection": self._ovs.remote,
+            "ovsdb_timeout": ANSWER,
+            "integration_bridge": bridge,
+            "ovs_use_veth": False,
+        }
+        return interface, str(self._site.directory / "routers"), tuple(updates)
 
     def run(self, router: RouterId, words: Sequence[str]) -> str:
         """Run a command in the namespace of a router, and return its output."""

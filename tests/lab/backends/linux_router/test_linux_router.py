@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -12,10 +13,12 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
+from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import RouterKey
 from netfw.drivers.router import RouterDriver
 from netfw.model.ids import AddressScopeId, RouterId
+from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Floating, Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
@@ -172,6 +175,76 @@ def test_a_gateway_learns_its_default_route_from_advertisements(
         assert not plan(driver, Update(put=learning.wanted()))
     finally:
         subprocess.run(["kill", pid.read_text().strip()], check=True)
+
+
+@pytest.mark.spec("L3-26")
+def test_an_instance_loses_its_prefix_with_the_interface(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    one, two = site.full.interfaces
+    mode = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
+    subnets = tuple(evolve(each, **mode) if each.ip_version == 6 else each for each in one.subnets)
+    advertised = site.with_full(interfaces=(evolve(one, subnets=subnets), two))
+    driver = make_driver()
+    bring(driver, advertised)
+    instance = environment.machine(site.nets[0].id, site.nets[0].interfaces(20)[:1])
+    assert isinstance(instance, LabMachine)
+
+    def derived() -> list[dict[str, object]]:
+        shown = instance.instance.run(["ip", "-6", "-j", "address", "show", "scope", "global"])
+        links = json.loads(shown or "[]")
+        return [entry for link in links for entry in link["addr_info"] if "local" in entry]
+
+    instance.instance.run(["sysctl", "-qw", "net.ipv6.conf.eth0.accept_ra=2"])
+    instance.instance.run(["sysctl", "-qw", "net.ipv6.conf.eth0.autoconf=1"])
+    wait_until(lambda: instance.advertisement() and derived(), "no address", seconds=30)
+    assert not any(entry.get("deprecated") for entry in derived())
+    bring(driver, site.with_full(interfaces=(two,)))
+    wait_until(lambda: all(entry.get("deprecated") for entry in derived()), derived, seconds=30)
+
+
+BAD = RouterContribution(
+    owner="broken",
+    rules=(
+        RouterRule(table=RuleTable.NAT, chain=RuleChain.PREROUTING, words=("-j", "NO_SUCH_TARGET")),
+    ),
+)
+
+
+@pytest.mark.spec("L3-30")
+def test_a_refused_rule_of_an_extension_leaves_the_former_rules(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    driver = make_driver()
+    first, second = (
+        site.floating(50 + number, site.nets[0].address(20 + number)) for number in range(2)
+    )
+    bring(driver, site, first)
+    one, _ = site.full.interfaces
+    changed = site.with_full(interfaces=(one,)).with_state(contributions=(BAD,))
+    before = environment.run(site.router, ["iptables-save", "-t", "mangle"])
+    outcome = driver.converge(Update(put=changed.wanted(first, second)))
+    assert outcome.failed.keys() == {site.key}
+    assert "NO_SUCH_TARGET" in str(outcome.failed[site.key])
+    assert outcome.done == {first.key, second.key}
+    after = environment.run(site.router, ["iptables-save", "-t", "mangle"])
+    assert [line for line in after.splitlines() if line.startswith("-A")] == [
+        line for line in before.splitlines() if line.startswith("-A")
+    ]
+    assert len(driver.status(site.router).devices) == len(site.ports)
+
+
+def test_a_new_router_with_a_refused_rule_leaves_nothing(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    driver = make_driver()
+    before = environment.dump_state()
+    bad = site.with_state(contributions=(BAD,))
+    floating = site.floating(50, site.nets[0].address(20))
+    outcome = driver.converge(Update(put=bad.wanted(floating)))
+    assert outcome.failed.keys() == {site.key}
+    assert outcome.waiting.keys() == {floating.key}
+    assert environment.dump_state() == before
 
 
 def test_routers_are_converged_side_by_side(

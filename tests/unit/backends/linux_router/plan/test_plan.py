@@ -18,10 +18,12 @@ from netfw.drivers.router_values import (
 )
 from netfw.errors import Conflict, InvalidInput, NotSupported
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId
 from netfw.model.route import Route
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, parse_translations
+from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import NO_GATEWAY, plan_routers
 from tests.unit.backends.linux_router.samples import (
@@ -33,6 +35,7 @@ from tests.unit.backends.linux_router.samples import (
     KEY,
     OTHER_ROUTER,
     OUTSIDE,
+    PORTS,
     ROUTER,
     STATE,
     fip,
@@ -100,6 +103,27 @@ def test_an_address_without_rules_may_have_connections_left() -> None:
     planned = plan(Update(put={fip(): nat()}), found())
     assert kinds(planned) == ["RemoveConnections", "RestoreTables"]
     assert isinstance(steps(planned)[0], RemoveConnections)
+
+
+def test_a_floating_ip_with_another_address_leaves_the_former_one() -> None:
+    planned = plan(Update(put={fip(): nat(floating="203.0.113.10")}), found(translations=HAS))
+    assert kinds(planned) == [
+        "ChangeNetwork", "RestoreTables", "RemoveConnections", "ChangeNetwork",
+    ]  # fmt: skip
+
+
+def test_an_address_that_another_floating_ip_takes_over_loses_its_connections() -> None:
+    heir = Update(put={fip(1): nat("10.0.0.10")}, drop={fip()})
+    planned = plan(heir, found(translations=HAS))
+    assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
+    same = Update(put={fip(1): nat()}, drop={fip()})
+    assert kinds(plan(same, found(translations=HAS))) == ["RestoreTables"]
+
+
+def test_a_router_whose_namespace_is_gone_loses_its_known_ports() -> None:
+    gone = ObservedNetns(netns=router_namespace(ROUTER), present=frozenset(PORTS))
+    there = FoundRouter(netns=gone, ports=frozenset({PORTS[0]}))
+    assert [type(step).__name__ for step in steps(plan(Update(drop={KEY}), there))] == ["Unplug"]
 
 
 def test_other_floating_ips_stay_unless_the_update_is_complete() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from netfw.linux.ip.values import Link
+from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import as_address
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw_drivers.linux_router.plan.observed import FoundRadvd
+from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
 from netfw_drivers.linux_router.plan.radvd_plan import (
     RadvdStep,
     RunRadvd,
     StopRadvd,
     make_program,
     plan_radvd,
+    plan_withdrawals,
 )
 from tests.unit.backends.linux_router.samples import CONTEXT, INSIDE, QR, ROUTER, state, subnet
 
@@ -71,6 +74,17 @@ def test_without_interfaces_it_is_stopped() -> None:
     found = run(FoundRadvd(), ONE)
     assert list(plan_radvd(router, found, CONTEXT.settings)) == [StopRadvd(ROUTER)]
     assert list(plan_radvd(router, FoundRadvd(remains=True), CONTEXT.settings))
+
+
+def test_prefixes_are_withdrawn_before_their_device_is_removed() -> None:
+    radvd = run(FoundRadvd(), ONE)
+    link = Link(name=QR, index=2, mtu=1500, up=True, state="unknown")
+    netns = ObservedNetns(netns="qrouter-1", exists=True, links={QR: link})
+    there = FoundRouter(netns=netns, radvd=radvd)
+    (step,) = plan_withdrawals(ROUTER, (), there)
+    assert (step.device, list(map(str, step.prefixes))) == (QR, ["fd00::/64"])
+    assert not list(plan_withdrawals(ROUTER, {QR}, there))
+    assert not list(plan_withdrawals(ROUTER, (), evolve(there, netns=evolve(netns, links={}))))
 
 
 def test_the_user_of_the_process_is_an_option() -> None:

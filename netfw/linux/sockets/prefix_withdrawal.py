@@ -1,0 +1,38 @@
+"""Withdraw IPv6 prefixes from the hosts of a link that loses its router."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv6Network
+
+from netfw.linux import netns
+from netfw.linux.errno_errors import error_from_errno
+from netfw.linux.netns import Namespace
+from netfw.linux.sockets.arp_nd_frames import withdrawal
+from netfw.model.device_names import check_device_name
+
+_ALL_NODES, _HOP_LIMIT = "ff02::1", 255
+
+
+def withdraw_prefixes(
+    device: str, prefixes: Iterable[IPv6Network], namespace: Namespace = None
+) -> None:
+    """Send a router advertisement with lifetime 0 for the router and for *prefixes*, once.
+
+    :raises NotFound: there is no such namespace or device.
+    :raises OperationRefused: the device cannot send; is it up, and has it a link-local address?
+    """
+    check_device_name(device)
+    message = withdrawal(prefixes)
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw:
+            raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, _HOP_LIMIT)
+            raw.sendto(message, (_ALL_NODES, 0, 0, socket.if_nametoindex(device)))
+
+    try:
+        netns.run_in(namespace, send)
+    except OSError as error:
+        what = f"withdrawing prefixes on {device}"
+        raise error_from_errno(error.errno or 0, what, error.strerror or "") from error

@@ -1,0 +1,75 @@
+"""A driver that is killed at any moment interrupts nothing, and its successor finishes its work."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from netfw.model.route import Route
+from netfw.plan import Update
+from netfw.testing.conformance.dhcp.lab_host import BRIDGE
+from netfw.testing.conformance.router.factories import make_site
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router import driver_process
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+
+pytestmark = pytest.mark.services
+
+KILLS = 12
+
+
+@pytest.mark.spec("L3-11")
+def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
+    chance = random.Random(13)
+    with LinuxRouterEnvironment() as environment:
+        site = make_site()
+        environment.know(site.ports)
+        kept, moving = (site.floating(n, site.nets[0].address(n - 30)) for n in (50, 51))
+        there = site.nets[0].address(22)
+        routes = (Route(destination="198.51.100.0/24", nexthop=site.nets[0].address(20)),)
+        gone = evolve(site, state=evolve(site.state, routes=routes)).with_full(
+            interfaces=site.full.interfaces[:1]
+        )
+        updates = [
+            Update(put=site.wanted(kept, moving)),
+            Update(put={moving.key: moving.to(there).value}),
+            Update(put=gone.wanted(kept), drop=frozenset({moving.key})),
+        ]
+        driver = environment.make_driver()
+        wait_until(lambda: driver.converge(updates[0]).ok, seconds=60)
+        environment.killed(driver)
+        outside = environment.machine(site.external.id, site.external.interfaces(1))
+        net = site.nets[0]
+        environment.machine(net.id, net.interfaces(20), net.gateways())
+        wait_until(lambda: outside.reach(kept.address), seconds=60)
+        job = tmp_path / "job"
+        job.write_bytes(pickle.dumps(environment.job(BRIDGE, updates)))
+        traffic, stream = outside.traffic(kept.address), outside.connect(kept.address, 80)
+        for _ in range(KILLS):
+            kill_at_random(job, chance)
+        driver = environment.make_driver()
+        wait_until(lambda: driver.converge(updates[0]).ok, seconds=60)
+        assert not driver.plan(updates[0], driver.observe(None))  # type: ignore[attr-defined]
+        assert traffic.stop() == 0
+        assert stream is not None
+        assert stream.is_alive()
+        stream.close()
+        assert driver.gc(()).ok
+        environment.killed(driver)
+
+
+def kill_at_random(job: Path, chance: random.Random) -> None:
+    command = [sys.executable, "-m", driver_process.__name__, str(job)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline().strip() == driver_process.READY
+        time.sleep(chance.uniform(0.0, 1.5))
+        assert victim.poll() is None, "it ended by itself"
+        victim.kill()
