@@ -17,6 +17,7 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan import contributed_ports
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
@@ -152,9 +153,12 @@ class _RouterPlanner:
         wanted = self.context.desired_netns(router, state, found, served)
         ended, found = plan_ended_connections(router, served, found)
         stages = plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER)
+        contributed = contributed_ports.plan_ended_connections(
+            RouterKey(router), wanted.netns, state.contributions, found.mirror, stages
+        )
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
-        return [*ended, *stages, *(_radvd_stage(router, step) for step in radvd)]
+        return [*ended, *stages, *contributed, *(_radvd_stage(router, step) for step in radvd)]
 
     def _wait(self, router: RouterId, served: Translations) -> None:
         """Have the floating IPs of the update wait that are not *served* by their router."""
