@@ -11,7 +11,7 @@ from attrs import frozen
 from netfw.drivers.contribution import RouterContribution, RuleChain, RuleTable
 from netfw.drivers.keys import RouterKey
 from netfw.errors import InvalidInput
-from netfw.linux.conntrack import PROTOCOLS
+from netfw.linux.conntrack.entry import PROTOCOLS
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.service_netns.steps import RemoveConnections, RestoreTables
 from netfw.model.address import IpAddress
