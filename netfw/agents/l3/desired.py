@@ -15,8 +15,9 @@ from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex, router_of
 from netfw.agents.l3.router_state import (
     Absent,
+    ContributedFloatingIp,
     L3HostContext,
-    make_floating_ip_nat,
+    make_floating_ip,
     make_router_state,
 )
 from netfw.drivers.contribution import RouterContribution
@@ -28,6 +29,7 @@ from netfw.drivers.router_values import (
     RouterDriverValue,
     RouterState,
 )
+from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.model.network import Network
@@ -36,7 +38,7 @@ from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 
 L3Key = RouterDriverKey
-L3Value = RouterDriverValue | Absent
+L3Value = RouterDriverValue | ContributedFloatingIp | Absent
 
 
 class Desired(GroupedState[RouterId, L3Key, L3Value]):
@@ -57,8 +59,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         self._values: ChangedValues[L3Key, L3Value] = ChangedValues()
         self._states: dict[RouterId, RouterState] = {}
         """The states of routers without contributions."""
+        self._contributed: dict[RouterId, frozenset[IpAddress]] = {}
+        """The addresses that extensions contribute to each router."""
         self._again: set[L3Key] = set()
-        """Floating IPs whose router has another gateway than before."""
+        """Floating IPs whose router has another gateway, or other contributions, than before."""
         self._touched: set[L3Key] = set()
         self._calls: set[ExtensionCallKey[RouterId]] = set()
         self.absent: set[L3Key] = set()
@@ -110,6 +114,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         """Call extensions, and update the routers whose contributions changed."""
         for router in self._extensions.call(calls):
             self._set_router(router, self._states[router])
+            for floating in self._index.floating_ips(router):
+                if floating.fixed_address is None:
+                    self._update_floating_ip(floating.id)
+                    self._again.add(FloatingIpKey(floating.id))
 
     def all_keys(self) -> frozenset[L3Key]:
         return frozenset(self._values)
@@ -120,7 +128,7 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
     def group(self, key: L3Key, value: L3Value | None) -> RouterId | None:
         if isinstance(key, RouterKey):
             return key.router
-        if isinstance(value, FloatingIpNat):
+        if isinstance(value, FloatingIpNat | ContributedFloatingIp):
             return value.router
         floating = self._floating_ip(key)
         return None if floating is None else floating.router_id
@@ -166,8 +174,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         return (former is None) != (state is None) or isinstance(made, Absent)
 
     def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
+        self._contributed.pop(id, None)
         if isinstance(made, RouterState):
             made = evolve(made, contributions=self._contributions(id))
+            self._contributed[id] = _contributed_addresses(made)
         self._set(RouterKey(id), made)
 
     def _contributions(self, id: RouterId) -> tuple[RouterContribution, ...]:
@@ -178,13 +188,13 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
 
     def _update_floating_ip(self, id: FloatingIpId) -> None:
         floating = self._index.floating_ip(id)
-        value: L3Value | None = None if floating is None else make_floating_ip_nat(floating)
-        if isinstance(value, FloatingIpNat):
-            router = self._values.get(RouterKey(value.router))
+        value: L3Value | None = None
+        if floating is not None and floating.router_id is not None:
+            router = self._values.get(RouterKey(floating.router_id))
             if isinstance(router, Absent):
                 value = Absent(reason=router.reason)
-            elif router is None:
-                value = None  # the router is not this host's
+            elif isinstance(router, RouterState):  # None: the router is not this host's
+                value = make_floating_ip(floating, self._contributed[floating.router_id])
         self._set(FloatingIpKey(id), value)
 
     def _set(self, key: L3Key, value: L3Value | None) -> None:
@@ -204,6 +214,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
 def _gateway_port(state: RouterState | None) -> PortId | None:
     full = None if state is None else state.full
     return None if full is None or full.gateway is None else full.gateway.port.id
+
+
+def _contributed_addresses(router: RouterState) -> frozenset[IpAddress]:
+    return frozenset(each.ip for part in router.contributions for each in part.addresses)
 
 
 def _present(id: RouterId | None) -> frozenset[RouterId]:

@@ -1,7 +1,8 @@
 """Executor of jobs: converges one router at a time with the drivers of the host.
 
 A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
-the router.  An error of the proxy degrades the router, never its floating IPs.
+the router.  An error of the proxy degrades the router, never its floating IPs.  A floating IP of
+which extensions contribute the rules fails with its router.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.job_executor import JobExecutor, with_failed
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.desired import L3Key, L3Value
-from netfw.agents.l3.router_state import Absent
+from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.router import RouterDriver
@@ -38,6 +39,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
     def __init__(self, driver: RouterDriver, metadata: MetadataDriver | None = None) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
         self._driver, self._metadata = driver, metadata
+        self._failed: dict[RouterKey, NetfwError] = {}
+        """Routers whose last job failed."""
 
     def execute_job(self, job: L3Job) -> Outcome[L3Key]:
         key, put = RouterKey(job.group), _present(job.put)
@@ -46,6 +49,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         if key in job.drop or key in absent:
             self._drop_proxy(key)
         outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
+        self._record(key, outcome)
         if isinstance(state, RouterState) and key in outcome.done:
             try:
                 self._converge_proxy(key, state)
@@ -53,9 +57,17 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 outcome = with_failed(outcome, key, exc)
         for each in absent:
             value = job.put[each]
+            if isinstance(value, ContributedFloatingIp) and key in self._failed:
+                outcome = with_failed(outcome, each, self._failed[key])
             if isinstance(value, Absent) and value.refused and each in outcome.done:
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
         return outcome
+
+    def _record(self, key: RouterKey, outcome: Outcome[L3Key]) -> None:
+        if key in outcome.failed:
+            self._failed[key] = outcome.failed[key]
+        elif key in outcome.done or key in outcome.waiting:
+            self._failed.pop(key, None)
 
     def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> None:
         """Remove everything but *values* from the drivers.  Called while no job is running.
@@ -126,7 +138,12 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
 
 
 def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:
-    return {key: value for key, value in values.items() if not isinstance(value, Absent)}
+    """Return the values of the router driver."""
+    return {
+        key: value
+        for key, value in values.items()
+        if not isinstance(value, Absent | ContributedFloatingIp)
+    }
 
 
 def _runs(value: RouterDriverValue) -> bool:

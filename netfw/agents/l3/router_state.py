@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from ipaddress import IPv6Address, ip_interface
 
 from attrs import frozen
@@ -19,11 +19,13 @@ from netfw.drivers.router_values import (
 from netfw.model.address import IpAddress
 from netfw.model.device_owner import DeviceOwner, is_router_interface
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import AddressScopeId, NetworkId
+from netfw.model.ids import AddressScopeId, NetworkId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
+
+NOT_CONTRIBUTED = "it stands for no port, and no extension of this host uses it"
 
 
 @frozen(kw_only=True)
@@ -47,6 +49,13 @@ class Absent:
     reason: str
     refused: bool = False
     """This host cannot run it: its key fails."""
+
+
+@frozen(kw_only=True)
+class ContributedFloatingIp:
+    """A floating IP whose address and rules extensions contribute to its router."""
+
+    router: RouterId
 
 
 def make_router_state(
@@ -79,10 +88,19 @@ def make_router_state(
     )
 
 
-def make_floating_ip_nat(floating: FloatingIp) -> FloatingIpNat | None:
-    """Return the translation of a floating IP; ``None``: it stands for no address of a port."""
-    if floating.router_id is None or floating.fixed_address is None:
+def make_floating_ip(
+    floating: FloatingIp, contributed: Container[IpAddress]
+) -> FloatingIpNat | ContributedFloatingIp | Absent | None:
+    """Return the desired state of a floating IP; ``None``: it has no router.
+
+    *contributed* are the addresses that extensions contribute to its router.
+    """
+    if floating.router_id is None:
         return None
+    if floating.fixed_address is None:
+        if floating.address in contributed:
+            return ContributedFloatingIp(router=floating.router_id)
+        return Absent(reason=NOT_CONTRIBUTED)
     return FloatingIpNat(
         router=floating.router_id,
         external_network=floating.network_id,

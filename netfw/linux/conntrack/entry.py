@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.port_range import PortRange
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "ipv6-icmp": 58, "sctp": 132}
 
@@ -76,6 +77,7 @@ class Filter:
     """Destination of the original direction, before any translation."""
     source_port: int | None = None
     destination_port: int | None = None
+    destination_ports: PortRange | None = None
     mark: int | None = None
     mark_mask: int = 0xFFFFFFFF
 
@@ -88,6 +90,7 @@ class Filter:
             and _same(self.protocol, flow.protocol)
             and _same(self.source_port, flow.source_port)
             and _same(self.destination_port, flow.destination_port)
+            and _among(self.destination_ports, flow.destination_port)
             and (self.mark is None or connection.mark & self.mark_mask == self.mark)
             and _within(self.source, flow.source)
             and _within(self.destination, flow.destination)
@@ -106,6 +109,10 @@ class Filter:
 
 def _same(wanted: int | None, have: int | None) -> bool:
     return wanted is None or wanted == have
+
+
+def _among(ports: PortRange | None, port: int | None) -> bool:
+    return ports is None or (port is not None and port in ports)
 
 
 def _within(network: IPv4Network | IPv6Network | None, address: IpAddress) -> bool:

@@ -15,7 +15,7 @@ from netfw.drivers.interface import Attachment, Device, InterfaceDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
-from netfw.linux.conntrack import Conntrack, Filter
+from netfw.linux.conntrack import PROTOCOLS, Conntrack, Filter
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.operations import DelLink
 from netfw.linux.iptables import Iptables, IptablesBinaries
@@ -37,6 +37,7 @@ from netfw.linux.service_netns.veth_tracker import VethTracker
 from netfw.model.address import IpAddress
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
+from netfw.model.port_range import PortRange
 from netfw.plan import Operation, Stage, Update
 
 
@@ -127,8 +128,8 @@ class NetnsExecutor:
             case RestoreTables(namespace, owner, changes):
                 with self._tables(namespace, owner) as tables:
                     tables.restore(changes)
-            case RemoveConnections(namespace, address):
-                _remove_connections(namespace, address)
+            case RemoveConnections():
+                _remove_connections(step.netns, step.address, step.protocol, step.ports)
             case _:
                 assert_never(step)
 
@@ -226,9 +227,24 @@ def _change_network(network: NetlinkClient, step: ChangeNetwork) -> None:
         _remove_connections(step.netns, step.forget)
 
 
-def _remove_connections(namespace: str, address: IpAddress) -> None:
+def _remove_connections(
+    namespace: str,
+    address: IpAddress,
+    protocol: str | None = None,
+    ports: PortRange | None = None,
+) -> None:
+    """Remove the connections of *address*; with *ports*, only those to these ports of it."""
+    own = ip_network(address)
+    ended = Filter(family=address.version, address=own)
+    if protocol is not None:
+        ended = Filter(
+            family=address.version,
+            protocol=PROTOCOLS[protocol],
+            destination=own,
+            destination_ports=ports,
+        )
     with Conntrack(namespace) as conntrack:
-        conntrack.remove(Filter(family=address.version, address=ip_network(address)))
+        conntrack.remove(ended)
 
 
 def _refusal(operation: Operation, error: NetfwError) -> OperationRefused:

@@ -11,6 +11,7 @@ from netfw.linux.ip.operations import NetworkOperation
 from netfw.linux.iptables.operations import TableChange
 from netfw.model.address import IpAddress, Mac
 from netfw.model.ids import PortId
+from netfw.model.port_range import PortRange
 
 
 @frozen
@@ -115,10 +116,15 @@ class RestoreTables:
 
 @frozen
 class RemoveConnections:
-    """Remove the tracked connections of an address, whose translation has changed."""
+    """Remove the tracked connections of an address, whose translation has changed.
+
+    With *protocol* and *ports*: only those to these ports of it.
+    """
 
     netns: str
     address: IpAddress
+    protocol: str | None = None
+    ports: PortRange | None = None
 
     @property
     def backend(self) -> str:
@@ -126,7 +132,8 @@ class RemoveConnections:
 
     @property
     def text(self) -> str:
-        return f"remove the connections of {self.address}"
+        which = "" if self.ports is None else f", {self.protocol} ports {self.ports}"
+        return f"remove the connections of {self.address}{which}"
 
 
 Step = (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance
     from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
     from netfw.testing.conformance.interface import InterfaceDriverConformance
+    from netfw.testing.conformance.l3_extension import L3ExtensionConformance
     from netfw.testing.conformance.metadata.suite import MetadataDriverConformance
     from netfw.testing.conformance.router.suite import RouterDriverConformance
     from netfw.testing.conformance.server.api_extension import ApiExtensionConformance
@@ -35,6 +36,7 @@ __all__ = [
     "FirewallDriverConformance",
     "InterfaceDriverConformance",
     "IpamDriverConformance",
+    "L3ExtensionConformance",
     "MechanismDriverConformance",
     "MetadataDriverConformance",
     "NotifierConformance",
@@ -52,6 +54,7 @@ _MODULES = {
     "FirewallDriverConformance": "firewall.suite",
     "InterfaceDriverConformance": "interface",
     "IpamDriverConformance": "server.ipam",
+    "L3ExtensionConformance": "l3_extension",
     "MechanismDriverConformance": "server.mechanism",
     "MetadataDriverConformance": "metadata.suite",
     "NotifierConformance": "server.notifier",

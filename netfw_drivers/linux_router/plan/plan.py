@@ -17,6 +17,7 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan import contributed_ports
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
@@ -158,6 +159,9 @@ class _RouterPlanner:
         wanted = self.context.desired_netns(router, state, found, served)
         ended, found = plan_ended_connections(router, served, found)
         stages = plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER)
+        contributed = contributed_ports.plan_ended_connections(
+            RouterKey(router), wanted.netns, state.contributions, found.mirror, stages
+        )
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
@@ -165,6 +169,7 @@ class _RouterPlanner:
             *(_radvd_stage(router, step) for step in withdrawals),
             *ended,
             *stages,
+            *contributed,
             *(_radvd_stage(router, step) for step in radvd),
         ]
 

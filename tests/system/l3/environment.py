@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -49,6 +50,25 @@ def running(*agents: PrivateAgent) -> Iterator[None]:
 
 def is_reached(instance: Instance, address: str) -> bool:
     return instance.ping(address, count=1, timeout=1).lost == 0
+
+
+@contextmanager
+def listening(instance: Instance, port: int) -> Iterator[None]:
+    """Answer HTTP requests to a port of an instance."""
+    command = [sys.executable, "-m", "http.server", str(port), "--directory", "/proc/self/task"]
+    process = instance.spawn(command)
+    try:
+        wait_until(lambda: is_answered(instance, "127.0.0.1", port))
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_answered(instance: Instance, address: str, port: int) -> bool:
+    """Return whether an HTTP request of an instance is answered."""
+    url = f"http://{address}:{port}/"
+    return instance.attempt(["curl", "-s", "-o", "/dev/null", "-m", "2", url]).status == 0
 
 
 def fetch(instance: Instance) -> str:

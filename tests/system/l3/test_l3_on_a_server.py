@@ -8,7 +8,14 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import RoutedCloud, fetch, is_reached, routed_cloud
+from tests.system.l3.environment import (
+    RoutedCloud,
+    fetch,
+    is_answered,
+    is_reached,
+    listening,
+    routed_cloud,
+)
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -49,3 +56,32 @@ def test_router_and_floating_ip_of_the_api_work_and_go(routed: RoutedCloud) -> N
     network.remove_interface_from_router(router, subnet=blue_subnet.id)
     network.delete_router(router)
     wait_until(lambda: not routed.has_namespace(router))
+
+
+@pytest.mark.spec("L3-80")
+def test_forwarded_ports_of_the_api_lead_to_an_instance_and_go(routed: RoutedCloud) -> None:
+    network = routed.network
+    blue, blue_subnet = routed.make_network("blue", "10.0.1.0/24")
+    outside, _ = routed.make_network("outside", "203.0.113.0/24", is_router_external=True)
+    router = network.create_router(name="edge", external_gateway_info={"network_id": outside.id})
+    network.add_interface_to_router(router, subnet=blue_subnet.id)
+    port, vm = routed.boot("vm", blue, "10.0.1.11", device_id="vm-1", device_owner="compute:nova")
+    _, world = routed.boot("world", outside, "203.0.113.200")
+    vm.configure(["10.0.1.11/24"], ["10.0.1.1"])
+    floating = network.create_ip(floating_network_id=outside.id)
+    inside = {"internal_port_id": port.id, "internal_ip_address": "10.0.1.11", "protocol": "tcp"}
+    single = network.create_floating_ip_port_forwarding(
+        floating, external_port=2222, internal_port=8080, **inside
+    )
+    wait_until(lambda: network.get_ip(floating.id).status == "ACTIVE")
+    with listening(vm, 8080):
+        wait_until(lambda: is_answered(world, floating.floating_ip_address, 2222))
+        assert is_reached(vm, "203.0.113.200")
+        network.delete_floating_ip_port_forwarding(floating, single)
+        wait_until(lambda: not is_answered(world, floating.floating_ip_address, 2222))
+        network.create_floating_ip_port_forwarding(
+            floating, external_port_range="5000:5002", internal_port_range="8079:8081", **inside
+        )
+        wait_until(lambda: is_answered(world, floating.floating_ip_address, 5001))
+        wait_until(lambda: network.get_ip(floating.id).status == "ACTIVE")
+        assert not is_answered(world, floating.floating_ip_address, 5000)

@@ -9,7 +9,7 @@ from attrs import evolve
 from netfw.agents.l3.desired import Desired
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.agents.l3.router_state import Absent, L3HostContext
+from netfw.agents.l3.router_state import NOT_CONTRIBUTED, Absent, L3HostContext
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import FloatingIpNat, RouterState
 from netfw.model.binding import Binding
@@ -150,7 +150,7 @@ def test_floating_ip_is_a_value_of_its_own_and_changes_no_router():
     )  # fmt: skip
     assert list(found.dependents(RouterKey(EDGE.id))) == [FloatingIpKey(one.id)]
     learn(found, [evolve(one, port_id=None, fixed_address=None, revision=2)])
-    assert found.value(FloatingIpKey(one.id)) is None
+    assert found.value(FloatingIpKey(one.id)) == Absent(reason=NOT_CONTRIBUTED)
     assert found.take_changed() == {FloatingIpKey(one.id)}
 
 

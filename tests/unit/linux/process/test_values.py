@@ -11,6 +11,7 @@ from netfw.errors import InvalidInput
 from netfw.linux.conntrack import Connection, ConntrackTuple, Filter
 from netfw.linux.process import Backoff, ProcessKey, Program
 from netfw.linux.process.identity import runs
+from netfw.model.port_range import PortRange
 
 FLOW = ConntrackTuple(
     protocol=6,
@@ -114,6 +115,8 @@ def test_a_command_line_is_known_behind_an_interpreter(actual, same):
         (Filter(source=ip_network("203.0.113.9")), False),
         (Filter(destination_port=80), True),
         (Filter(destination_port=8080), False),
+        (Filter(destination_ports=PortRange(79, 80)), True),
+        (Filter(destination_ports=PortRange(81, 90)), False),
         (Filter(mark=0x10, mark_mask=0xF0), True),
         (Filter(mark=0x10), False),
     ],

@@ -1,0 +1,1 @@
+"""Extensions of the L3 agent."""
