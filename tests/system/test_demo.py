@@ -30,7 +30,7 @@ def test_every_check_of_the_demo_is_ok() -> None:
     done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 failed, in " in done.stdout
-    assert done.stdout.count("  ok  ") >= 37
+    assert done.stdout.count("  ok  ") >= 49
     for check in (
         "without a rule, port 80 of blue2 cannot be reached",
         "with the rule, blue1 connects to blue2",
@@ -40,6 +40,10 @@ def test_every_check_of_the_demo_is_ok() -> None:
         "an unchanged client shows both agents",
         "the metadata service knows the instance, by a signed id",
         "without any agent, mint1 renews its lease",
+        "amber1 on host1 pings violet1 on host2, through the router",
+        "SNAT: the outside world sees the gateway's address",
+        "the same floating IP now reaches violet1",
+        "a killed L3 agent costs no packet",
     ):
         assert f"  ok      {check}" in done.stdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
 
 PHYSICAL = "physnet1"
 PHYSICAL_BRIDGE = "br-ex"
+BRIDGE_MAPPINGS = f"{PHYSICAL}:{PHYSICAL_BRIDGE}"
 PATIENCE = 30.0
 
 
@@ -111,16 +113,7 @@ class AgentHost:
 
     def plan(self) -> tuple[int, list[str]]:
         """Run ``netfw plan`` on this host; return its exit status and its lines."""
-        argv = [
-            sys.executable,
-            "-m",
-            "netfw.cli.commands.main",
-            "plan",
-            "--config-file",
-            str(self.agent.conf),
-        ]
-        done = self.host.attempt(argv)
-        return done.status, done.output.splitlines() or done.error.splitlines()
+        return plan_of(self.agent, "l2")
 
     def plug(self, vm: Vm) -> Instance:
         """Plug an instance as a hypervisor does: a device on br-int that carries the port's id."""
@@ -135,6 +128,19 @@ class AgentHost:
                 external_ids={"iface-id": vm.port, "attached-mac": vm.mac},
             ),
         )
+
+
+def plan_of(agent: PrivateAgent, kind: str) -> tuple[int, list[str]]:
+    """Run ``netfw plan`` for an agent of that kind; return its exit status and its lines."""
+    argv = [sys.executable, "-m", "netfw.cli.commands.main", "plan", "--agent", kind]
+    done = agent.host.attempt([*argv, "--config-file", str(agent.conf)])
+    return done.status, done.output.splitlines() or done.error.splitlines()
+
+
+def join_provider_network(host: Host) -> None:
+    """Plug the host's NIC on the provider network into the bridge of that network."""
+    host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
+    host.place.ip(f"link set {PHYSICAL} up")
 
 
 @contextmanager
@@ -152,12 +158,11 @@ def two_agents() -> Iterator[tuple[AgentHost, AgentHost]]:
 
 def _on_file(host: Host, directory: Path, topology: Path) -> AgentHost:
     """Make a host on the provider network, whose agent reads *topology*."""
-    host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
-    host.place.ip(f"link set {PHYSICAL} up")
+    join_provider_network(host)
     options: Groups = {
         "agent": {"state_source": "file"},
         "file": {"path": topology, "status_path": directory / f"{host.name}.reported"},
-        "openvswitch": {"bridge_mappings": f"{PHYSICAL}:{PHYSICAL_BRIDGE}"},
+        "openvswitch": {"bridge_mappings": BRIDGE_MAPPINGS},
     }
     return AgentHost(host, directory / host.name, options)
 
@@ -210,3 +215,12 @@ def reached(instance: Instance, address: str) -> bool:
         if instance.ping(address, count=3, timeout=0.5).lost == 0:
             return True
     return False
+
+
+def becomes_true(condition: Callable[[], bool]) -> bool:
+    """Return whether *condition* becomes true within the time that agents need to converge."""
+    try:
+        wait_until(condition, seconds=PATIENCE)
+    except TimeoutError:
+        return False
+    return True

@@ -38,6 +38,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from netfw.cli.demo.dhcp import demo_dhcp
     from netfw.cli.demo.drivers import demo_drivers
     from netfw.cli.demo.firewall import demo_security_groups
+    from netfw.cli.demo.routers import demo_routers
     from netfw.cli.demo.server import demo_server, make_cloud
 
     report = DemoReport()
@@ -63,6 +64,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
                 "DHCP and metadata: what an instance asks for when it boots", cloud.logs
             ):
                 demo_dhcp(report, cloud)
+            with report.section("Routers: between networks, and to the outside world", cloud.logs):
+                demo_routers(report, cloud)
     status = report.summary(time.monotonic() - started)
     report.say("Next: `.venv/bin/netfw lab up` for hosts to play with; docs/getting-started.md")
     return status

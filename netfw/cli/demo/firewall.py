@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from netfw.cli.demo.agents import PATIENCE, VMS, AgentHost, topology_of
+from netfw.cli.demo.agents import PATIENCE, VMS, AgentHost, becomes_true, topology_of
 from netfw.cli.demo.report import DemoReport
+from netfw.cli.demo.tcp import SILENCE, carries, connected, connects, listening
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import wait_until
 
 DRIVER = "openflow"
 WEB = 80
@@ -29,14 +27,12 @@ RULE = (
     f"      - {{direction: ingress, protocol: tcp, port_range_min: {WEB}, "
     f"port_range_max: {WEB}, remote_group: app}}"
 )
-_SILENCE = 0.5
-_SHORT = 0.3
 
 
 def demo_security_groups(report: DemoReport, one: AgentHost, two: AgentHost) -> None:
     """Filter the ports of the two hosts of the section before by a firewall driver."""
     client, server = one.host.instances["blue1"], two.host.instances["blue2"]
-    with _listening(server) as listener:
+    with listening(server, WEB) as listener, listening(server, WEB + 1):
         _deny(report, one, two, client)
         _allow(report, one, two, client)
         _revoke(report, one, two, client, listener)
@@ -64,7 +60,7 @@ def _allow(report: DemoReport, one: AgentHost, two: AgentHost, client: Instance)
     report.quote([RULE])
     _state(one, two, RULE)
     started = time.monotonic()
-    passes = _await(lambda: _connects(client))
+    passes = becomes_true(lambda: _connects(client))
     report.say(f"the file is written, and {time.monotonic() - started:.2f} s later it passes")
     report.check("with the rule, blue1 connects to blue2", passes)
     report.check("and to no other port", not _connects(client, WEB + 1))
@@ -74,13 +70,13 @@ def _revoke(
     report: DemoReport, one: AgentHost, two: AgentHost, client: Instance, listener: socket.socket
 ) -> None:
     report.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
-    with _connected(client, listener) as (near, far):
-        report.check("the connection carries data", _carries(near, far))
+    with connected(client, VMS["blue2"].address, listener) as (near, far):
+        report.check("the connection carries data", carries(near, far, PATIENCE))
         with client.pinging(VMS["blue2"].address, interval=0.01) as running:
             _state(one, two)
             started = time.monotonic()
-            cut = _await(lambda: not _carries(near, far))
-            seconds = time.monotonic() - started - _SILENCE
+            cut = becomes_true(lambda: not carries(near, far))
+            seconds = time.monotonic() - started - SILENCE
             ping = running.stop()
     report.say(f"cut {max(seconds, 0):.2f} s after the file was written")
     report.check("the running connection is cut", cut)
@@ -97,62 +93,5 @@ def _state(one: AgentHost, two: AgentHost, *more: str) -> None:
     fresh.rename(topology)
 
 
-@contextlib.contextmanager
-def _listening(server: Instance) -> Iterator[socket.socket]:
-    """Listen on both ports; yield the socket of the port that a rule allows."""
-    sockets = [server.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) for _ in range(2)]
-    try:
-        for number, each in enumerate(sockets):
-            each.bind(("", WEB + number))
-            each.listen()
-        yield sockets[0]
-    finally:
-        for each in sockets:
-            each.close()
-
-
 def _connects(client: Instance, port: int = WEB) -> bool:
-    with client.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) as caller:
-        caller.settimeout(_SHORT)
-        try:
-            caller.connect((VMS["blue2"].address, port))
-        except OSError:
-            return False
-        return True
-
-
-@contextlib.contextmanager
-def _connected(
-    client: Instance, listener: socket.socket
-) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Connect; return both ends of the connection."""
-    with client.call(socket.socket, socket.AF_INET, socket.SOCK_STREAM) as near:
-        near.settimeout(PATIENCE)
-        near.connect((VMS["blue2"].address, WEB))
-        wanted = near.getsockname()
-        listener.settimeout(PATIENCE)
-        far, peer = listener.accept()
-        while peer != wanted:  # from the attempts before
-            far.close()
-            far, peer = listener.accept()
-        with far:
-            far.settimeout(_SILENCE)
-            yield near, far
-
-
-def _carries(near: socket.socket, far: socket.socket) -> bool:
-    """Return whether data that is sent now arrives."""
-    try:
-        near.sendall(b".")
-        return bool(far.recv(4096))
-    except OSError:
-        return False
-
-
-def _await(condition: Callable[[], bool]) -> bool:
-    """Return whether *condition* becomes true within seconds."""
-    try:
-        wait_until(condition, seconds=PATIENCE)
-    except TimeoutError:
-        return False
-    return True
+    return connects(client, VMS["blue2"].address, port)

@@ -13,7 +13,15 @@ from typing import Any
 
 from attrs import define
 
-from netfw.cli.demo.agents import PATIENCE, AgentHost, reached
+from netfw.cli.demo.agents import (
+    BRIDGE_MAPPINGS,
+    PATIENCE,
+    PHYSICAL,
+    PHYSICAL_BRIDGE,
+    AgentHost,
+    join_provider_network,
+    reached,
+)
 from netfw.cli.demo.report import DemoReport
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
@@ -38,7 +46,7 @@ COMMANDS = ("network list", "port list", "network agent list")
 
 
 class ServedHost(AgentHost):
-    """A host with L2, DHCP and metadata agents that read from the server."""
+    """A host with L2, DHCP, L3 and metadata agents that read from the server."""
 
     def __init__(self, host: Host, directory: Path, messages: Path) -> None:
         asking: Groups = {
@@ -46,18 +54,22 @@ class ServedHost(AgentHost):
             "socket": {"connect": f"unix:{messages}"},
         }
         agent = {**asking["agent"], "firewall_driver": "openflow"}
-        super().__init__(host, directory / "l2", {**asking, "agent": agent})
+        switch = {"bridge_mappings": BRIDGE_MAPPINGS}
+        super().__init__(host, directory / "l2", {**asking, "agent": agent, "openvswitch": switch})
         door = directory / "metadata.sock"
+        plugging: Groups = {
+            "socket": asking["socket"],
+            "openvswitch": {"ovsdb_connection": host.ovs.remote},
+            "haproxy": {"metadata_proxy_socket": door},
+        }
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
             "netfw.cli.agents.dhcp",
-            {
-                "agent": {**asking["agent"], "enable_isolated_metadata": True},
-                "socket": asking["socket"],
-                "openvswitch": {"ovsdb_connection": host.ovs.remote},
-                "haproxy": {"metadata_proxy_socket": door},
-            },
+            {**plugging, "agent": {**asking["agent"], "enable_isolated_metadata": True}},
+        )
+        self.l3 = PrivateAgent(
+            host, directory / "l3", "netfw.cli.agents.l3", {**plugging, "agent": asking["agent"]}
         )
         self.metadata = PrivateAgent(
             host,
@@ -73,9 +85,14 @@ class ServedHost(AgentHost):
         )
         self.service = MetadataService(host, directory, SECRET)
 
+    @property
+    def agents(self) -> tuple[PrivateAgent, ...]:
+        """All agents of the host, started or not."""
+        return self.agent, self.dhcp, self.metadata, self.l3
+
     def end(self) -> None:
         """Stop all agents and the metadata service."""
-        for agent in (self.metadata, self.dhcp, self.agent):
+        for agent in self.agents:
             agent.kill()
         self.service.stop()
 
@@ -117,8 +134,7 @@ class Cloud:
     @property
     def logs(self) -> list[Path]:
         """Log files of server and agents."""
-        agents = [agent for each in self.hosts for agent in (each.agent, each.dhcp, each.metadata)]
-        return [self.server.log, *(agent.log for agent in agents)]
+        return [self.server.log, *(agent.log for each in self.hosts for agent in each.agents)]
 
     @property
     def network(self) -> Any:
@@ -135,13 +151,14 @@ class Cloud:
 @contextmanager
 def make_cloud(options: Groups | None = None) -> Iterator[Cloud]:
     """Yield a server with *options* and two hosts with agents; nothing is started yet."""
-    with Lab(hosts=2) as lab, ExitStack() as stack:
+    with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
         directory = stack.enter_context(temporary_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
         server = PrivateNetfw(directory / "server", options, port=PORT)
         stack.callback(server.stop)
         hosts = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
         for each in hosts:
+            join_provider_network(each.host)
             stack.callback(each.end)
         yield Cloud(server, hosts, _client(server.url))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
+from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
@@ -175,27 +175,14 @@ def file_site() -> Iterator[FileSite]:
             yield site
 
 
-def l3_agent(host: ServedHost) -> PrivateAgent:
-    """Return an L3 agent for a host that reads from the server, with its metadata agent."""
-    own = host.metadata.options
-    return PrivateAgent(
-        host.host, host.metadata.directory.parent / "l3", "netfw.cli.agents.l3",
-        {
-            "agent": {"state_source": "server", "report_interval": 1, "retry_pause": 0.1},
-            "socket": own["socket"],
-            "openvswitch": {"ovsdb_connection": host.host.ovs.remote},
-            "haproxy": {"metadata_proxy_socket": own["metadata"]["metadata_proxy_socket"]},
-        },
-    )  # fmt: skip
-
-
 class RoutedCloud:
     """A server and two hosts, the second of which has an L3 agent."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.network = cloud, cloud.network
         self.hosts = cloud.hosts
-        self.l3 = l3_agent(cloud.hosts[1])
+        self.l3 = cloud.hosts[1].l3
+        self.l3.options["agent"] |= {"report_interval": 1, "retry_pause": 0.1}
 
     @property
     def agents(self) -> tuple[PrivateAgent, ...]:

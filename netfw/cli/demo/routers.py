@@ -1,0 +1,241 @@
+"""Demo section 6: a router between two networks and the outside world, floating IPs, SNAT."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from attrs import define
+
+from netfw.cli.demo.agents import (
+    PATIENCE,
+    PHYSICAL,
+    PHYSICAL_BRIDGE,
+    becomes_true,
+    plan_of,
+    reached,
+)
+from netfw.cli.demo.report import DemoReport
+from netfw.cli.demo.server import Cloud, ServedHost
+from netfw.cli.demo.tcp import arrives, carries, connected, listening
+from netfw.testing.lab.instance import Instance, Plug
+from netfw.testing.lab.wait import wait_until
+
+WEB = 80
+WORLD = "203.0.113.1"
+CIDRS = ("10.4.0.0/24", "10.5.0.0/24")
+CLIENT = f"""
+outside = network.create_network(
+    name="outside", is_router_external=True,
+    provider_network_type="flat", provider_physical_network="{PHYSICAL}")
+edge = network.create_router(name="edge", external_gateway_info={{"network_id": outside.id}})
+network.add_interface_to_router(edge, subnet_id=amber_subnet.id)
+network.add_interface_to_router(edge, subnet_id=violet_subnet.id)
+"""
+
+
+@define
+class RoutedSite:
+    """Two networks with an instance each, a router, and a machine outside the cloud.
+
+    All three machines listen at port 80.
+    """
+
+    cloud: Cloud
+    router: Any
+    world: Instance
+    amber: Instance
+    violet: Instance
+    listeners: dict[str, socket.socket]
+
+    @property
+    def gateway(self) -> str:
+        """The address of the router on the outside network."""
+        fixed_ips = self.router.external_gateway_info["external_fixed_ips"]
+        return str(fixed_ips[0]["ip_address"])
+
+    def reaches(self, address: str, name: str) -> bool:
+        """Return whether the world soon reaches instance *name* at *address*."""
+        return becomes_true(lambda: arrives(self.world, address, self.listeners[name]))
+
+
+def demo_routers(report: DemoReport, cloud: Cloud) -> None:
+    """Start an L3 agent; connect two networks with each other and with the outside."""
+    with ExitStack() as stack:
+        _start(report, cloud)
+        site = _connect(report, cloud, stack)
+        _translate(report, site)
+        address = _move(report, site)
+        _kill(report, site, address)
+        _remove(report, site)
+
+
+def _start(report: DemoReport, cloud: Cloud) -> None:
+    report.step(
+        "Start an L3 agent on host2",
+        ["netfw-l3-agent runs each router in a namespace: routes and iptables of the kernel"],
+    )
+    seconds = cloud.hosts[1].l3.start()
+    report.say(f"ready after {seconds:.1f} s")
+    wait_until(lambda: any(cloud.network.agents(agent_type="L3 agent")), "the agent is known")
+
+
+def _connect(report: DemoReport, cloud: Cloud, stack: ExitStack) -> RoutedSite:
+    report.step(
+        "Make two networks and a router by the API",
+        [
+            f"amber {CIDRS[0]}, violet {CIDRS[1]}; the outside world, {WORLD}, is a namespace",
+            f"on {PHYSICAL}: no port of the cloud, and without a route to its networks",
+        ],
+    )
+    report.quote(CLIENT.strip().splitlines())
+    began = time.monotonic()
+    site = _make_site(cloud, stack)
+    target = cloud.named("violet1").fixed_ips[0]["ip_address"]
+    ok = reached(site.amber, target)
+    report.say(f"{time.monotonic() - began:.1f} s after the first call:")
+    report.check("amber1 on host1 pings violet1 on host2, through the router", ok)
+    return site
+
+
+def _make_site(cloud: Cloud, stack: ExitStack) -> RoutedSite:
+    plug = Plug(bridge=PHYSICAL_BRIDGE, device="tap-world", addresses=[f"{WORLD}/24"])
+    world = cloud.hosts[0].host.instance("world", plug)
+    outside, _ = _make_network(
+        cloud,
+        "outside",
+        "203.0.113.0/24",
+        is_router_external=True,
+        provider_network_type="flat",
+        provider_physical_network=PHYSICAL,
+    )
+    gateway = {"network_id": outside.id}
+    router = cloud.network.create_router(name="edge", external_gateway_info=gateway)
+    group = _make_group(cloud)
+    instances = []
+    for host, name, cidr in zip(cloud.hosts, ("amber", "violet"), CIDRS, strict=True):
+        network, subnet = _make_network(cloud, name, cidr)
+        cloud.network.add_interface_to_router(router, subnet_id=subnet.id)
+        port = cloud.network.create_port(
+            network_id=network.id,
+            name=f"{name}1",
+            binding_host_id=host.host.name,
+            security_group_ids=[group.id],
+        )
+        instances.append(host.plug_port(port))
+        instances[-1].configure([], [subnet.gateway_ip])
+    amber, violet = instances
+    machines = {"world": world, "amber1": amber, "violet1": violet}
+    listeners = {name: stack.enter_context(listening(each, WEB)) for name, each in machines.items()}
+    return RoutedSite(cloud, router, world, amber, violet, listeners)
+
+
+def _make_network(cloud: Cloud, name: str, cidr: str, **more: Any) -> tuple[Any, Any]:
+    """Make a network with a subnet, without DHCP."""
+    network = cloud.network.create_network(name=name, **more)
+    subnet = cloud.network.create_subnet(
+        network_id=network.id, cidr=cidr, ip_version=4, is_dhcp_enabled=False
+    )
+    return network, subnet
+
+
+def _make_group(cloud: Cloud) -> Any:
+    """Make a security group that admits pings and connections to port 80."""
+    group = cloud.network.create_security_group(name="site")
+    tcp = {"protocol": "tcp", "port_range_min": WEB, "port_range_max": WEB}
+    for rule in ({"protocol": "icmp"}, tcp):
+        cloud.network.create_security_group_rule(
+            security_group_id=group.id, direction="ingress", **rule
+        )
+    return group
+
+
+def _translate(report: DemoReport, site: RoutedSite) -> None:
+    report.step("Go out", [f"from violet1 to {WORLD}, by TCP:"])
+    report.check("violet1 pings the outside world", reached(site.violet, WORLD))
+    seen = _source(site, site.violet)
+    report.say(f"the outside world sees {seen}; the router's gateway has {site.gateway}")
+    report.check("SNAT: the outside world sees the gateway's address", seen == site.gateway)
+
+
+def _source(site: RoutedSite, client: Instance) -> str:
+    """Return the address that the outside world sees of *client*."""
+    with connected(client, WORLD, site.listeners["world"]) as (_, far):
+        return str(far.getpeername()[0])
+
+
+def _move(report: DemoReport, site: RoutedSite) -> str:
+    """Give a floating IP to one instance, then to the other; return its address."""
+    network = site.cloud.network
+    report.step("Give amber1 a floating IP, then move it to violet1")
+    began = time.monotonic()
+    floating = network.create_ip(
+        floating_network_id=site.router.external_gateway_info["network_id"],
+        port_id=site.cloud.named("amber1").id,
+    )
+    address = str(floating.floating_ip_address)
+    ok = site.reaches(address, "amber1")
+    report.say(f"{time.monotonic() - began:.1f} s after the call:")
+    report.check(f"the outside world reaches amber1 at {address}", ok)
+    report.check("and sees amber1 with that address", _source(site, site.amber) == address)
+    with connected(site.world, address, site.listeners["amber1"]) as (near, far):
+        began = time.monotonic()
+        network.update_ip(floating, port_id=site.cloud.named("violet1").id)
+        ok = site.reaches(address, "violet1")
+        report.say(f"moved, {time.monotonic() - began:.1f} s after the call:")
+        report.check("the same floating IP now reaches violet1", ok)
+        report.check("and a running connection with amber1 is ended", not carries(near, far))
+    return address
+
+
+def _kill(report: DemoReport, site: RoutedSite, address: str) -> None:
+    report.step(
+        "Kill the L3 agent",
+        [
+            f"kill -9 under a ping every 10 ms to {address}, a connection to it, and one",
+            "from amber1 to the outside world:",
+        ],
+    )
+    agent = site.cloud.hosts[1].l3
+    listeners = site.listeners
+    with (
+        connected(site.world, address, listeners["violet1"]) as inward,
+        connected(site.amber, WORLD, listeners["world"]) as outward,
+        site.world.pinging(address, interval=0.01) as running,
+    ):
+        agent.kill()
+        carried = [carries(*each, PATIENCE) for each in (inward, outward)]
+        with connected(site.world, address, listeners["violet1"]) as fresh:
+            carried.append(carries(*fresh, PATIENCE))
+        report.check("without the agent both go on, and a new connection passes", all(carried))
+        seconds = agent.start()
+        kept = [carries(*each, PATIENCE) for each in (inward, outward)]
+        ping = running.stop()
+    report.say(f"ready again after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
+    report.check("a killed L3 agent costs no packet", ping.lost == 0 and ping.sent > 0)
+    report.check("and ends no connection", all(kept))
+    status, lines = plan_of(agent, "l3")
+    report.say("netfw plan --agent l3, on host2:")
+    report.quote(lines)
+    report.check("the plan of the L3 agent is empty", status == 0)
+
+
+def _remove(report: DemoReport, site: RoutedSite) -> None:
+    report.step("Delete the router", ["and look for what was made for it"])
+    network, router = site.cloud.network, site.router
+    for floating in list(network.ips()):
+        network.delete_ip(floating)
+    for port in list(network.ports(device_id=router.id, device_owner="network:router_interface")):
+        network.remove_interface_from_router(router, port_id=port.id)
+    network.delete_router(router)
+    gone = becomes_true(lambda: not _remains(site.cloud.hosts[1], str(router.id)))
+    report.check("no namespace, process or file of the router is left", gone)
+
+
+def _remains(host: ServedHost, router: str) -> list[str]:
+    """Return namespaces, processes and files of the router."""
+    found = [str(path) for path in host.l3.directory.rglob(f"*{router}*")]
+    found += host.host.attempt(["pgrep", "-f", router]).output.split()
+    return found + [name for name in host.host.run(["ip", "netns"]).split() if router in name]
