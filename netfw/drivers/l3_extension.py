@@ -38,4 +38,3 @@ class L3Extension(AgentExtension[RouterId, ExtendedRouter, RouterContribution]):
 
     GROUP: ClassVar[str] = "netfw.l3_extensions"
     VERSION: ClassVar[int] = 2
-    DRAFT: ClassVar[bool] = True

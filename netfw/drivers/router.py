@@ -64,7 +64,6 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
 
     GROUP: ClassVar[str] = "netfw.router_drivers"
     VERSION: ClassVar[int] = 2
-    DRAFT: ClassVar[bool] = True
     CAPABILITY_TYPES: ClassVar[tuple[type[Capability], ...]] = (HostCapability, RouterCapability)
 
     @abstractmethod

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from netfw.drivers.reports import StatusReport
 from netfw.model.common_fields import Status
 
-PRECEDENCE = (Status.ACTIVE, Status.ERROR, Status.DOWN)
+PRECEDENCE = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)
 """The first of these that a live host reports is the status."""
 
 
@@ -28,8 +28,12 @@ def decide_router_status(
 def decide_floating_ip_status(
     hosts: Set[str], dead: Set[str], reports: Mapping[str, Status]
 ) -> Status:
-    """Return the status of a floating IP by the *reports* of the *hosts* that serve it."""
-    return _reported_status(hosts - dead, reports) or Status.DOWN
+    """Return the status of a floating IP by the *reports* of the *hosts* that serve it.
+
+    DEGRADED is DOWN: clients know three statuses of a floating IP.
+    """
+    status = _reported_status(hosts - dead, reports)
+    return Status.DOWN if status in (None, Status.DEGRADED) else status
 
 
 def _reported_status(hosts: Iterable[str], reports: Mapping[str, Status]) -> Status | None:

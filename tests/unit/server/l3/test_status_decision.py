@@ -31,6 +31,7 @@ ACTIVE, BUILD, DOWN, ERROR = Status.ACTIVE, Status.BUILD, Status.DOWN, Status.ER
         ("a", "", {"a": ACTIVE}, ACTIVE, ACTIVE),
         ("a", "", {"a": ERROR}, ERROR, ERROR),
         ("a", "", {"a": DOWN}, DOWN, DOWN),
+        ("a", "", {"a": Status.DEGRADED}, Status.DEGRADED, DOWN),
         ("a", "a", {"a": ACTIVE}, DOWN, DOWN),
         ("a", "", {"b": ACTIVE}, BUILD, DOWN),
         ("ab", "", {"a": ERROR, "b": ACTIVE}, ACTIVE, ACTIVE),
