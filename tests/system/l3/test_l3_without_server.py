@@ -8,7 +8,14 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import FileSite, fetch, file_site, is_reached
+from tests.system.l3.environment import (
+    FileSite,
+    fetch,
+    file_site,
+    is_answered,
+    is_reached,
+    listening,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -20,7 +27,7 @@ def site() -> Iterator[FileSite]:
         yield made
 
 
-@pytest.mark.spec("L3-01", "L3-11", "L3-28", "MD-03", "MD-10")
+@pytest.mark.spec("L3-01", "L3-11", "L3-28", "L3-80", "MD-03", "MD-10")
 def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> None:
     web, db = site.boot("web1", "10.0.1.1"), site.boot("db1", "10.0.2.1")
     world = site.boot("world")
@@ -29,6 +36,8 @@ def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> N
     wait_until(lambda: is_reached(world, "203.0.113.100"))
     wait_until(lambda: fetch(web).startswith("vm-web1 10.0.1.11"), lambda: fetch(web))
     assert fetch(db).startswith("vm-db1 10.0.2.11")
+    with listening(db, 22):
+        wait_until(lambda: is_answered(world, "203.0.113.101", 2222))
     router = site.hosts["host2"].l3
     with web.pinging("203.0.113.1") as out, world.pinging("203.0.113.100") as inside:
         router.kill()
