@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from attrs import frozen
 
@@ -62,7 +61,6 @@ class RouterMonitor:
         self._drift = DriftMonitor(executor, self._handle_drift)
         self._lock = threading.Lock()
         self._routers: dict[RouterId, ConvergedRouter] = {}
-        self._pool: ThreadPoolExecutor | None = None
 
     def handle_event(self, event: Event) -> None:
         """Handle an event of the interface driver."""
@@ -101,10 +99,8 @@ class RouterMonitor:
     def close(self) -> None:
         """Stop watching and announcing.  `resume` starts both anew."""
         with self._lock:
-            pool, self._pool = self._pool, None
             self._routers.clear()
-        if pool is not None:
-            pool.shutdown(cancel_futures=True)
+        self._wiring.close()
         self._drift.close()
         self._announcements.close()
 
@@ -124,19 +120,12 @@ class RouterMonitor:
 
     def _handle_wiring(self, keys: frozenset[Hashable]) -> None:
         """Announce the routers, whether or not anything converges them again."""
-        self._notify(KeysChanged("the switch has changed ports of these routers", keys))
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
-            for key in keys:
-                if isinstance(key, RouterKey) and key.router in self._routers:
-                    self._pool.submit(self._announce_again, key.router)
-
-    def _announce_again(self, id: RouterId) -> None:
-        with self._lock:
-            router = self._routers.get(id)
-        if router is not None:
+            named = [each.router for each in keys if isinstance(each, RouterKey)]
+            routers = [self._routers[id] for id in named if id in self._routers]
+        for router in routers:
             self._announce(router)
+        self._notify(KeysChanged("the switch has admitted ports of these routers", keys))
 
     def _is_unwired(self, port: PortId, keys: frozenset[RouterDriverKey]) -> bool:
         try:

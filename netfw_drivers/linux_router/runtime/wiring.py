@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.interface import Device
+from netfw.errors import BackendError
 from netfw.model.ids import PortId
 
 
@@ -16,24 +18,26 @@ class WiringCache:
 
     :param device: reads the device of a port from the interface driver.
     :param watched: whether the interface driver sends events at all.
-    :param on_changed: called with the keys that waited for ports that changed, from any thread.
+    :param on_wired: called with the keys that waited for a port once it is wired, from a thread of
+        the cache.
     """
 
     def __init__(
         self,
         device: Callable[[PortId], Device | None],
-        on_changed: Callable[[frozenset[Hashable]], None],
+        on_wired: Callable[[frozenset[Hashable]], None],
         *,
         watched: bool,
     ) -> None:
-        self._device, self._on_changed, self._watched = device, on_changed, watched
+        self._device, self._on_wired, self._watched = device, on_wired, watched
         self._lock = threading.Lock()
         self._wired: dict[PortId, bool | None] = {}
         self._events = 0
         self._waiting: dict[PortId, frozenset[Hashable]] = {}
+        self._pool: ThreadPoolExecutor | None = None
 
     def is_unwired(self, port: PortId, keys: frozenset[Hashable]) -> bool:
-        """Return whether a port waits for the switch; if so, `on_changed` follows.
+        """Return whether a port waits for the switch; if so, `on_wired` follows.
 
         :raises BackendUnavailable: the backend of the interface driver does not answer.
         """
@@ -47,7 +51,7 @@ class WiringCache:
         return False
 
     def handle_event(self, event: Event) -> None:
-        """Invalidate the ports of an event, and report the keys that wait for them."""
+        """Invalidate the ports of an event, and check those again that keys wait for."""
         with self._lock:
             self._events += 1
             if isinstance(event, FeedLost):
@@ -59,11 +63,28 @@ class WiringCache:
                     self._wired.pop(port, None)
             else:
                 return
-            keys: set[Hashable] = set()
             for port in ports & self._waiting.keys():
-                keys |= self._waiting.pop(port)
-        if keys:
-            self._on_changed(frozenset(keys))
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
+                self._pool.submit(self._check_again, port, self._waiting.pop(port))
+
+    def close(self) -> None:
+        """Stop reporting, and forget everything.  Idempotent."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            self._wired.clear()
+            self._waiting.clear()
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+    def _check_again(self, port: PortId, keys: frozenset[Hashable]) -> None:
+        """Report *keys* if the port is wired: other changes of a port cause events, too."""
+        try:
+            unwired = self.is_unwired(port, keys)
+        except BackendError:
+            return  # it waits on, and another event follows when the backend answers
+        if not unwired:
+            self._on_wired(keys)
 
     def _read(self, port: PortId) -> bool | None:
         with self._lock:
