@@ -1,5 +1,8 @@
 # netfw: `make help` says what there is.
-PYTHON ?= python3
+# The distribution's interpreter, where it is new enough: it is built with optimization by profile,
+# which others in PATH (pyenv's, say) often are not, and it is the one that operators have.
+PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+    && echo /usr/bin/python3 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
