@@ -43,10 +43,18 @@ class FakeSourceConformance(StateSourceConformance):
         yield SourceEnvironment(source, source.environment(), source.cut)
 
 
-def run_suite(source: type, tests: Collection[str]) -> Refusal:
-    suite = FakeSourceConformance()
-    suite.SOURCE = source
-    return run_tests(suite, tests)
+class PatientSourceConformance(FakeSourceConformance):
+    """Draws until a mutation is found: which examples are drawn depends on the loaded modules."""
+
+    examples = settings(FakeSourceConformance.examples, max_examples=5000)
+
+
+def run_suite(
+    source: type, tests: Collection[str], suite: type[FakeSourceConformance] = FakeSourceConformance
+) -> Refusal:
+    made = suite()
+    made.SOURCE = source
+    return run_tests(made, tests)
 
 
 @pytest.mark.spec("RPC-02")
@@ -64,7 +72,8 @@ class TestSourceMutations(MutationChecks):
 
 @pytest.mark.parametrize("name", REFUSED_BY_HISTORIES)
 def test_property_based_histories_refuse_mutation(name: str) -> None:
-    assert run_suite(MUTATIONS[name].apply(FakeSource), {ANY_HISTORY}).refusing
+    broken = MUTATIONS[name].apply(FakeSource)
+    assert run_suite(broken, {ANY_HISTORY}, PatientSourceConformance).refusing
 
 
 def test_property_based_histories_accept_the_correct_source() -> None:
