@@ -131,6 +131,8 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
     devices = {port.device for port in wanted.ports}
     # With a device gone, the kernel would no longer recognise a route of several hops.
     yield from _in(wanted, (each for each in _stale(wanted, found) if not _is_on(each, devices)))
+    # Addresses go before their device, so that a crash in between leaves none with connections.
+    yield from _in(wanted, _departures(found, devices))
     yield from clear_devices(found, keep=devices)
     found = without_lost(found)
     plugged = [port for port in wanted.ports if is_to_be_plugged(port, found)]
@@ -224,6 +226,15 @@ def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChang
             else:
                 old.append(operation)
     return _AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old))
+
+
+def _departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelAddress]:
+    """Remove the addresses of devices that are not to be kept."""
+    for entry in found.addresses:
+        device = entry.address.device
+        leaves = device in found.links and device not in keep and device != LOOPBACK
+        if leaves and not entry.automatic:
+            yield DelAddress(entry.address)
 
 
 def _is_renewed(operation: NetworkOperation) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_interface
 from pathlib import Path
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import RouterKey
 from netfw.drivers.router import RouterDriver
-from netfw.model.ids import AddressScopeId, RouterId
+from netfw.model.ids import AddressScopeId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Floating, Site, make_net, make_site
@@ -91,6 +92,26 @@ def test_marks_of_scopes_survive_a_restart(
     after = marks(environment, site.router)
     assert after[f"scope-{SCOPES[1]}"] == before[f"scope-{SCOPES[1]}"]
     assert len(set(after.values())) == 3
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_of_a_gateway_that_is_replaced_end(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    """Its address may soon be another tenant's."""
+    driver, former = make_driver(), site.gateway.port
+    bring(driver, site)
+    address, inside, outside = former.addresses[0].ip, site.nets[0].address(20), "198.51.100.9"
+    entry = f"-s {inside} -d {outside} -r {outside} -q {address}"
+    ports = "--sport 5000 --dport 53 --reply-port-src 53 --reply-port-dst 5000"
+    environment.run(site.router, f"conntrack -I -p udp -t 600 {entry} {ports}".split())
+    assert environment.connections(address) == 1
+    number = address + 77
+    addresses = (ip_interface(f"{number}/{former.addresses[0].network.prefixlen}"),)
+    port = evolve(former, id=PortId(UUID(int=77)), mac="fa:16:3e:77:00:01", addresses=addresses)
+    environment.know([port])
+    bring(driver, site.with_full(gateway=evolve(site.gateway, port=port)))
+    assert environment.connections(address) == 0
 
 
 @pytest.mark.parametrize(

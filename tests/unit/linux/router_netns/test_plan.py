@@ -20,6 +20,7 @@ from netfw.linux.router_netns import (
     plan_router_netns,
     plan_router_removal,
 )
+from netfw.linux.service_netns.steps import ChangeNetwork, Clear
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import PortId
 from netfw.plan import Stage
@@ -137,6 +138,8 @@ def test_single_address_is_removed_before_the_filters_and_its_connections_after_
 def test_routes_of_a_device_that_is_removed_are_removed_before_it():
     assert texts(evolve(ROUTER, ports=(), routes=())) == [
         "ip route delete 0.0.0.0/0 via 203.0.113.1 dev qg-1 table 254",
+        "ip address delete 203.0.113.5/24 dev qg-1, and forget the connections of 203.0.113.5",
+        "ip address delete 203.0.113.9/32 dev qg-1, and forget the connections of 203.0.113.9",
         "unplug qg-1 from qrouter-1",
     ]
 
@@ -155,3 +158,16 @@ def test_removal_takes_ports_devices_and_namespace():
 def test_another_namespace_is_refused():
     with pytest.raises(ValueError, match="qrouter-2 was observed"):
         stages(found=ObservedNetns(netns="qrouter-2"))
+
+
+def test_connections_of_a_gateway_that_is_replaced_end_before_its_device_is_cleared():
+    address = ip_interface("198.51.100.5/24")
+    other = evolve(
+        GATEWAY, port=PortId(UUID(int=2)), device="qg-2", addresses=(address,), owners={}
+    )
+    replaced = evolve(ROUTER, ports=(other,), routes=())
+    steps = [each.payload for stage in stages(replaced) for each in stage.operations]
+    forgotten = [step.forget for step in steps if isinstance(step, ChangeNetwork) and step.forget]
+    assert forgotten == [interface.ip for interface in GATEWAY.addresses]
+    last = max(index for index, step in enumerate(steps) if getattr(step, "forget", None))
+    assert last < next(index for index, step in enumerate(steps) if isinstance(step, Clear))
