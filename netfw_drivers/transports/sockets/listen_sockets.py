@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -30,9 +31,37 @@ class ListenSocket:
         """Whether the kernel provides peer credentials."""
         return self.socket.family == socket.AF_UNIX
 
+    async def accept(self) -> socket.socket:
+        """Accept a connection.  Cancelled, it has accepted none.
+
+        The loop's own ``sock_accept`` loses a connection if it is cancelled just after.
+
+        :raises OSError: no descriptors are left, or the peer has gone already.
+        """
+        while True:
+            await self._readable()
+            with suppress(BlockingIOError):  # another process that shares the socket was faster
+                client, _ = self.socket.accept()
+                client.setblocking(False)
+                return client
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        readable = loop.create_future()
+        loop.add_reader(self.socket, _set_done, readable)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(self.socket)
+
     def close(self) -> None:
         """Close the socket.  Idempotent."""
         self.socket.close()
+
+
+def _set_done(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
 
 
 class UnixListenSocket(ListenSocket):

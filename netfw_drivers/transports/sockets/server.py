@@ -67,6 +67,8 @@ class SocketServer:
         self._lock = threading.Lock()
         self._unpublished: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted: set[socket.socket] = set()
+        """Clients whose task has not begun: it never does if it is cancelled first."""
         loop.run(self._start(sockets)).result()
 
     def publish(self, message: Message) -> None:
@@ -144,6 +146,8 @@ class SocketServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for client in self._accepted:
+            client.close()
         for connection in self._connections:
             connection.stop_requests()
         deadline = time.monotonic() + _CLOSE_TIMEOUT
@@ -159,10 +163,9 @@ class SocketServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _accept(self, listening: ListenSocket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                client, _ = await loop.sock_accept(listening.socket)
+                client = await listening.accept()
             except OSError as exc:  # no descriptors left, or the peer has gone already
                 self._refusals.warning(f"cannot accept at {listening.name}: {exc}")
                 await asyncio.sleep(0.1)
@@ -174,6 +177,7 @@ class SocketServer:
                 self.log_refusal(peer, str(exc))
                 _refuse(client, listening, str(exc))
             else:
+                self._accepted.add(client)
                 self._task(self._start_connection(connection, listening, client))
 
     def _make_connection(
@@ -189,6 +193,7 @@ class SocketServer:
     async def _start_connection(
         self, connection: ServerConnection, listening: ListenSocket, client: socket.socket
     ) -> None:
+        self._accepted.discard(client)
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
