@@ -15,9 +15,9 @@ from netfw.model.resource import ref
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
 from netfw.state.memory_source import Assignment
+from netfw.testing.fakes.interface import FakeInterface
 from netfw.testing.fakes.metadata import FakeMetadata
 from netfw.testing.fakes.router import FakeRouter
-from netfw_drivers.null.interface import NullInterfaceDriver, NullInterfaceState
 from tests.unit.agents.common.job_environment import JobAgentEnvironment
 
 HERE, THERE = "here", "there"
@@ -87,8 +87,7 @@ class L3Environment(JobAgentEnvironment):
         super().__init__(*items)
         self.router = FakeRouter()
         self.metadata = FakeMetadata(self.router)
-        self.bridge = NullInterfaceState()
-        self.interface = NullInterfaceDriver(self.bridge)
+        self.interface = FakeInterface()
         self.machine = self.router.machine
         self.extensions, self.directory = extensions, directory
         self.settings = {"patience": 5.0, **settings}

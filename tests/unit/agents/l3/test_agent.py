@@ -303,12 +303,12 @@ def test_first_full_sync_is_marked_once_every_router_was_tried(environment):
     gate = found.router.gates[EDGE.id] = threading.Event()
     found.until(lambda status: "mark of the first full sync" in status.waiting)
     found.until(lambda status: bool(found.router.at_gate))
-    assert not found.bridge.initialized
-    found.bridge.online = False
+    assert not found.interface.initialized
+    found.interface.machine.online = False
     gate.set()
     found.until(lambda status: "mark of the first full sync" in status.degraded)
-    found.bridge.online = True
-    found.until(lambda status: found.bridge.initialized == {Service.L3}, pace=1.0)
+    found.interface.machine.online = True
+    found.until(lambda status: found.interface.initialized == {Service.L3}, pace=1.0)
 
 
 @pytest.mark.spec("L3-01")
