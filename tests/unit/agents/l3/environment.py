@@ -1,6 +1,9 @@
 """A small cloud with routers for the tests of the L3 agent."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import Any
 from uuid import UUID
 
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
@@ -11,7 +14,7 @@ from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
-from netfw.model.resource import ref
+from netfw.model.resource import Resource, ref
 from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
 from netfw.state.memory_source import Assignment
@@ -107,3 +110,19 @@ class L3Environment(JobAgentEnvironment):
         """The last report on a resource, as status and reason."""
         report = self.source.status(ref(resource), Service.L3)
         return None if report is None else (report.status.value, report.reason)
+
+
+@contextmanager
+def environments() -> Iterator[Callable[..., L3Environment]]:
+    """Yield a function that makes environments; end their agents."""
+    made: list[L3Environment] = []
+
+    def make(*more: Resource, **options: Any) -> L3Environment:
+        made.append(L3Environment(*CLOUD, *more, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for gate in each.router.gates.values():
+            gate.set()
+        each.agent.close()

@@ -17,7 +17,6 @@ from netfw.model.resource import ref
 from netfw.model.route import Route
 from netfw.testing.fakes.router import FakeRouter
 from tests.unit.agents.l3.environment import (
-    CLOUD,
     EDGE,
     EDGE_OUT,
     HERE,
@@ -27,8 +26,8 @@ from tests.unit.agents.l3.environment import (
     OUTSIDE_SUBNET,
     RED_SUBNET,
     THERE,
-    L3Environment,
     assigned,
+    environments,
     floating_ip,
     gateway_port,
     router,
@@ -41,18 +40,9 @@ DOWN = "the router is administratively down"
 
 
 @pytest.fixture
-def environment(request):
-    made = []
-
-    def make(*more, **kwargs):
-        made.append(L3Environment(*CLOUD, *more, **kwargs))
-        return made[-1]
-
-    yield make
-    for each in made:
-        for gate in each.router.gates.values():
-            gate.set()
-        each.agent.close()
+def environment():
+    with environments() as make:
+        yield make
 
 
 def test_assigned_routers_are_on_the_machine_with_their_floating_ips(environment):
