@@ -13,10 +13,9 @@ from netfw.errors import BackendError, BackendUnavailable
 from netfw.linux.conntrack import codec
 from netfw.linux.conntrack.entry import Connection, Entry, Filter
 from netfw.linux.errno_errors import error_from_errno
-from netfw.linux.netlink.raw_socket import RawNetlinkSocket
+from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
 
-_NETLINK_NETFILTER = 12
 _RECEIVE_BUFFER = 1 << 20
 _BATCH = 64
 _FAMILIES = {None: 0, 4: socket.AF_INET, 6: socket.AF_INET6}
@@ -36,7 +35,7 @@ class Conntrack:
 
         def open_socket() -> RawNetlinkSocket:
             return RawNetlinkSocket(
-                _NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout
+                NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout
             )
 
         try:

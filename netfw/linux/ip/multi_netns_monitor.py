@@ -1,7 +1,7 @@
-"""Netlink monitor of many network namespaces, with one socket and one thread.
+"""Netlink monitor of many network namespaces, with two sockets and one thread.
 
 The kernel passes the multicast of a namespace on to sockets in another one that has an id for it
-(NETLINK_LISTEN_ALL_NSID).  Unlike a socket in each namespace, this keeps none of them alive.
+(NETLINK_LISTEN_ALL_NSID).  Unlike sockets in each namespace, this keeps none of them alive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from netfw.linux.netlink.messages import (
     parse_attributes,
     render_attribute,
 )
-from netfw.linux.netlink.raw_socket import RawNetlinkSocket
+from netfw.linux.netlink.nftables import GENERATION_GROUP, NEW_GENERATION
+from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 
 _GROUPS = {
     "links": 1,
@@ -48,9 +49,10 @@ _Birth = tuple[int, int]
 class MultiNetnsMonitor:
     """Calls *callback*, from a thread of its own until ``close``, with the namespaces that changed.
 
-    1. A namespace has changed when its links, addresses, routes or policy rules did, or when its
-       name refers to another namespace or to none.  The change itself is not reported; when events
-       may have been lost, all watched namespaces are reported.
+    1. A namespace has changed when its links, addresses, routes, policy rules or nf_tables rules
+       (those of iptables-nft, not of iptables-legacy) did, or when its name refers to another
+       namespace or to none.  The change itself is not reported; when events may have been lost, all
+       watched namespaces are reported.
     2. The call comes *debounce* seconds after the first change, once for all changes until then.
     3. Only namespaces for which `watch` was called are reported; one that was made anew needs
        another call.
@@ -69,13 +71,7 @@ class MultiNetnsMonitor:
         self._changed: set[str] = set()
         self._closed = False
         try:
-            self._netlink = RawNetlinkSocket(
-                socket.NETLINK_ROUTE,
-                groups=_GROUPS.values(),
-                all_namespaces=True,
-                receive_buffer=buffer_size,
-                timeout=0,
-            )
+            self._sockets = _open_sockets(buffer_size)
             self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
             self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         except OSError as error:
@@ -119,21 +115,24 @@ class MultiNetnsMonitor:
             self._closed = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        self._netlink.close()
+        for each in self._sockets:
+            each.close()
         os.close(self._mounts)
         os.close(self._wake)
 
     def _run(self) -> None:
         poller = select.poll()
-        poller.register(self._netlink, select.POLLIN)
+        for each in self._sockets:
+            poller.register(each, select.POLLIN)
         poller.register(self._mounts, select.POLLPRI)
         poller.register(self._wake, select.POLLIN)
         due: float | None = None
         while not self._closed:
             left = None if due is None else max(0.0, due - time.monotonic()) * 1000
             ready = {descriptor for descriptor, _ in poller.poll(left)}
-            if self._netlink.fileno() in ready:
-                self._receive()
+            for each in self._sockets:
+                if each.fileno() in ready:
+                    self._receive(each)
             if self._mounts in ready:
                 self._compare()
             if due is None and self._changed:
@@ -142,11 +141,11 @@ class MultiNetnsMonitor:
                 due = None
                 self._publish()
 
-    def _receive(self) -> None:
+    def _receive(self, netlink: RawNetlinkSocket) -> None:
         """Read the origin of each announcement; its contents are not used."""
         while True:
             try:
-                nsids = self._netlink.receive_origin()
+                nsids = netlink.receive_origin()
             except BlockingIOError:
                 return
             except OSError:  # an overrun, or an announcement that the kernel could not build
@@ -170,6 +169,29 @@ class MultiNetnsMonitor:
             changed, self._changed = frozenset(self._changed), set()
         if changed and not self._closed:
             self._callback(changed)
+
+
+def _open_sockets(buffer_size: int) -> tuple[RawNetlinkSocket, RawNetlinkSocket]:
+    network = RawNetlinkSocket(
+        socket.NETLINK_ROUTE,
+        groups=_GROUPS.values(),
+        all_namespaces=True,
+        receive_buffer=buffer_size,
+        timeout=0,
+    )
+    try:
+        rules = RawNetlinkSocket(
+            NETLINK_NETFILTER,
+            groups=[GENERATION_GROUP],
+            all_namespaces=True,
+            receive_buffer=buffer_size,
+            only=NEW_GENERATION,
+            timeout=0,
+        )
+    except OSError:
+        network.close()
+        raise
+    return network, rules
 
 
 def _assign_nsid(descriptor: int) -> int:

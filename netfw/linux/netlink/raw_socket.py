@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import socket
 import struct
 from collections.abc import Container, Iterable, Iterator
+from itertools import starmap
 from typing import Self
 
 from netfw.linux.netlink.messages import NetlinkMessage, parse_messages, render_message
 
+NETLINK_NETFILTER = 12
+"""As NETLINK_ROUTE; the socket module does not have it."""
 _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _LISTEN_ALL_NSID, _CAP_ACK, _EXT_ACK, _GET_STRICT_CHK = 1, 8, 10, 11, 12
-_SO_RCVBUFFORCE = 33
+_SO_ATTACH_FILTER, _SO_RCVBUFFORCE = 26, 33
 _DATAGRAM = 1 << 17
 """More than the kernel puts into one."""
 _NSID = struct.Struct("=i")
+_BPF_INSTRUCTION, _BPF_PROGRAM = struct.Struct("=HBBI"), struct.Struct("@HP")
+_BPF_LOAD_HALF, _BPF_JUMP_UNLESS_EQUAL, _BPF_RETURN = 0x28, 0x15, 0x06
+_KIND_OFFSET, _ALL_BYTES = 4, 0xFFFFFFFF
 
 
 class NetlinkOverrun(OSError):
@@ -36,6 +43,8 @@ class RawNetlinkSocket:
     :param all_namespaces: receive what is multicast in every namespace that has an id here.
     :param receive_buffer: bytes of messages that the kernel holds before it drops some; without
         CAP_NET_ADMIN on the host, its limit net.core.rmem_max applies.
+    :param only: the kind of message to receive; the kernel drops datagrams that begin with
+        another one.
     :param strict: have the kernel check requests strictly, filter dumps by them, and explain
         errors.
     :param timeout: seconds to wait for a message; 0 does not wait, ``None`` waits for ever.
@@ -49,6 +58,7 @@ class RawNetlinkSocket:
         groups: Iterable[int] = (),
         all_namespaces: bool = False,
         receive_buffer: int | None = None,
+        only: int | None = None,
         strict: bool = False,
         timeout: float | None = None,
     ) -> None:
@@ -58,6 +68,8 @@ class RawNetlinkSocket:
         try:
             if receive_buffer is not None:
                 self._set_receive_buffer(receive_buffer)
+            if only is not None:
+                self._attach_filter(only)
             options = [(option, 1) for option in (_CAP_ACK, _EXT_ACK, _GET_STRICT_CHK) if strict]
             options += [(_LISTEN_ALL_NSID, 1)] if all_namespaces else []
             options += [(_ADD_MEMBERSHIP, group) for group in groups]
@@ -143,3 +155,15 @@ class RawNetlinkSocket:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
         except PermissionError:  # root of a user namespace only
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+
+    def _attach_filter(self, kind: int) -> None:
+        """Attach a BPF program that accepts datagrams which begin with a message of *kind*."""
+        program = (
+            (_BPF_LOAD_HALF, 0, 0, _KIND_OFFSET),
+            (_BPF_JUMP_UNLESS_EQUAL, 0, 1, socket.htons(kind)),
+            (_BPF_RETURN, 0, 0, _ALL_BYTES),
+            (_BPF_RETURN, 0, 0, 0),
+        )
+        code = ctypes.create_string_buffer(b"".join(starmap(_BPF_INSTRUCTION.pack, program)))
+        attached = _BPF_PROGRAM.pack(len(program), ctypes.addressof(code))
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)

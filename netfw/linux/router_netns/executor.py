@@ -17,9 +17,11 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Iptables, IptablesBinaries
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.spelling import SpellingCache
+from netfw.linux.netlink.nftables import read_generation
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.netns_executor import NetnsExecutor
+from netfw.linux.service_netns.steps import RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.plan import Stage, Update
 
@@ -31,6 +33,8 @@ class _Filters:
     birth: tuple[int, int]
     """Inode and ctime of the namespace: the kernel reuses inodes."""
     tables: Iptables
+    generation: int | None = None
+    """That of the rules in the mirror of *tables*; None: not known."""
     lock: threading.Lock = field(factory=threading.Lock)
 
 
@@ -43,8 +47,9 @@ class RouterNetnsExecutor(NetnsExecutor):
        is called for one that is missing, wrong, or has lost its switch.
     3. The tables of a namespace are changed together, and are rolled back together; a refused
        rule is the fault of its owner.
-    4. The namespace is read from the kernel at each observation; its filters, which announce no
-       changes, are read unless the caller accepts the mirror of those written before.
+    4. The namespace is read from the kernel at each observation; its filters are read if their
+       generation is not that of the mirror.  iptables-legacy has no generation: there, the caller
+       says whether the mirror of those written before is accepted.
 
     :param chain_owner: the prefix of the chains of routers.
     """
@@ -68,17 +73,20 @@ class RouterNetnsExecutor(NetnsExecutor):
         """Observe a namespace; one that does not exist is a value, too.
 
         :param wanted: what will be planned: its kernel parameters are read, and its rules compared.
-        :param mirrored: whether filters may be as they were last read or written.
+        :param mirrored: whether filters of the same generation may be as they were last read or
+            written.
         :raises BackendUnavailable: the kernel was too busy to answer.
         :raises BackendBroken: netfw may not read it.
         """
         update = Update(complete=True) if wanted is None else make_update(wanted)
         try:
-            with self._tables(namespace, self.chain_owner) as tables:
-                if not mirrored:
-                    tables.observe()
-                rules, spelling = tables.mirror(update)
             with NetlinkClient(namespace) as network:
+                with self._lock_filters(namespace) as filters:
+                    generation = network.run(read_generation)
+                    if not mirrored or generation != filters.generation:
+                        filters.tables.observe()
+                        filters.generation = generation
+                    rules, spelling = filters.tables.mirror(update)
                 observed = network.run(
                     lambda: ObservedNetns(
                         netns=namespace,
@@ -103,24 +111,35 @@ class RouterNetnsExecutor(NetnsExecutor):
 
         :raises NotFound: there is no such namespace.
         """
-        with self._tables(namespace, self.chain_owner) as tables:
-            return tables.mirror(Update(complete=True))[0]
+        with self._lock_filters(namespace) as filters:
+            return filters.tables.mirror(Update(complete=True))[0]
 
     def plan(self, wanted: RouterNetns) -> tuple[Stage, ...]:
-        """Observe the namespace, its filters as mirrored, and plan what makes it as *wanted*."""
+        """Observe the namespace, and plan what makes it as *wanted*."""
         found = self.observe(wanted.netns, wanted, mirrored=True)
         return plan_router_netns(wanted.netns, wanted, found, self.chain_owner)
 
+    def _restore_tables(self, step: RestoreTables) -> None:
+        """Restore, and keep the mirror if no other program has changed rules meanwhile."""
+        with self._lock_filters(step.netns) as filters:
+            before, filters.generation = filters.generation, None
+            filters.tables.restore(step.changes)
+            after = netns.run_in(step.netns, read_generation)
+            if before is not None and after in (before + len(step.changes), before):
+                filters.generation = after  # one for each table; none by iptables-legacy
+
     @contextmanager
-    def _tables(self, namespace: str, owner: str) -> Iterator[Iptables]:
-        """Yield the tables of a namespace, which a drift monitor may use at the same time."""
+    def _lock_filters(self, namespace: str) -> Iterator[_Filters]:
+        """Yield the filters of a namespace, which a drift monitor may use at the same time."""
         birth = _birth(namespace)
         filters = self._filters.get(namespace)
         if filters is None or filters.birth != birth:
-            tables = Iptables(owner, namespace=namespace, tool=self._tool, spelling=self._spelling)
+            tables = Iptables(
+                self.chain_owner, namespace=namespace, tool=self._tool, spelling=self._spelling
+            )
             filters = self._filters[namespace] = _Filters(birth, tables)
         with filters.lock:
-            yield filters.tables
+            yield filters
 
     def _forget_namespace(self, namespace: str) -> None:
         self._filters.pop(namespace, None)

@@ -32,7 +32,7 @@ class DriftMonitor(Generic[D]):
     """Observes a namespace after each change in it, and reports one that is not as desired.
 
     It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Sysctls
-    and packet filter rules, whose changes the kernel does not announce, are not watched.
+    and rules of iptables-legacy, whose changes the kernel does not announce, are not watched.
 
     :param on_drift: receives the name of the namespace, from a thread of the monitor; never for
         one that is not watched any more.

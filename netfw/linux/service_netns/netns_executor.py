@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
@@ -125,9 +125,8 @@ class NetnsExecutor:
             case ChangeNetwork():
                 with NetlinkClient(step.netns) as network:
                     _change_network(network, step)
-            case RestoreTables(namespace, owner, changes):
-                with self._tables(namespace, owner) as tables:
-                    tables.restore(changes)
+            case RestoreTables():
+                self._restore_tables(step)
             case RemoveConnections():
                 _remove_connections(step.netns, step.address, step.protocol, step.ports)
             case _:
@@ -177,9 +176,9 @@ class NetnsExecutor:
         except BackendUnavailable:
             return None
 
-    @contextmanager
-    def _tables(self, namespace: str, owner: str) -> Iterator[Iptables]:
-        yield Iptables(owner, namespace=namespace, tool=self._tool)
+    def _restore_tables(self, step: RestoreTables) -> None:
+        tables = Iptables(step.chain_owner, namespace=step.netns, tool=self._tool)
+        tables.restore(step.changes)
 
     def _forget_namespace(self, namespace: str) -> None:
         """Drop what is cached of a namespace that was deleted."""

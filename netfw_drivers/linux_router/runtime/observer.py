@@ -37,9 +37,10 @@ from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
 class RouterObserver:
     """Observes the routers that concern an update.
 
-    The namespaces are read at each observation; packet filters, which announce no changes, are
-    mirrored between two observations of everything.  Where each floating IP is, is read once, and
-    then known from the observations.  Different routers may be observed by different threads.
+    The namespaces are read at each observation; packet filters are mirrored while their generation
+    is the same (of iptables-legacy: between two observations of everything).  Where each floating
+    IP is, is read once, and then known from the observations.  Different routers may be observed by
+    different threads.
     """
 
     def __init__(

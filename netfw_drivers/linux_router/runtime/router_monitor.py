@@ -42,7 +42,8 @@ class ConvergedRouter:
 class RouterMonitor:
     """Reports routers that other programs changed, and ports that the switch admits.
 
-    Sysctls and packet filters, whose changes the kernel does not announce, are not watched.
+    Sysctls and rules of iptables-legacy, whose changes the kernel does not announce, are not
+    watched.
 
     :param notify: called with events, from any thread.
     """

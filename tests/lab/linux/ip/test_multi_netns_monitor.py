@@ -104,6 +104,20 @@ def test_change_in_a_watched_namespace_is_reported(monitor: MultiNetnsMonitor, r
     assert reports.get(timeout=10) == {"blue"}
 
 
+@pytest.mark.parametrize("tool", ["iptables-nft", "ip6tables-nft"])
+def test_changed_rules_of_a_watched_namespace_are_reported(
+    monitor: MultiNetnsMonitor, reports: Reports, tool: str
+):
+    for name in ("green", "red"):
+        netns.create(name)
+    monitor.watch("green")
+    for change in ("-A FORWARD -j ACCEPT", "-D FORWARD -j ACCEPT"):
+        assert silence(reports)
+        for name in ("red", "green"):
+            subprocess.run(["ip", "netns", "exec", name, tool, *change.split()], check=True)
+        assert reports.get(timeout=10) == {"green"}
+
+
 def test_many_changes_are_reported_together(reports: Reports):
     names = {f"n{number}" for number in range(5)}
     monitor = MultiNetnsMonitor(reports.put, debounce=1.0)

@@ -10,14 +10,23 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from netfw.errors import OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
 from netfw.linux.ip.values import NextHop, Route, Rule, route
-from netfw.linux.iptables import DROP, Chain, ChainKey, match, target
+from netfw.linux.iptables import (
+    DROP,
+    Chain,
+    ChainKey,
+    Family,
+    IptablesBinaries,
+    match,
+    target,
+)
 from netfw.linux.iptables import Rule as FilterRule
+from netfw.linux.netns import Namespace
 from netfw.linux.router_netns import (
     NetnsPort,
     RouterNetns,
@@ -114,6 +123,17 @@ ROUTER = RouterNetns(
     sysctls={"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1"},
     chains=chains(),
 )
+
+
+@frozen
+class CountingTool(IptablesBinaries):
+    """The binaries, and the families that they have read in the namespace of the router."""
+
+    reads: list[Family] = field(factory=list)
+
+    def save(self, family: Family, namespace: Namespace, table: str = "") -> str:
+        self.reads.extend([family] if namespace == NAME else [])
+        return super().save(family, namespace, table)
 
 
 @pytest.fixture
@@ -330,16 +350,43 @@ def test_a_router_on_ports_with_a_small_mtu_is_served_ipv4(executor):
     assert ip("route", "show", "default")[0]["gateway"] == "203.0.113.1"
 
 
-def test_drift_of_a_policy_rule_is_reported(executor):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "ip rule delete priority 32768",
+        "iptables -t nat -D l3-dnat 1",
+        "iptables -t nat -F PREROUTING",
+        "ip6tables -F l3-scope",
+    ],
+)
+def test_drift_of_rules_is_reported_and_repaired(executor, damage):
     converge(executor)
     reports: list[str] = []
     monitor = DriftMonitor(executor, reports.append)
     try:
         monitor.watch(ROUTER)
-        shell("ip rule delete priority 32768")
+        shell(damage)
         wait_until(lambda: reports == [NAME])
     finally:
         monitor.close()
+    for stage in executor.plan(ROUTER):
+        executor.apply(stage)
+    assert plan(executor) == ()
+
+
+def test_rules_are_read_again_only_after_a_change_by_another_program(interface):
+    tool = CountingTool()
+    executor = RouterNetnsExecutor(interface, "l3", tool=tool)
+    converge(executor)
+    moved = evolve(ROUTER, chains=chains(fixed="10.0.0.6"))
+    converge(executor, moved)
+    before = len(tool.reads)
+    assert executor.plan(moved) == ()
+    assert len(tool.reads) == before, "the mirror has what was written"
+    shell("iptables -t nat -N foreign")
+    assert executor.plan(moved) == ()
+    assert executor.plan(moved) == ()
+    assert tool.reads[before:] == [Family.IPV4, Family.IPV6]
 
 
 def test_two_ports_with_one_device_are_refused():

@@ -27,6 +27,7 @@ HARMS = (
     "ip -n {netns} route delete default",
     "ip -n {netns} -6 route delete default",
     "ip -n {netns} link add extra type bridge",
+    "ip netns exec {netns} iptables -t mangle -F",
     "ip netns delete {netns}",
 )
 Reports = queue.Queue[str]
