@@ -303,9 +303,12 @@ class Ovsdb:
     @contextmanager
     def _current(self) -> Iterator[Mirror]:
         """Yield the mirror, locked, once it is current."""
-        self._ready()
+        session = self._ready().idl.session
         with self._news:
-            if not self._news.wait_for(lambda: self._alive, self.timeout):
+            current = self._news.wait_for(
+                lambda: self._alive and not session.is_closed_by_peer(), self.timeout
+            )
+            if not current:
                 raise BackendUnavailable(
                     f"{self.remote}: no connection within {self.timeout:g} s; "
                     "is ovsdb-server running?"

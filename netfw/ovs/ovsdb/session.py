@@ -31,108 +31,12 @@ from netfw.errors import (
     OperationRefused,
 )
 from netfw.ovs.ovsdb.encode import Rendered, explain
-from netfw.ovs.ovsdb.json_stream import JsonStream
+from netfw.ovs.ovsdb.json_session import JsonConnection, JsonSession
 from netfw.ovs.ovsdb.mirror import COLUMNS, Dirty
 
 DATABASE = "Open_vSwitch"
-_PIECE = 1 << 18
 _FIRST_PAUSE = 20
 """Milliseconds between the first attempts to reconnect; each pause is twice the one before."""
-
-
-class JsonConnection(ovs.jsonrpc.Connection):  # type: ignore[misc]
-    """A JSON-RPC connection that reads with `JsonStream`."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self._incoming = JsonStream()
-        self._more = False
-
-    def recv(self) -> tuple[int, Any]:
-        while not self.status:
-            try:
-                message = self._incoming.take()
-            except ValueError:
-                self.error(errno.EPROTO)
-                break
-            if message is not None:
-                self._more = self._incoming.pending
-                return self._decoded(message)
-            self._more = False
-            failure, data = self.stream.recv(_PIECE)
-            if failure == errno.EAGAIN:
-                return failure, None
-            if failure or not data:
-                self.error(failure or ovs.jsonrpc.EOF)
-                break
-            self._incoming.feed(data)
-            self.received_bytes += len(data)
-        return self.status, None
-
-    def recv_wait(self, poller: Any) -> None:
-        if self.status or self._more:
-            poller.immediate_wake()
-        else:
-            self.stream.recv_wait(poller)
-
-    def _decoded(self, message: Mapping[str, Any]) -> tuple[int, Any]:
-        decoded = ovs.jsonrpc.Message.from_json(message)
-        if isinstance(decoded, ovs.jsonrpc.Message):
-            return 0, decoded
-        self.error(errno.EPROTO)
-        return self.status, None
-
-
-class JsonSession(ovs.jsonrpc.Session):  # type: ignore[misc]
-    """A session that reconnects, whose connections are `JsonConnection`; keeps the last refusal.
-
-    It handles messages about locks itself: a replica of ``ovs`` supports one lock only.
-    """
-
-    last_refusal: list[Any] | None = None
-    """Reply of the database to the last transaction that it refused."""
-
-    def __init__(self, reconnect: Any, remotes: Any, on_lock: Callable[[str, bool], None]) -> None:
-        super().__init__(reconnect, None, remotes)
-        self._on_lock = on_lock
-        self._lock_requests: dict[Any, str | None] = {}
-
-    @property
-    def rpc(self) -> Any:
-        return self._rpc
-
-    @rpc.setter
-    def rpc(self, plain: Any) -> None:
-        # The session makes its connections itself and stores them here: the one place to wrap them.
-        self._rpc = None if plain is None else JsonConnection(plain.stream)
-
-    def request_lock(self, method: str, lock: str) -> None:
-        """Request ``lock`` or ``unlock``; the reply to the latter is ignored."""
-        request = ovs.jsonrpc.Message.create_request(method, [lock])
-        self._lock_requests[request.id] = lock if method == "lock" else None
-        self.send(request)
-
-    def recv(self) -> Any:
-        message = super().recv()
-        while message is not None and self._is_of_locks(message):
-            message = super().recv()
-        if message is not None and isinstance(message.result, list):
-            failed = [reply for reply in message.result if isinstance(reply, dict)]
-            if any("error" in reply for reply in failed):
-                self.last_refusal = message.result
-        return message
-
-    def _is_of_locks(self, message: Any) -> bool:
-        if message.type == message.T_NOTIFY and message.method in ("locked", "stolen"):
-            for lock in message.params:
-                self._on_lock(lock, message.method == "locked")
-            return True
-        if message.method is not None or message.id not in self._lock_requests:
-            return False
-        lock = self._lock_requests.pop(message.id)
-        if lock is not None:
-            self._on_lock(lock, isinstance(message.result, dict) and message.result["locked"])
-        return True
 
 
 class Observer(Protocol):
@@ -161,7 +65,8 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
     def __init__(self, remote: str, helper: Any, observer: Observer, pause: float) -> None:
         super().__init__(remote, helper)
         made: Any = self._session  # type: ignore[has-type]
-        self._session = JsonSession(made.reconnect, made.remotes, observer.locked)
+        self.session = JsonSession(made.reconnect, made.remotes, observer.locked)
+        self._session = self.session
         # The setter accepts no less than a second; a local socket can be tried more often.
         made.reconnect.min_backoff = _FIRST_PAUSE
         made.reconnect.max_backoff = max(_FIRST_PAUSE, int(pause * 1000))
@@ -209,16 +114,6 @@ class Idl(connection.OvsdbIdl):  # type: ignore[misc]
             self._alive = True
             self._observer.stepped({name: t.rows for name, t in self.tables.items()}, dirty)
         return bool(changed)
-
-    def interrupt(self) -> None:
-        """Break the connection from any thread, which wakes threads that wait for a reply."""
-        rpc = self._session.rpc
-        stream = rpc.stream if rpc is not None else None
-        if stream is not None and stream.socket is not None:
-            try:
-                stream.socket.shutdown(2)
-            except OSError:
-                return  # it is broken already
 
     def _handle_loss(self) -> None:
         if self._alive:
@@ -321,7 +216,7 @@ class Api(Backend):  # type: ignore[misc]
         """Stop the replica's thread, even if it waits for a reply that does not come."""
         link = self.ovsdb_connection
         link.is_running = False
-        self.idl.interrupt()
+        self.idl.session.interrupt()
         link.txns.alert_notify()
         link.thread.join(timeout)
 

@@ -214,11 +214,13 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         there.ovs.stop_switch()
         there.ovs.stop_database()
         self._wait_at_most(IMPATIENCE, host)
-        yield
-        self._wait_at_most(PATIENCE, host)
-        there.ovs.start_database()
-        there.ovs.start_switch()
-        there.address_underlay()
+        try:
+            yield
+        finally:
+            self._wait_at_most(PATIENCE, host)
+            there.ovs.start_database()
+            there.ovs.start_switch()
+            there.address_underlay()
 
     def _wait_at_most(self, seconds: float, host: int) -> None:
         for number, database in self._databases:

@@ -5,11 +5,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from netfw.errors import BackendUnavailable, OperationRefused
 from netfw.ovs.ovsdb.client import Ovsdb
+from netfw.ovs.ovsdb.encode import BARRIER, Rendered
 from netfw.ovs.ovsdb.operations import (
     AddBridge,
     AddPort,
@@ -264,3 +266,31 @@ def test_text_that_no_database_can_hold_is_refused_at_once_by_name(ovs, text):
         assert time.monotonic() - started < 5
         assert list(caught.value.reasons) == bad
         ovsdb.run([good])
+
+
+def test_nothing_is_read_from_a_database_that_has_ended_before_the_replica_knows(ovsdb, ovs):
+    entered, release = threading.Event(), threading.Event()
+
+    def render() -> Rendered:
+        entered.set()
+        assert release.wait(60)
+        return BARRIER
+
+    ovsdb.sync()
+
+    def write() -> None:
+        with suppress(BackendUnavailable):
+            ovsdb._transact(render, count=False)
+
+    writer = threading.Thread(target=write)
+    writer.start()  # the replica's thread renders, and reads nothing meanwhile
+    try:
+        assert entered.wait(10)
+        ovs.stop_switch()
+        ovs.stop_database()
+        ovsdb.timeout = 0.1
+        with pytest.raises(BackendUnavailable):
+            ovsdb.port("tap1")
+    finally:
+        release.set()
+        writer.join()
