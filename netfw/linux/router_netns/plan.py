@@ -1,9 +1,9 @@
 """Planner of router namespaces: steps that turn the observed into the desired one.  Pure.
 
 The order makes each state after a crash one that is safe, and a difference like any other to the
-next plan: single addresses (floating IPs) are removed before their rules and added after them, a
-device has no address before the filters are in force, and what replaces an address or a route is
-there before the old one is removed.
+next plan: single addresses (floating IPs) are added after their rules, and removed after them
+together with their connections; a device has no address before the filters are in force, and what
+replaces an address or a route is there before the old one is removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from netfw.linux.service_netns.steps import (
     ChangeNetwork,
     MakeNamespace,
     Plug,
-    RemoveConnections,
     RestoreTables,
     Step,
 )
@@ -121,13 +120,11 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
         yield MakeNamespace(wanted.netns)
     yield from _in(wanted, _settings(wanted, found))
     changes = _address_changes(wanted, without_lost(found))
-    yield from _in(wanted, changes.floating)
     tables = plan_chains(make_update(wanted), found.rules or Mirror(), chain_owner, found.spelling)
     if tables:
         yield RestoreTables(wanted.netns, chain_owner, tables)
-        for operation in changes.floating:
-            if (address := _forgotten(wanted, operation)) is not None:
-                yield RemoveConnections(wanted.netns, address)
+    # With the rules gone, no new connection is translated to an address.
+    yield from _in(wanted, changes.floating)
     devices = {port.device for port in wanted.ports}
     # With a device gone, the kernel would no longer recognise a route of several hops.
     yield from _in(wanted, (each for each in _stale(wanted, found) if not _is_on(each, devices)))
@@ -192,7 +189,7 @@ class _AddressChanges:
     """Changes of addresses, by the time at which they are safe."""
 
     floating: tuple[DelAddress, ...]
-    """Single addresses that are removed, before the filters change."""
+    """Single addresses that are removed, after the filters have changed."""
     new: tuple[NetworkOperation, ...]
     """Addresses that are added, after the filters and devices."""
     old: tuple[NetworkOperation, ...]

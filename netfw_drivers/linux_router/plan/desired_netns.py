@@ -17,9 +17,12 @@ from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
 from netfw.model.address import IpAddress, IpInterface, IpNetwork
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw_drivers.linux_router.plan.contributed_ports import contributed_ports
+from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     Translation,
     Translations,
+    by_address,
     floating_interface,
     of_family,
     render_float_chains,
@@ -104,6 +107,25 @@ class DesiredRouter:
             return ()
         contributed = (each for part in self.state.contributions for each in part.addresses)
         return tuple(dict.fromkeys((*self.full.gateway.port.addresses, *contributed)))
+
+    def own_gateway_addresses(self) -> frozenset[IpAddress]:
+        """Return the addresses of the gateway's port."""
+        gateway = self.full.gateway
+        return frozenset(() if gateway is None else (each.ip for each in gateway.port.addresses))
+
+    def translated(self, translations: Translations) -> TranslatedAddresses:
+        """Return the addresses on the gateway, and what they are translated to."""
+        gateways = (self._gateway_device(family) for family in Family)
+        addresses = (each.ip for each in self.gateway_addresses())
+        floating = by_address(translations)
+        return TranslatedAddresses(
+            addresses=frozenset({*addresses, *floating}),
+            floating=floating,
+            ports=frozenset(contributed_ports(self.state.contributions)),
+            snat=frozenset(
+                each.address for each in gateways if each and each.snat and each.address
+            ),
+        )
 
     def gateway_families(self) -> frozenset[Family]:
         """Return the families that can have floating IPs."""

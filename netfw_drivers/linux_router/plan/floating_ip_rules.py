@@ -29,9 +29,10 @@ CACHED = 8192
 floating IPs changes."""
 
 _TABLES = {DNAT: "nat", SNAT: "nat", SCOPE: "mangle"}
-_COMMENT = "fip-"
+COMMENT = "fip-"
+"""Begin of the comment by which a rule names its floating IP."""
 _DNAT_LINE = re.compile(
-    rf"-d (?P<floating>\S+) -m comment --comment \"?{_COMMENT}(?P<id>[0-9a-f-]{{36}})\"? "
+    rf"-d (?P<floating>\S+) -m comment --comment \"?{COMMENT}(?P<id>[0-9a-f-]{{36}})\"? "
     r"-j DNAT --to-destination (?P<fixed>\S+)"
 )
 
@@ -67,6 +68,11 @@ def render_float_chains(
     }
 
 
+def by_address(translations: Translations) -> dict[IpAddress, tuple[FloatingIpId, IpAddress]]:
+    """Return, by floating address, the floating IP and the address of its port."""
+    return {each.floating: (id, each.fixed) for id, each in translations.items()}
+
+
 @lru_cache(CACHED)
 def floating_interface(address: IpAddress) -> IpInterface:
     """Return the address of a floating IP as one of a device."""
@@ -80,7 +86,7 @@ def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, 
 
 @lru_cache(CACHED)
 def _rule(name: str, id: FloatingIpId, each: Translation) -> Rule:
-    comment, owner = f"{_COMMENT}{id}", FloatingIpKey(id)
+    comment, owner = f"{COMMENT}{id}", FloatingIpKey(id)
     if name == DNAT:
         to = target("DNAT", to_destination=str(each.fixed))
         return Rule(destination=each.floating, comment=comment, target=to, owner=owner)

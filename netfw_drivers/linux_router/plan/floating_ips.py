@@ -1,8 +1,8 @@
 """Floating IPs of routers: which ones each router should have, and the stages of a change.  Pure.
 
-The connections of a floating IP that gets another port end in three stages: its rules are removed,
-then its connections, then the new rules are added.  Whatever stage is the last before a crash, its
-address is on the gateway without rules, by which the next plan knows that connections may be left.
+The address of a floating IP is added after its rules, and removed after them.  The connections of
+one that is removed, or gets another port, end as
+:mod:`netfw_drivers.linux_router.plan.ended_connections` says.
 """
 
 from __future__ import annotations
@@ -17,16 +17,22 @@ from netfw.errors import Conflict, NetfwError
 from netfw.linux.ip.operations import AddAddress, DelAddress
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
-from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables, Step
+from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
 from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Stage, Update
+from netfw_drivers.linux_router.plan.ended_connections import (
+    find_ended,
+    parse_ended,
+    plan_removals,
+    render_ended,
+)
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
     DNAT,
     Translation,
     Translations,
+    by_address,
     float_chain,
     floating_interface,
     present_float_chains,
@@ -74,65 +80,28 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
     return FloatingIpChanges(desired=desired, refused=refused)
 
 
-def plan_ended_connections(
-    router: RouterId, desired: Translations, found: FoundRouter
-) -> tuple[tuple[Stage, ...], FoundRouter]:
-    """Plan the end of the connections of floating IPs that get another port.
-
-    Return the stages, and the router as it is after them.
-    """
-    wanted = {each.floating: each.fixed for each in desired.values()}
-    moved = {
-        id: each
-        for id, each in found.translations.items()
-        if wanted.get(each.floating, each.fixed) != each.fixed
-    }
-    translated = {each.floating for each in found.translations.values()}
-    left = wanted.keys() & _gateway_addresses(found) - translated
-    bare = {id: each for id, each in desired.items() if each.floating in left}
-    if not moved and not bare:
-        return (), found
-    stages: list[Stage] = []
-    if moved:
-        stay = {id: each for id, each in found.translations.items() if id not in moved}
-        restore, mirror = _restore(found, stay)
-        stages += [_stage(router, restore, moved)] if restore is not None else []
-        found = evolve(found, netns=evolve(found.netns, rules=mirror))
-    ended = dict.fromkeys(each.floating for each in (*moved.values(), *bare.values()))
-    stages += [
-        _stage(router, RemoveConnections(found.netns.netns, address), {**moved, **bare})
-        for address in ended
-    ]
-    return tuple(stages), found
-
-
 def plan_floating_ips(
     router: RouterId, desired: Translations, found: FoundRouter
 ) -> Iterator[Stage]:
-    """Plan the floating IPs of a router that is otherwise left as it is.
-
-    An address is removed before its rules, and added after them.
-    """
+    """Plan the floating IPs of a router that is otherwise left as it is."""
     device = found.gateway_device
     if device is None:
         return
-    netns, there = found.netns.netns, _gateway_addresses(found)
-    wanted = {each.floating for each in desired.values()}
-    gone = {id: each for id, each in found.translations.items() if each.floating not in wanted}
-    for id, each in gone.items():
-        if each.floating in there:
-            remove = DelAddress(_address(device, each.floating))
-            change = ChangeNetwork(netns=netns, operation=remove, forget=each.floating)
-            yield _stage(router, change, [id])
-    restore, _ = _restore(found, desired)
+    netns, there = found.netns.netns, found.gateway_addresses
+    before, floating = found.translated, by_address(desired)
+    after = evolve(before, floating=floating, addresses=there | floating.keys())
+    ended = {*parse_ended(found.mirror.chains), *find_ended(before, after)}
+    restore = _restore(found, desired, render_ended(router, ended))
     if restore is not None:
-        changed = found.translations.keys() ^ desired.keys()
-        yield _stage(router, restore, changed or desired)
-    for id, each in gone.items():
-        yield _stage(router, RemoveConnections(netns, each.floating), [id])
-    for id, each in desired.items():
-        if each.floating not in there:
-            add = AddAddress(_address(device, each.floating), replace=True)
+        yield _stage(router, restore, _changed(found.translations, desired) or desired)
+    for each in sorted(ended, key=str):
+        if each.floating_ip is not None and each.address in there - after.translated:
+            remove = DelAddress(_address(device, each.address))
+            yield _stage(router, ChangeNetwork(netns=netns, operation=remove), [each.floating_ip])
+    yield from plan_removals(router, netns, ended)
+    for id, translation in desired.items():
+        if translation.floating not in there:
+            add = AddAddress(_address(device, translation.floating), replace=True)
             yield _stage(router, ChangeNetwork(netns=netns, operation=add), [id])
 
 
@@ -142,26 +111,20 @@ def is_served(translation: Translation, found: FoundRouter) -> bool:
     return has_gateway and float_chain(DNAT, translation.family) in found.mirror.chains
 
 
-def _restore(found: FoundRouter, translations: Translations) -> tuple[RestoreTables | None, Mirror]:
-    """Plan the rules of *translations*; return the step, and the mirror after it."""
-    put: dict[ChainKey, Chain] = {}
+def _restore(
+    found: FoundRouter, translations: Translations, ended: Mapping[ChainKey, Chain]
+) -> RestoreTables | None:
+    """Plan the rules of *translations*, and the record of ended connections."""
+    put: dict[ChainKey, Chain] = dict(ended)
     for family, name in present_float_chains(found.mirror.chains):
         put |= render_float_chains([name], family, translations)
     changes = plan_chains(Update(put=put), found.mirror, CHAIN_OWNER, found.netns.spelling)
-    mirror = found.mirror.copy()
-    for change in changes:
-        mirror.record(change.operations)
-    step = RestoreTables(found.netns.netns, CHAIN_OWNER, changes) if changes else None
-    return step, mirror
+    return RestoreTables(found.netns.netns, CHAIN_OWNER, changes) if changes else None
 
 
-def _gateway_addresses(found: FoundRouter) -> frozenset[IpAddress]:
-    device = found.gateway_device
-    return frozenset(
-        entry.address.interface.ip
-        for entry in found.netns.addresses
-        if entry.address.device == device
-    )
+def _changed(before: Translations, after: Translations) -> list[FloatingIpId]:
+    """Return the floating IPs that are not as they were."""
+    return [id for id in {**before, **after} if before.get(id) != after.get(id)]
 
 
 def _address(device: str, floating: IpAddress) -> Address:

@@ -11,10 +11,18 @@ from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, PortId, RouterId
-from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, parse_translations
+from netfw_drivers.linux_router.plan.contributed_ports import present_ports
+from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
+from netfw_drivers.linux_router.plan.floating_ip_rules import (
+    Translation,
+    by_address,
+    parse_translations,
+)
 from netfw_drivers.linux_router.plan.marks import Scope, parse_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY
+from netfw_drivers.linux_router.plan.router_rules import parse_snat_addresses
 
 
 @frozen(kw_only=True)
@@ -55,6 +63,31 @@ class FoundRouter:
         """The floating IPs whose rules are in force."""
         return parse_translations(self.mirror.chains)
 
+    @cached_property
+    def floating_ips(self) -> frozenset[FloatingIpId]:
+        """The floating IPs that have rules here, or connections that are still to be removed."""
+        return parse_floating_ips(self.mirror.chains)
+
+    @property
+    def gateway_addresses(self) -> frozenset[IpAddress]:
+        """The addresses on the device of the gateway."""
+        device = self.gateway_device
+        return frozenset(
+            entry.address.interface.ip
+            for entry in self.netns.addresses
+            if entry.address.device == device
+        )
+
+    @property
+    def translated(self) -> TranslatedAddresses:
+        """The addresses on the gateway, and what the rules in force translate them to."""
+        return TranslatedAddresses(
+            addresses=self.gateway_addresses,
+            floating=by_address(self.translations),
+            ports=frozenset(present_ports(self.mirror)),
+            snat=parse_snat_addresses(self.mirror.chains),
+        )
+
     @property
     def scope_marks(self) -> dict[Family, dict[Scope, int]]:
         """The marks that address scopes have, by family."""
@@ -74,6 +107,12 @@ class ObservedRouters:
     """The routers that concern an update."""
 
     routers: Mapping[RouterId, FoundRouter] = field(factory=dict)
+
+
+def parse_floating_ips(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[FloatingIpId]:
+    """Return the floating IPs that rules in force name."""
+    ended = (each.floating_ip for each in parse_ended(chains))
+    return frozenset({*parse_translations(chains), *(id for id in ended if id is not None)})
 
 
 def _marks(family: Family) -> ChainKey:

@@ -6,7 +6,7 @@ from the former one first.
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
@@ -17,13 +17,17 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan import contributed_ports
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
+from netfw_drivers.linux_router.plan.ended_connections import (
+    find_ended,
+    parse_ended,
+    plan_removals,
+    render_ended,
+)
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
     RouterUpdate,
     is_served,
-    plan_ended_connections,
     plan_floating_ips,
     sort_floating_ips,
 )
@@ -147,8 +151,7 @@ class _RouterPlanner:
         """Plan the floating IPs of a router that is not in the update, or is refused."""
         served = {id: each for id, each in floating_ips.items() if is_served(each, found)}
         self._wait(router, served)
-        ended, found = plan_ended_connections(router, served, found)
-        return [*ended, *plan_floating_ips(router, served, found)]
+        return [*plan_floating_ips(router, served, found)]
 
     def _whole(
         self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter
@@ -157,19 +160,17 @@ class _RouterPlanner:
         families = desired.gateway_families()
         served = {id: each for id, each in floating_ips.items() if each.family in families}
         wanted = self.context.desired_netns(router, state, found, served)
-        ended, found = plan_ended_connections(router, served, found)
-        stages = plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER)
-        contributed = contributed_ports.plan_ended_connections(
-            RouterKey(router), wanted.netns, state.contributions, found.mirror, stages
-        )
+        after = desired.translated(served)
+        own = desired.own_gateway_addresses()
+        ended = {*parse_ended(found.mirror.chains), *find_ended(found.translated, after, own)}
+        wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
         return [
             *(_radvd_stage(router, step) for step in withdrawals),
-            *ended,
-            *stages,
-            *contributed,
+            *plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER),
+            *plan_removals(router, wanted.netns, ended),
             *(_radvd_stage(router, step) for step in radvd),
         ]
 

@@ -18,6 +18,7 @@ nat ``router-postrouting``     of what leaves by the gateway, or came back from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
@@ -58,6 +59,7 @@ METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
 _SCOPE, _SNAT = "scope", "snat"
 _HTTP = 80
 _DNATED = match("conntrack", ctstate="DNAT")
+_SNAT_LINE = re.compile(r"-j SNAT --to-source (?P<address>\S+)(?: --random-fully)?")
 
 
 @frozen(kw_only=True)
@@ -259,3 +261,11 @@ class RouterRules:
 
     def _contributed(self, rule: RouterRule) -> Rule:
         return Rule(target=Target("extension", " ".join(rule.words)), owner=self.key)
+
+
+def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:
+    """Return the addresses with which rules in force have instances leave."""
+    keys = (ChainKey(family=family, table=RuleTable.NAT.value, name=_SNAT) for family in Family)
+    lines = (line for key in keys for line in chains.get(key, ()))
+    found = (each for line in lines if (each := _SNAT_LINE.fullmatch(line)) is not None)
+    return frozenset(ip_address(each["address"]) for each in found)

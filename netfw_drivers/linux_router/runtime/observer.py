@@ -15,11 +15,7 @@ from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
-from netfw_drivers.linux_router.plan.floating_ip_rules import (
-    Translation,
-    Translations,
-    parse_translations,
-)
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.names import (
     CHAIN_OWNER,
@@ -27,7 +23,11 @@ from netfw_drivers.linux_router.plan.names import (
     parse_namespace,
     router_namespace,
 )
-from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.observed import (
+    FoundRouter,
+    ObservedRouters,
+    parse_floating_ips,
+)
 from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
@@ -63,7 +63,7 @@ class RouterObserver:
 
     def floating_ips(self) -> dict[FloatingIpId, RouterId]:
         """Read where each floating IP is, without the mirrors of other threads."""
-        return {id: router for router in self.routers() for id in self._read_translations(router)}
+        return {id: router for router in self.routers() for id in self._read_floating_ips(router)}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
         """Observe the routers that concern *update*.
@@ -111,7 +111,7 @@ class RouterObserver:
             self._record_homes(router, ())
             return None
         found = FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
-        self._record_homes(router, found.translations)
+        self._record_homes(router, found.floating_ips)
         state = self.state(router)
         ids = frozenset(found.translations)
         if state is None:
@@ -170,7 +170,7 @@ class RouterObserver:
             radvd=self._radvd.observe(router),
             ports=_ports(self.state(router)),
         )
-        self._record_homes(router, found.translations)
+        self._record_homes(router, found.floating_ips)
         return found
 
     def _record_homes(self, router: RouterId, ids: Collection[FloatingIpId]) -> None:
@@ -211,15 +211,15 @@ class RouterObserver:
                     self._here[router] = self._here.get(router, frozenset()) | {id}
             return {self._homes[id] for id in ids if id in self._homes}
 
-    def _read_translations(self, router: RouterId) -> dict[FloatingIpId, Translation]:
-        found: dict[FloatingIpId, Translation] = {}
+    def _read_floating_ips(self, router: RouterId) -> frozenset[FloatingIpId]:
+        found: set[FloatingIpId] = set()
         for family in Family:
             try:
                 text = self._tool.save(family, router_namespace(router), "nat")
             except NotFound:
                 continue
-            found |= parse_translations(parse_save(text, family, CHAIN_OWNER).chains)
-        return found
+            found |= parse_floating_ips(parse_save(text, family, CHAIN_OWNER).chains)
+        return frozenset(found)
 
 
 def _ports(state: RouterState | None) -> frozenset[PortId]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_interface
 from uuid import UUID
 
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import AddressQos, RouterContribution
+from netfw.drivers.contribution import (
+    AddressQos,
+    RouterContribution,
+    RouterRule,
+    RuleChain,
+    RuleTable,
+)
 from netfw.drivers.keys import AgentGatewayKey
 from netfw.drivers.router_values import (
     AgentGateway,
@@ -17,6 +24,8 @@ from netfw.drivers.router_values import (
     RouterState,
 )
 from netfw.errors import Conflict, InvalidInput, NotSupported
+from netfw.linux.iptables.chain import ChainKey
+from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId
@@ -60,6 +69,9 @@ def kinds(planned: Plan) -> list[str]:
     return [type(step).__name__ for step in steps(planned)]
 
 
+ENDED = ChainKey(family=Family.IPV4, table="nat", name="ended")
+REMOVAL = ["RestoreTables", "ChangeNetwork", "RemoveConnections", "RestoreTables"]
+ENDING = ("RemoveConnections", "RestoreTables")
 HAS: dict[FloatingIpId, Translation] = {FIPS[0]: translation()}
 
 
@@ -86,30 +98,56 @@ def test_a_floating_ip_that_is_there_needs_nothing() -> None:
 @pytest.mark.spec("L3-24")
 def test_a_dropped_floating_ip_loses_address_rules_and_connections() -> None:
     planned = plan(Update(drop={fip()}), found(translations=HAS))
-    assert kinds(planned) == ["ChangeNetwork", "RestoreTables", "RemoveConnections"]
-    change = steps(planned)[0]
-    assert isinstance(change, ChangeNetwork)
-    assert str(change.forget) == "203.0.113.9"
+    assert kinds(planned) == REMOVAL
+    assert all(operation.owners == {fip()} for operation in planned)
+    whole = plan(Update(put={KEY: STATE}, drop={fip()}), found(translations=HAS))
+    forgotten = [each.forget for each in steps(whole) if isinstance(each, ChangeNetwork)]
+    assert ip_address("203.0.113.9") in forgotten
 
 
 @pytest.mark.spec("L3-24")
-def test_a_moved_floating_ip_loses_its_connections_between_its_rules() -> None:
-    planned = plan(Update(put={fip(): nat("10.0.0.10")}), found(translations=HAS))
+def test_the_connections_of_a_moved_floating_ip_are_recorded_until_they_have_ended() -> None:
+    update = Update(put={fip(): nat("10.0.0.10")})
+    planned = plan(update, found(translations=HAS))
     assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
+    there = found(translations={FIPS[0]: translation("10.0.0.10")})
+    there.mirror.chains[ENDED] = ("-d 203.0.113.9/32 -j RETURN",)
+    for each in (update, Update(put={KEY: STATE, fip(): nat("10.0.0.10")})):
+        rest = [step for step in kinds(plan(each, there)) if step in ENDING]
+        assert rest[-2:] == ["RemoveConnections", "RestoreTables"]
 
 
 def test_an_address_without_rules_may_have_connections_left() -> None:
-    """The state in which a driver that was killed while it moved a floating IP leaves it."""
+    """The state in which a driver that was killed while it removed a floating IP leaves it."""
     planned = plan(Update(put={fip(): nat()}), found())
-    assert kinds(planned) == ["RemoveConnections", "RestoreTables"]
-    assert isinstance(steps(planned)[0], RemoveConnections)
+    assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
+    assert isinstance(steps(planned)[1], RemoveConnections)
+
+
+@pytest.mark.spec("L3-80")
+def test_a_floating_ip_that_gets_port_forwardings_instead_of_a_port_ends_its_connections() -> None:
+    words = "-d 203.0.113.9/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.9"
+    rule = RouterRule(table=RuleTable.NAT, chain=RuleChain.PREROUTING, words=tuple(words.split()))
+    contribution = RouterContribution(
+        owner="forward", rules=(rule,), addresses=(ip_interface("203.0.113.9/32"),)
+    )
+    router = evolve(STATE, contributions=(contribution,))
+    planned = plan(Update(put={KEY: router}, drop={fip()}), found(translations=HAS))
+    ended = [step for step in steps(planned) if isinstance(step, RemoveConnections)]
+    assert ended == [RemoveConnections(router_namespace(ROUTER), ip_address("203.0.113.9"))]
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_of_snat_end_when_it_is_disabled() -> None:
+    without = state(INSIDE, gateway=evolve(GATEWAY, snat=False))
+    for there, wanted, ended in ((STATE, without, 1), (without, STATE, 0), (STATE, STATE, 0)):
+        planned = plan(Update(put={KEY: wanted}), found(there, floating=()))
+        assert kinds(planned).count("RemoveConnections") == ended
 
 
 def test_a_floating_ip_with_another_address_leaves_the_former_one() -> None:
     planned = plan(Update(put={fip(): nat(floating="203.0.113.10")}), found(translations=HAS))
-    assert kinds(planned) == [
-        "ChangeNetwork", "RestoreTables", "RemoveConnections", "ChangeNetwork",
-    ]  # fmt: skip
+    assert kinds(planned) == [*REMOVAL, "ChangeNetwork"]
 
 
 def test_an_address_that_another_floating_ip_takes_over_loses_its_connections() -> None:
@@ -130,7 +168,7 @@ def test_other_floating_ips_stay_unless_the_update_is_complete() -> None:
     there = found(translations=HAS)
     assert not plan(Update(drop={fip(1)}), there)
     assert not plan(Update(complete=True, keep={KEY, fip()}), there)
-    assert kinds(plan(Update(complete=True, keep={KEY}), there))[1] == "RestoreTables"
+    assert kinds(plan(Update(complete=True, keep={KEY}), there))[0] == "RestoreTables"
 
 
 def test_a_floating_ip_of_a_router_without_gateway_waits() -> None:
@@ -168,9 +206,7 @@ def test_a_floating_ip_leaves_its_former_router_first() -> None:
     moved = nat(router=OTHER_ROUTER)
     there = {ROUTER: found(translations=HAS), OTHER_ROUTER: found(floating=())}
     planned = plan_routers(Update(put={fip(): moved}), ObservedRouters(routers=there), CONTEXT)
-    assert kinds(planned) == [
-        "ChangeNetwork", "RestoreTables", "RemoveConnections", "RestoreTables", "ChangeNetwork",
-    ]  # fmt: skip
+    assert kinds(planned) == [*REMOVAL, "RestoreTables", "ChangeNetwork"]
 
 
 @pytest.mark.spec("L3-20", "L3-30")
