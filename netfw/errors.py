@@ -7,6 +7,7 @@ NetfwError
 │       └── DriverInvalid    the entry point is not the kind of driver it claims to be
 ├── RequestError             the caller requested something impossible; never retry
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
+│   │   └── PartlyInvalid    the parts that it names are left out; the rest is in force
 │   ├── NotFound             what the request names does not exist
 │   │   └── TagNotFound      it has no such tag
 │   ├── Conflict             it contradicts something that already exists
@@ -81,6 +82,10 @@ class InvalidInput(RequestError):
     def __init__(self, faults: Mapping[str, str]) -> None:
         self.problems = dict(faults)
         super().__init__("; ".join(f"{path}: {text}" for path, text in self.problems.items()))
+
+
+class PartlyInvalid(InvalidInput):
+    """Parts of a value are left out: ``problems`` says why.  The rest is in force."""
 
 
 class NotFound(RequestError):

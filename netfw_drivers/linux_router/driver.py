@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from attrs import evolve
@@ -24,7 +24,7 @@ from netfw.drivers.router_values import (
     RouterState,
     RouterStatus,
 )
-from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused
+from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused, PartlyInvalid
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
@@ -166,15 +166,26 @@ class LinuxRouterDriver(
         """
         self._directory_lock.acquire()
         concerned = self._observer.concerned(update)
+        try:
+            with self._monitor.paused(concerned):
+                return self._converge(update, concerned)
+        finally:
+            for key in update:
+                self._conflicts.pop(key, None)
+
+    def _converge(
+        self, update: RouterUpdate, concerned: Iterable[RouterId]
+    ) -> Outcome[RouterDriverKey]:
         former = self._observer.locate(key for key in update if isinstance(key, FloatingIpKey))
-        self._monitor.pause(concerned)
         outcome = super().converge(update)
         self._remove(
             key for key in outcome.failed if isinstance(key, FloatingIpKey) and key not in former
         )
-        lost = {key: self._conflicts.pop(key, error) for key, error in outcome.failed.items()}
-        self._record(update, outcome)
-        lost |= dict(self._supervise(outcome.done & update.put.keys()))
+        lost = {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
+        partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
+        in_force = outcome.done | {*partly}
+        self._record(update, in_force)
+        lost |= dict(self._supervise(in_force & update.put.keys()))
         waiting = {**outcome.waiting, **self._resume(update, concerned)}
         waiting = {key: why for key, why in waiting.items() if key not in lost}
         done = outcome.done - lost.keys() - waiting.keys()
@@ -199,9 +210,9 @@ class LinuxRouterDriver(
             for stage in self.plan(drop, self.observe_anew(drop)).stages:
                 self._execute(stage)
 
-    def _record(self, update: RouterUpdate, outcome: Outcome[RouterDriverKey]) -> None:
+    def _record(self, update: RouterUpdate, in_force: Container[RouterDriverKey]) -> None:
         for key in update:
-            if isinstance(key, RouterKey) and key not in outcome.failed:
+            if isinstance(key, RouterKey) and key in in_force:
                 value = update.put.get(key)
                 self._observer.record(key.router, value if isinstance(value, RouterState) else None)
         if update.complete:

@@ -35,7 +35,13 @@ from netfw.drivers.router import RouterDriver
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.support.router_directory import RouterDirectory
-from netfw.errors import BackendUnavailable, ConfigError, NetfwError, NotSupported
+from netfw.errors import (
+    BackendUnavailable,
+    ConfigError,
+    NetfwError,
+    NotSupported,
+    PartlyInvalid,
+)
 from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId
 from netfw.plan import Outcome
@@ -210,7 +216,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             return Status.DOWN, value.reason
         if not result.reason:
             return Status.ACTIVE, ""
-        if result.error is not None and not isinstance(result.error, BackendUnavailable):
+        error = result.error
+        if error is not None and not isinstance(error, BackendUnavailable | PartlyInvalid):
             return Status.ERROR, result.reason
         retried = Status.DEGRADED if isinstance(key, RouterKey) else Status.DOWN
         return retried, result.reason

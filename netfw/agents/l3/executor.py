@@ -25,7 +25,7 @@ from netfw.drivers.router_values import (
     RouterState,
 )
 from netfw.drivers.support.fault_isolation import converge_isolated
-from netfw.errors import NetfwError, NotSupported
+from netfw.errors import NetfwError, NotSupported, PartlyInvalid
 from netfw.model.ids import RouterId
 from netfw.plan import Outcome, Update
 
@@ -50,7 +50,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             self._drop_proxy(key)
         outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
         self._record(key, outcome)
-        if isinstance(state, RouterState) and key in outcome.done:
+        if isinstance(state, RouterState) and _is_in_force(key, outcome):
             try:
                 self._converge_proxy(key, state)
             except NetfwError as exc:
@@ -64,10 +64,10 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         return outcome
 
     def _record(self, key: RouterKey, outcome: Outcome[L3Key]) -> None:
-        if key in outcome.failed:
-            self._failed[key] = outcome.failed[key]
-        elif key in outcome.done or key in outcome.waiting:
+        if _is_in_force(key, outcome) or key in outcome.waiting:
             self._failed.pop(key, None)
+        elif key in outcome.failed:
+            self._failed[key] = outcome.failed[key]
 
     def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> None:
         """Remove everything but *values* from the drivers.  Called while no job is running.
@@ -135,6 +135,11 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 "enable_metadata_proxy to false"
             )
         return MetadataProxy(netns=namespace, port=state.metadata_port, addresses=ALL_ADDRESSES)
+
+
+def _is_in_force(key: L3Key, outcome: Outcome[L3Key]) -> bool:
+    """Return whether a key is done, but for parts that are left out."""
+    return key in outcome.done or isinstance(outcome.failed.get(key), PartlyInvalid)
 
 
 def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:

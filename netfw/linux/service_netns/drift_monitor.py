@@ -57,13 +57,14 @@ class DriftMonitor(Generic[D]):
             self._watched[desired.netns] = desired
         monitor.watch(desired.netns)
 
-    def unwatch(self, netns: str) -> None:
-        """Stop watching a namespace, to change or to remove it."""
+    def unwatch(self, netns: str) -> D | None:
+        """Stop watching a namespace, to change or to remove it; return how it was desired."""
         with self._lock:
-            self._watched.pop(netns, None)
+            watched = self._watched.pop(netns, None)
             monitor = self._monitor
         if monitor is not None:
             monitor.unwatch(netns)
+        return watched
 
     def close(self) -> None:
         """Stop reporting.  `watch` starts the monitor anew."""

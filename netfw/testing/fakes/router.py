@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
+from attrs import evolve
+
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.keys import FloatingIpKey, RouterKey
@@ -19,7 +21,7 @@ from netfw.drivers.router_values import (
     RouterState,
     RouterStatus,
 )
-from netfw.errors import NotFound
+from netfw.errors import NotFound, PartlyInvalid
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Plan, Update
 from netfw.testing.fakes.backend import FakeBackend
@@ -38,6 +40,8 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
         super().__init__(machine)
         self.unwired: set[PortId] = set()
         """Gateway ports whose devices are not wired."""
+        self.left_out: dict[RouterDriverKey, str] = {}
+        """Keys of which a part is left out, and why."""
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -96,6 +100,16 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
         if full is None or full.gateway is None:
             return "its router has no gateway here"
         return "the gateway is not wired" if full.gateway.port.id in self.unwired else ""
+
+    def plan(
+        self,
+        update: Update[RouterDriverKey, RouterDriverValue],
+        observed: Mapping[RouterDriverKey, RouterDriverValue],
+    ) -> Plan:
+        planned = super().plan(update, observed)
+        partly = {k: PartlyInvalid({"part": why}) for k, why in self.left_out.items()}
+        put = {key: error for key, error in partly.items() if key in update.put}
+        return evolve(planned, refused={**put, **planned.refused})
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
         for operation in plan:

@@ -9,13 +9,11 @@ from types import MappingProxyType
 from attrs import evolve, frozen
 
 from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FullRouter, Gateway, RouterPort, RouterState
-from netfw.errors import InvalidInput
-from netfw.linux.ip.values import NextHop, Route, RouteKey, route
+from netfw.drivers.router_values import FullRouter, RouterPort, RouterState
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
-from netfw.model.address import IpAddress, IpInterface, IpNetwork
+from netfw.model.address import IpAddress, IpInterface
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.contributed_ports import contributed_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses
@@ -29,6 +27,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
 )
 from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
+from netfw_drivers.linux_router.plan.router_routes import RouterRoutes, make_routes
 from netfw_drivers.linux_router.plan.router_rules import (
     METADATA_ADDRESSES,
     GatewayDevice,
@@ -159,7 +158,6 @@ class DesiredRouter:
     def netns(self, marks: Mapping[Family, ScopeMarks], translations: Translations) -> RouterNetns:
         """Return the namespace; *marks* are those that address scopes have already.
 
-        :raises InvalidInput: the next hop of a route is on none of the router's networks.
         :raises Exhausted: more address scopes than marks.
         """
         chains: dict[ChainKey, Chain] = {}
@@ -173,10 +171,15 @@ class DesiredRouter:
         return RouterNetns(
             netns=router_namespace(self.id),
             ports=tuple(self._ports(served)),
-            routes=tuple(self._routes().values()),
+            routes=tuple(self.routes().routes.values()),
             sysctls=SYSCTLS,
             chains=chains,
         )
+
+    def routes(self) -> RouterRoutes:
+        """Return the routes, and those that are left out."""
+        addresses = [(each, device) for port, device in self.devices() for each in port.addresses]
+        return make_routes(self.state.routes, self.full.gateway, self.gateway_device, addresses)
 
     def _device(self, port: PortId, prefix: str) -> str:
         return self.context.device_name(port, prefix)
@@ -205,44 +208,6 @@ class DesiredRouter:
             bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
             yield add_floating_ips(bare, translations)
 
-    def _routes(self) -> dict[RouteKey, Route]:
-        """Return the routes by key; those of users override those of the gateway."""
-        found = [*self._gateway_routes(), *self._user_routes()]
-        return {each.key: each for each in found}
-
-    def _gateway_routes(self) -> Iterator[Route]:
-        gateway, device = self.full.gateway, self.gateway_device
-        if gateway is None or device is None:
-            return
-        for subnet in gateway.onlink_subnets:
-            yield Route(destination=subnet, hops=(NextHop(device=device),))
-        for hop in gateway.next_hops:
-            yield route("default", via=hop, device=device, onlink=not _is_near(hop, gateway))
-
-    def _user_routes(self) -> Iterator[Route]:
-        hops: dict[IpNetwork, list[NextHop]] = {}
-        for each in self.state.routes:
-            hop = NextHop(via=each.nexthop, device=self._device_to(each.nexthop))
-            hops.setdefault(each.destination, []).append(hop)
-        for destination, several in hops.items():
-            yield Route(destination=destination, hops=tuple(dict.fromkeys(several)))
-
-    def _device_to(self, hop: IpAddress) -> str:
-        networks = [
-            (interface.network, device)
-            for port, device in self.devices()
-            for interface in port.addresses
-        ]
-        gateway, device = self.full.gateway, self.gateway_device
-        if gateway is not None and device is not None:
-            networks += [(subnet, device) for subnet in gateway.onlink_subnets]
-        near = [(network.prefixlen, device) for network, device in networks if hop in network]
-        if not near:
-            raise InvalidInput(
-                {f"route via {hop}": "the next hop is on none of the router's networks"}
-            )
-        return max(near)[1]
-
 
 def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
     """Add the addresses of floating IPs, each owned by its floating IP, to the gateway's port."""
@@ -269,10 +234,3 @@ def _netns_port(
         addresses=addresses,
         settings=settings,
     )
-
-
-def _is_near(hop: IpAddress, gateway: Gateway) -> bool:
-    """Return whether the kernel knows by itself that the next hop is on the link."""
-    if hop.version == 6 and hop.is_link_local:
-        return True
-    return any(hop in interface.network for interface in gateway.port.addresses)

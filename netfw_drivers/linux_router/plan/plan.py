@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
-from netfw.errors import Conflict, InvalidInput, NetfwError
+from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns
@@ -167,6 +167,8 @@ class _RouterPlanner:
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
+        if left_out := desired.routes().left_out:
+            self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [
             *(_radvd_stage(router, step) for step in withdrawals),
             *plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 
 from attrs import frozen
 
@@ -69,10 +70,20 @@ class RouterMonitor:
         if isinstance(event, FeedLost):
             self._notify(event)
 
-    def pause(self, routers: Iterable[RouterId]) -> None:
-        """Stop watching *routers*, which are about to change."""
-        for router in routers:
-            self._drift.unwatch(router_namespace(router))
+    @contextmanager
+    def paused(self, routers: Iterable[RouterId]) -> Iterator[None]:
+        """Stop watching *routers* while they change, until `resume`.
+
+        If that ends in an error, they are watched again as they were.
+        """
+        unwatched = [self._drift.unwatch(router_namespace(router)) for router in routers]
+        try:
+            yield
+        except BaseException:
+            for desired in unwatched:
+                if desired is not None:
+                    self._watch(desired)
+            raise
 
     def resume(
         self, router: ConvergedRouter, waiting: frozenset[RouterDriverKey], *, watch: bool

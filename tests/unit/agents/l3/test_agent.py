@@ -286,6 +286,18 @@ def test_proxy_that_cannot_run_degrades_its_router_and_not_its_floating_ips(envi
     assert found.report(EDGE) == ("ERROR", "no haproxy")
 
 
+@pytest.mark.spec("L3-25")
+def test_router_of_which_a_part_is_left_out_is_degraded_and_served(environment):
+    found = environment(ONE)
+    found.router.left_out[RouterKey(EDGE.id)] = "impossible"
+    found.until(lambda status: found.report(ONE) is not None and found.report(EDGE) is not None)
+    assert found.report(EDGE) == ("DEGRADED", "part: impossible")
+    assert found.report(ONE) == ("ACTIVE", "")
+    assert RouterKey(EDGE.id) in found.metadata.machine.present
+    found.router.left_out.clear()
+    found.until(lambda status: found.report(EDGE) == ("ACTIVE", ""), pace=1.0)
+
+
 @pytest.mark.spec("L3-12")
 def test_first_full_sync_is_marked_once_every_router_was_tried(environment):
     found = environment(ONE, patience=0.0)

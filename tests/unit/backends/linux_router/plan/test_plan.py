@@ -23,7 +23,7 @@ from netfw.drivers.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.errors import Conflict, InvalidInput, NotSupported
+from netfw.errors import Conflict, InvalidInput, NotSupported, PartlyInvalid
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
@@ -238,13 +238,19 @@ def test_parts_and_features_that_the_driver_lacks_are_refused() -> None:
 
 
 @pytest.mark.spec("L3-25")
-def test_a_route_by_no_network_of_the_router_is_refused_alone() -> None:
-    routes = (Route(destination="198.51.100.0/24", nexthop="192.0.2.1"),)
-    planned = plan(
-        Update(put={KEY: evolve(STATE, routes=routes), fip(): nat()}), found(floating=())
+def test_a_route_that_cannot_be_is_left_out_and_all_else_planned() -> None:
+    routes = (
+        Route(destination="198.51.100.0/24", nexthop="192.0.2.1"),
+        Route(destination="198.51.101.0/24", nexthop="10.0.0.7"),
     )
-    assert isinstance(planned.refused[KEY], InvalidInput)
-    assert kinds(planned) == ["RestoreTables", "ChangeNetwork"]
+    planned = plan(Update(put={KEY: evolve(STATE, routes=routes), fip(): nat()}))
+    error = planned.refused[KEY]
+    assert isinstance(error, PartlyInvalid)
+    assert error.problems.keys() == {"route to 198.51.100.0/24 via 192.0.2.1"}
+    texts = [operation.text for operation in planned]
+    assert any("198.51.101.0/24 via 10.0.0.7" in text for text in texts)
+    assert not any("198.51.100.0/24" in text for text in texts)
+    assert any("203.0.113.9/32" in text for text in texts)
 
 
 def test_the_same_port_twice_is_refused() -> None:
