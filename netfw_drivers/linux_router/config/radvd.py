@@ -109,7 +109,7 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
     yield f"    AdvLinkMTU {interface.mtu};"
     yield f"    AdvManagedFlag {_switch(interface.managed)};"
     yield f"    AdvOtherConfigFlag {_switch(interface.other_config)};"
-    for prefix in sorted(interface.prefixes, key=lambda each: each.prefix):
+    for prefix in _in_order(interface.prefixes):
         yield from _prefix(prefix)
     if interface.dns_servers:
         yield f"    RDNSS {' '.join(map(str, interface.dns_servers))}"
@@ -122,6 +122,14 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
 def _has_prefixes(interface: RadvdInterface) -> bool:
     """Return whether hosts use the router: not if it only withdraws what it advertised before."""
     return not interface.prefixes or any(not each.removed for each in interface.prefixes)
+
+
+def _in_order(prefixes: Iterable[RadvdPrefix]) -> list[RadvdPrefix]:
+    """Return the prefixes in their order, then removed ones as they are: the last removed last."""
+    every = list(prefixes)
+    present = (each for each in every if not each.removed)
+    removed = (each for each in every if each.removed)
+    return [*sorted(present, key=lambda each: each.prefix), *removed]
 
 
 def _prefix(prefix: RadvdPrefix) -> Iterator[str]:

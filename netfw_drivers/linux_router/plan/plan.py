@@ -36,6 +36,7 @@ from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouter
 from netfw_drivers.linux_router.plan.radvd_plan import (
     RadvdStep,
     StopRadvd,
+    left_out_advertisements,
     plan_radvd,
     plan_withdrawals,
 )
@@ -167,7 +168,7 @@ class _RouterPlanner:
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self._wait(router, served)
-        if left_out := desired.routes().left_out:
+        if left_out := {**desired.routes().left_out, **left_out_advertisements(desired)}:
             self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [
             *(_radvd_stage(router, step) for step in withdrawals),

@@ -1,20 +1,26 @@
-"""Router advertisements: the radvd that a router should have, and the steps to it.  Pure."""
+"""Router advertisements: the radvd that a router should have, and the steps to it.  Pure.
+
+What does not fit into an advertisement is left out, and named with the reason.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
-from ipaddress import IPv6Address, IPv6Network, ip_network
+from collections.abc import Container, Iterator, Mapping, Sequence
+from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.router_values import RouterPort
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.config.radvd import (
+    IPV6_MTU,
+    MOST_DNS_SERVERS,
+    MOST_PREFIXES,
     SLAAC_LENGTH,
     RadvdInterface,
     RadvdPrefix,
@@ -27,9 +33,12 @@ from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
 
 SERVICE = "radvd"
 REMOVED_LIMIT = 16
-"""Limit of removed prefixes of an interface that are advertised as such; the last ones win."""
+"""Limit of removed prefixes of an interface that are advertised as such: the last removed ones."""
 _AUTONOMOUS = (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
-_SECTION = re.compile(r"^\s*(?:interface (?P<device>\S+)|prefix (?P<prefix>\S+))", re.MULTILINE)
+_SECTION = re.compile(
+    r"^\s*(?:interface (?P<device>\S+)|prefix (?P<prefix>\S+)|(?P<removed>AdvValidLifetime 0;))",
+    re.MULTILINE,
+)
 
 
 @frozen
@@ -88,10 +97,7 @@ def config_path(directory: Path, router: RouterId) -> Path:
 def plan_radvd(
     router: DesiredRouter, found: FoundRadvd, settings: RouterSettings
 ) -> Iterator[RadvdStep]:
-    """Plan the radvd of a router; prefixes that it advertised before are withdrawn.
-
-    :raises InvalidInput: an interface has more prefixes or name servers than can be advertised.
-    """
+    """Plan the radvd of a router; prefixes that it advertised before are withdrawn."""
     interfaces = tuple(_interfaces(router, found.text or ""))
     if not interfaces:
         if not found.is_absent:
@@ -123,30 +129,80 @@ def make_program(router: RouterId, settings: RouterSettings) -> Program:
     )
 
 
+def left_out_advertisements(router: DesiredRouter) -> dict[str, str]:
+    """Return what cannot be advertised, each with the reason."""
+    problems: dict[str, str] = {}
+    for port in router.full.interfaces:
+        problems |= _select(port).left_out
+    return problems
+
+
+@frozen(kw_only=True)
+class _Selection:
+    """What of a port can be advertised, and what is left out."""
+
+    prefixes: tuple[RadvdPrefix, ...] = ()
+    dns_servers: tuple[IPv6Address, ...] = ()
+    left_out: Mapping[str, str] = field(factory=dict)
+
+
+def _select(port: RouterPort) -> _Selection:
+    least, _ = IPV6_MTU
+    if _subnets(port) and port.mtu < least:
+        why = f"the MTU of its network is {port.mtu}, and IPv6 needs {least}"
+        return _Selection(left_out={f"advertisements of port {port.id}": why})
+    left_out: dict[str, str] = {}
+    prefixes: dict[IPv6Network, RadvdPrefix] = {}
+    for subnet in _subnets(port):
+        prefix = _prefix(subnet)
+        if len(prefixes) < MOST_PREFIXES:
+            autonomous = subnet.ipv6_ra_mode in _AUTONOMOUS
+            prefixes[prefix] = RadvdPrefix(prefix=prefix, autonomous=autonomous)
+        else:
+            why = f"a port advertises at most {MOST_PREFIXES} prefixes"
+            left_out[f"advertisement of subnet {subnet.id}"] = why
+    servers = tuple(_name_servers(port))
+    if len(servers) > MOST_DNS_SERVERS:
+        why = f"{len(servers)} of IPv6: the first {MOST_DNS_SERVERS} are advertised"
+        left_out[f"name servers of port {port.id}"] = why
+    return _Selection(
+        prefixes=tuple(prefixes.values()),
+        dns_servers=servers[:MOST_DNS_SERVERS],
+        left_out=left_out,
+    )
+
+
 def _interfaces(router: DesiredRouter, present: str) -> Iterator[RadvdInterface]:
     advertised = _parse_prefixes(present)
     for port in router.full.interfaces:
         device = router.context.device_name(port.id, INTERFACE)
-        prefixes = [
-            RadvdPrefix(prefix=_prefix(each), autonomous=each.ipv6_ra_mode in _AUTONOMOUS)
-            for each in _subnets(port)
-        ]
-        named = {each.prefix for each in prefixes}
-        gone = [prefix for prefix in advertised.get(device, []) if prefix not in named]
-        prefixes += [
-            RadvdPrefix(prefix=prefix, autonomous=prefix.prefixlen == SLAAC_LENGTH, removed=True)
-            for prefix in gone[-REMOVED_LIMIT:]
-        ]
-        if prefixes:
+        selected = _select(port)
+        prefixes = [*selected.prefixes, *_removed(selected.prefixes, advertised.get(device, {}))]
+        if prefixes and port.mtu >= IPV6_MTU[0]:
             modes = {each.ipv6_ra_mode for each in _subnets(port)}
             yield RadvdInterface(
                 device=device,
                 mtu=port.mtu,
                 prefixes=tuple(prefixes),
-                dns_servers=tuple(_name_servers(port)),
+                dns_servers=selected.dns_servers,
                 managed=Ipv6Mode.STATEFUL in modes,
                 other_config=Ipv6Mode.STATELESS in modes,
             )
+
+
+def _removed(
+    prefixes: Sequence[RadvdPrefix], advertised: Mapping[IPv6Network, bool]
+) -> list[RadvdPrefix]:
+    """Return the last removed ones of the prefixes that were *advertised* before, in the order in
+    which they were removed."""
+    named = {each.prefix for each in prefixes}
+    gone = [prefix for prefix in advertised if prefix not in named]
+    gone.sort(key=lambda prefix: not advertised[prefix])  # those removed before, then the new ones
+    room = min(REMOVED_LIMIT, MOST_PREFIXES - len(prefixes))
+    return [
+        RadvdPrefix(prefix=prefix, autonomous=prefix.prefixlen == SLAAC_LENGTH, removed=True)
+        for prefix in gone[max(len(gone) - room, 0) :]
+    ]
 
 
 def _subnets(port: RouterPort) -> list[Subnet]:
@@ -163,18 +219,24 @@ def _name_servers(port: RouterPort) -> dict[IPv6Address, None]:
     return dict.fromkeys(each for each in servers if isinstance(each, IPv6Address))
 
 
-def _parse_prefixes(text: str) -> dict[str, list[IPv6Network]]:
-    """Return the prefixes of each device in a configuration."""
-    found: dict[str, list[IPv6Network]] = {}
-    device = ""
+def _parse_prefixes(text: str) -> dict[str, dict[IPv6Network, bool]]:
+    """Return the prefixes of each device in a configuration, and whether each is removed."""
+    found: dict[str, dict[IPv6Network, bool]] = {}
+    device, prefix = "", None
     for each in _SECTION.finditer(text):
         if each["device"]:
-            device = each["device"]
-            continue
-        try:
-            prefix = ip_network(each["prefix"])
-        except ValueError:
-            continue
-        if isinstance(prefix, IPv6Network):
-            found.setdefault(device, []).append(prefix)
+            device, prefix = each["device"], None
+        elif each["prefix"]:
+            prefix = _parse_prefix(each["prefix"])
+            if prefix is not None:
+                found.setdefault(device, {})[prefix] = False
+        elif prefix is not None:
+            found[device][prefix] = True
     return found
+
+
+def _parse_prefix(text: str) -> IPv6Network | None:
+    try:
+        return IPv6Network(text)
+    except ValueError:
+        return None

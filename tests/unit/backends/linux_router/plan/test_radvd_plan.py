@@ -14,11 +14,20 @@ from netfw_drivers.linux_router.plan.radvd_plan import (
     RadvdStep,
     RunRadvd,
     StopRadvd,
+    left_out_advertisements,
     make_program,
     plan_radvd,
     plan_withdrawals,
 )
-from tests.unit.backends.linux_router.samples import CONTEXT, INSIDE, QR, ROUTER, state, subnet
+from tests.unit.backends.linux_router.samples import (
+    CONTEXT,
+    INSIDE,
+    PORTS,
+    QR,
+    ROUTER,
+    state,
+    subnet,
+)
 
 
 def plan(found: FoundRadvd, *subnets: Subnet) -> list[RadvdStep]:
@@ -61,6 +70,51 @@ def test_a_removed_prefix_is_withdrawn_as_long_as_the_interface_exists() -> None
     last = run(found)
     assert "AdvDefaultLifetime 0" in str(last.text)
     assert run(last, ONE, TWO).text == first.text
+
+
+@pytest.mark.spec("L3-26")
+def test_the_last_removed_prefixes_stay_withdrawn() -> None:
+    """Whatever their order as addresses is."""
+    early = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(100, 110)]
+    late = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(1, 13)]
+    found = run(run(run(FoundRadvd(), *early, *late, ONE), *late, ONE), ONE)
+    text = str(found.text)
+    withdrawn = [str(each.cidr) for each in (*early, *late) if f"prefix {each.cidr}\n" in text]
+    assert withdrawn == [str(each.cidr) for each in (*early[-4:], *late)]
+    assert text.count("AdvPreferredLifetime 0") == len(withdrawn)
+    assert plan(found, ONE) == []
+
+
+def problems(mtu: int, *subnets: Subnet) -> dict[str, str]:
+    port = evolve(INSIDE, subnets=subnets, mtu=mtu)
+    return left_out_advertisements(CONTEXT.desired(ROUTER, state(port)))
+
+
+@pytest.mark.spec("L3-26")
+def test_more_name_servers_than_fit_are_left_out() -> None:
+    servers = tuple(as_address(f"fd00::{number}") for number in range(1, 18))
+    many = evolve(ONE, dns_nameservers=servers)
+    text = str(run(FoundRadvd(), many).text)
+    assert f"RDNSS {' '.join(map(str, servers[:16]))}\n" in text
+    assert [*problems(1500, many)] == [f"name servers of port {PORTS[0]}"]
+    assert problems(1500, ONE, TWO) == {}
+
+
+@pytest.mark.spec("L3-26")
+def test_a_network_too_narrow_for_ipv6_is_not_advertised() -> None:
+    port = evolve(INSIDE, subnets=(ONE,), mtu=1279)
+    router = CONTEXT.desired(ROUTER, state(port))
+    assert [*plan_radvd(router, FoundRadvd(), CONTEXT.settings)] == []
+    assert [*problems(1279, ONE)] == [f"advertisements of port {PORTS[0]}"]
+    assert problems(1279, subnet("10.0.0.0/24")) == problems(1280, ONE) == {}
+
+
+@pytest.mark.spec("L3-26")
+def test_more_prefixes_than_fit_are_left_out() -> None:
+    many = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(65)]
+    full = run(run(FoundRadvd(), TWO), *many)
+    assert str(full.text).count("    prefix ") == 64
+    assert len(problems(1500, *many)) == 1
 
 
 def test_a_process_that_does_not_run_is_started() -> None:
