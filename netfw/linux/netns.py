@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from attrs import frozen
 
-from netfw.errors import Conflict, NotFound
+from netfw.errors import BackendUnavailable, Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netns_thread import NetnsThread
@@ -184,6 +184,7 @@ def run_in(
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it.
+    :raises BackendUnavailable: the machine has no thread left.
     """
     with worker(namespace) as there:
         return there.run(function, *args, **kwargs)
@@ -194,9 +195,13 @@ def worker(namespace: Namespace) -> NetnsThread:
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw may not enter it.
+    :raises BackendUnavailable: the machine has no thread left.
     """
     path_of(namespace)
-    return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
+    try:
+        return NetnsThread(lambda: _enter(namespace), name=f"netns-{namespace or 'own'}")
+    except RuntimeError as error:
+        raise BackendUnavailable(f"entering {namespace}: {error}") from error
 
 
 def _enter(namespace: Namespace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from netfw.errors import BackendUnavailable
 from netfw.linux.sockets.announcer import Announcer
 from netfw.model.address import IpAddress, Mac
 from netfw_drivers.linux_router.config.settings import RouterSettings
@@ -38,13 +39,16 @@ class Announcements:
         self._thread: threading.Thread | None = None
 
     def update(self, netns: str, addresses: Iterable[AnnouncedAddress]) -> None:
-        """Announce those of *addresses* that are new, and cancel those that are gone."""
+        """Announce those of *addresses* that are new, and cancel those that are gone.
+
+        :raises BackendUnavailable: the machine has no thread left; the next call announces them.
+        """
         now = frozenset(addresses)
         with self._lock:
+            if now == self._known.get(netns, frozenset()):
+                return
+            announcer = self._start()
             before, self._known[netns] = self._known.get(netns, frozenset()), now
-        if now == before:
-            return
-        announcer = self._start()
         for device, several in _by_device(before - now):
             announcer.cancel(netns, device, several)
         self._announce(netns, now - before)
@@ -71,18 +75,22 @@ class Announcements:
             announcer.close()
 
     def _start(self) -> Announcer:
-        with self._lock:
+        """Start the threads that do not run yet.  Called with the lock."""
+        try:
             if self._announcer is None:
                 self._announcer = Announcer(rounds=self._settings.announce_count)
             if self._thread is None and self._settings.announce_interval:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._repeat,
                     args=(self._closed,),
                     name="netfw-router-announcements",
                     daemon=True,
                 )
-                self._thread.start()
-            return self._announcer
+                thread.start()
+                self._thread = thread
+        except RuntimeError as error:
+            raise BackendUnavailable(f"addresses cannot be announced: {error}") from error
+        return self._announcer
 
     def _repeat(self, closed: threading.Event) -> None:
         while not closed.wait(self._settings.announce_interval):

@@ -14,7 +14,7 @@ from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import RouterDriverKey
-from netfw.errors import BackendError, NetfwError
+from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns import DriftMonitor
 from netfw.model.ids import FloatingIpId, PortId, RouterId
@@ -92,6 +92,8 @@ class RouterMonitor:
 
         If the switch has not admitted the gateway yet, it cannot, and an event follows for
         *waiting* once it has.
+
+        :raises BackendUnavailable: the machine has no thread left to announce them.
         """
         with self._lock:
             self._routers[router.id] = router
@@ -136,7 +138,10 @@ class RouterMonitor:
             named = [each.router for each in keys if isinstance(each, RouterKey)]
             routers = [self._routers[id] for id in named if id in self._routers]
         for router in routers:
-            self._announce(router)
+            try:
+                self._announce(router)
+            except BackendUnavailable as error:
+                LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         self._notify(KeysChanged("the switch has admitted ports of these routers", keys))
 
     def _is_unwired(self, port: PortId, keys: frozenset[RouterDriverKey]) -> bool:

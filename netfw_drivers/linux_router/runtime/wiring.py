@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,8 @@ from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.interface import Device
 from netfw.errors import BackendError
 from netfw.model.ids import PortId
+
+LOG = logging.getLogger(__name__)
 
 
 class WiringCache:
@@ -64,9 +67,7 @@ class WiringCache:
             else:
                 return
             for port in ports & self._waiting.keys():
-                if self._pool is None:
-                    self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
-                self._pool.submit(self._check_again, port, self._waiting.pop(port))
+                self._submit(port)
 
     def close(self) -> None:
         """Stop reporting, and forget everything.  Idempotent."""
@@ -76,6 +77,17 @@ class WiringCache:
             self._waiting.clear()
         if pool is not None:
             pool.shutdown(cancel_futures=True)
+
+    def _submit(self, port: PortId) -> None:
+        """Have a port checked by the thread; without one, the next event or converge checks it."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
+        keys = self._waiting.pop(port)
+        try:
+            self._pool.submit(self._check_again, port, keys)
+        except RuntimeError as error:
+            self._waiting[port] = keys
+            LOG.warning("router: port %s is not checked now: %s", port, error)
 
     def _check_again(self, port: PortId, keys: frozenset[Hashable]) -> None:
         """Report *keys* if the port is wired: other changes of a port cause events, too."""
