@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from netfw.flows.flow import Flow
 from netfw.model.address import IpAddress, IpInterface, no_scope
+from netfw.model.ids import FloatingIpId
 from netfw.model.qos import QosRule
 
 
@@ -52,6 +53,9 @@ class RouterRule:
     ip_version: int = 4
     words: tuple[str, ...] = field()
     """Match and target as arguments of iptables.  A word is one argument and cannot become two."""
+    floating_ip: FloatingIpId | None = None
+    """The floating IP that the rule belongs to: if the rule is refused, its ``FloatingIpKey`` fails
+    alone, whether or not the update names it.  ``None``: the router fails."""
 
     @words.validator
     def _check(self, _: object, words: tuple[str, ...]) -> None:

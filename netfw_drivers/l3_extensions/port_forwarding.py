@@ -63,7 +63,10 @@ def make_rule(floating: FloatingIp, forwarding: PortForwarding) -> RouterRule:
     comment = ("-m", "comment", "--comment", f"pf-{forwarding.id}")
     target = ("-j", "DNAT", "--to-destination", _destination(forwarding))
     return RouterRule(
-        table=RuleTable.NAT, chain=RuleChain.PREROUTING, words=(*match, *comment, *target)
+        table=RuleTable.NAT,
+        chain=RuleChain.PREROUTING,
+        words=(*match, *comment, *target),
+        floating_ip=floating.id,
     )
 
 

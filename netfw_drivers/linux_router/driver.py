@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from attrs import evolve
@@ -32,7 +32,7 @@ from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
-from netfw.model.ids import RouterId
+from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
@@ -178,13 +178,12 @@ class LinuxRouterDriver(
     ) -> Outcome[RouterDriverKey]:
         former = self._observer.locate(key for key in update if isinstance(key, FloatingIpKey))
         outcome = super().converge(update)
-        self._remove(
-            key for key in outcome.failed if isinstance(key, FloatingIpKey) and key not in former
-        )
+        refused = [key for key in outcome.failed if isinstance(key, FloatingIpKey)]
+        self._remove(key for key in refused if key in update.put and key not in former)
         lost = {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
         partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
         in_force = outcome.done | {*partly}
-        self._record(update, in_force)
+        self._record(update, in_force, [key.floating_ip for key in refused])
         lost |= dict(self._supervise(in_force & update.put.keys()))
         waiting = {**outcome.waiting, **self._resume(update, concerned)}
         waiting = {key: why for key, why in waiting.items() if key not in lost}
@@ -210,11 +209,17 @@ class LinuxRouterDriver(
             for stage in self.plan(drop, self.observe_anew(drop)).stages:
                 self._execute(stage)
 
-    def _record(self, update: RouterUpdate, in_force: Container[RouterDriverKey]) -> None:
+    def _record(
+        self,
+        update: RouterUpdate,
+        in_force: Container[RouterDriverKey],
+        refused: Collection[FloatingIpId],
+    ) -> None:
         for key in update:
             if isinstance(key, RouterKey) and key in in_force:
                 value = update.put.get(key)
-                self._observer.record(key.router, value if isinstance(value, RouterState) else None)
+                state = value if isinstance(value, RouterState) else None
+                self._observer.record(key.router, state, refused)
         if update.complete:
             self._observer.forget_except(
                 key.router for key in (*update.put, *update.keep) if isinstance(key, RouterKey)

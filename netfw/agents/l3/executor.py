@@ -2,7 +2,7 @@
 
 A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
 the router.  An error of the proxy degrades the router, never its floating IPs.  A floating IP of
-which extensions contribute the rules fails with its router.
+which extensions contribute the rules fails with one of them, or with its router.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
     def __init__(self, driver: RouterDriver, metadata: MetadataDriver | None = None) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
         self._driver, self._metadata = driver, metadata
-        self._failed: dict[RouterKey, NetfwError] = {}
-        """Routers whose last job failed."""
+        self._failed: dict[RouterKey, Mapping[L3Key, NetfwError]] = {}
+        """Errors of the last job of each router, its own and those of its floating IPs."""
 
     def execute_job(self, job: L3Job) -> Outcome[L3Key]:
         key, put = RouterKey(job.group), _present(job.put)
@@ -57,17 +57,21 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 outcome = with_failed(outcome, key, exc)
         for each in absent:
             value = job.put[each]
-            if isinstance(value, ContributedFloatingIp) and key in self._failed:
-                outcome = with_failed(outcome, each, self._failed[key])
+            failed = self._failed.get(key, {})
+            error = failed.get(each) or failed.get(key)
+            if isinstance(value, ContributedFloatingIp) and error is not None:
+                outcome = with_failed(outcome, each, error)
             if isinstance(value, Absent) and value.refused and each in outcome.done:
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
         return outcome
 
     def _record(self, key: RouterKey, outcome: Outcome[L3Key]) -> None:
-        if _is_in_force(key, outcome) or key in outcome.waiting:
+        """Record the errors of a job that had the router."""
+        if key in outcome.done or key in outcome.failed or key in outcome.waiting:
+            failed = {k: e for k, e in outcome.failed.items() if not isinstance(e, PartlyInvalid)}
             self._failed.pop(key, None)
-        elif key in outcome.failed:
-            self._failed[key] = outcome.failed[key]
+            if failed:
+                self._failed[key] = failed
 
     def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> None:
         """Remove everything but *values* from the drivers.  Called while no job is running.

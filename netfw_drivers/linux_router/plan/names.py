@@ -27,6 +27,11 @@ EXTENSION_SUFFIXES: Mapping[RuleChain, str] = MappingProxyType(
 LONGEST_SUFFIX = max(EXTENSION_SUFFIXES.values(), key=len)
 
 
+def extension_chain(owner: str, chain: RuleChain) -> str:
+    """Return the name of the chain of an extension that is entered from *chain*."""
+    return f"{owner}{EXTENSION_SUFFIXES[chain]}"
+
+
 def router_namespace(router: RouterId) -> str:
     """Return Neutron's name for the namespace of a router."""
     return f"{NAMESPACE}{router}"

@@ -17,6 +17,7 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
@@ -157,6 +158,8 @@ class _RouterPlanner:
     def _whole(
         self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
+        kept = {key.floating_ip for key in self.update.keep if isinstance(key, FloatingIpKey)}
+        state = without_refused_rules(state, kept, found)
         desired = self.context.desired(router, state)
         families = desired.gateway_families()
         served = {id: each for id, each in floating_ips.items() if each.family in families}

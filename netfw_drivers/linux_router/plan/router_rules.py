@@ -25,7 +25,7 @@ from ipaddress import ip_address
 from attrs import field, frozen
 
 from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.keys import RouterKey
+from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.quoting import Not
 from netfw.linux.iptables.rule import (
@@ -50,7 +50,7 @@ from netfw_drivers.linux_router.plan.marks import (
     scope_comment,
     scope_text,
 )
-from netfw_drivers.linux_router.plan.names import EXTENSION_SUFFIXES, INTERFACE
+from netfw_drivers.linux_router.plan.names import INTERFACE, extension_chain
 
 METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
     Family.IPV4: ip_address("169.254.169.254"),
@@ -120,7 +120,7 @@ class RouterRules:
         }
         chains: dict[tuple[RuleTable, str], list[Rule]] = {}
         for (table, chain, owner), rules in self._extensions().items():
-            name = f"{owner}{EXTENSION_SUFFIXES[chain]}"
+            name = extension_chain(owner, chain)
             chains[table, name] = rules
             hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
         for place, rules in self._translation():
@@ -260,7 +260,9 @@ class RouterRules:
         return found
 
     def _contributed(self, rule: RouterRule) -> Rule:
-        return Rule(target=Target("extension", " ".join(rule.words)), owner=self.key)
+        own = rule.floating_ip
+        owner = self.key if own is None else FloatingIpKey(own)
+        return Rule(target=Target("extension", " ".join(rule.words)), owner=owner)
 
 
 def parse_snat_addresses(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[IpAddress]:

@@ -14,6 +14,7 @@ from netfw.linux.iptables.mirror import parse_save
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
@@ -106,11 +107,10 @@ class RouterObserver:
         """Return a router as the mirrors have it after a converge; None if it is gone."""
         namespace = router_namespace(router)
         try:
-            rules = self._executor.mirror(namespace)
+            found = self._mirrored(router)
         except NotFound:
             self._record_homes(router, ())
             return None
-        found = FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
         self._record_homes(router, found.floating_ips)
         state = self.state(router)
         ids = frozenset(found.translations)
@@ -121,8 +121,15 @@ class RouterObserver:
         gateway = next((each for each in desired.ports if each.device.startswith(GATEWAY)), None)
         return ConvergedRouter(id=router, desired=desired, gateway=gateway, floating_ips=ids)
 
-    def record(self, router: RouterId, state: RouterState | None) -> None:
-        """Remember the state that a router has, for observations of everything."""
+    def record(
+        self, router: RouterId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
+    ) -> None:
+        """Remember the state that a router has, for observations of everything.
+
+        Rules of *refused* floating IPs are not part of it, unless they were in force before.
+        """
+        if state is not None and refused:
+            state = without_refused_rules(state, refused, self._mirrored(router))
         with self._lock:
             if state is None:
                 self._states.pop(router, None)
@@ -146,6 +153,15 @@ class RouterObserver:
             self._homes = None
             self._here.clear()
             self._states.clear()
+
+    def _mirrored(self, router: RouterId) -> FoundRouter:
+        """Return the filters of a router as they were last read or written.
+
+        :raises NotFound: it is gone.
+        """
+        namespace = router_namespace(router)
+        rules = self._executor.mirror(namespace)
+        return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
 
     def _observe(
         self,

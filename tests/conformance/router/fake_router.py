@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
@@ -106,7 +106,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
     def plan(self, update: Update[RouterDriverKey, RouterDriverValue], observed: Observed) -> Plan:
         refused = self.refusals(update, observed)
         routers = {
-            key: value
+            key: self.without_refused(value, update.keep, observed.routers.get(key.router))
             for key, value in update.put.items()
             if isinstance(key, RouterKey) and key not in refused
         }
@@ -130,6 +130,23 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         ]
         stages = [Stage((operation,)) for operation in work]
         return Plan(stages=stages, refused=refused, waiting=waiting)
+
+    def without_refused(self, state, keep, present: RouterState | None) -> RouterState:
+        """Return *state*, with the rules of floating IPs that are left as they are."""
+        had = () if present is None else present.contributions
+        in_force = {rule for each in had for rule in each.rules}
+        contributions = tuple(
+            evolve(
+                each,
+                rules=tuple(
+                    rule
+                    for rule in each.rules
+                    if FloatingIpKey(rule.floating_ip) not in keep or rule in in_force
+                ),
+            )
+            for each in state.contributions
+        )
+        return evolve(state, contributions=contributions)
 
     def refusals(self, update, observed) -> dict[RouterDriverKey, NetfwError]:
         refused: dict[RouterDriverKey, NetfwError] = {}
@@ -205,6 +222,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         backend = self.backend
         if state is not None and self.ports_of(state) & backend.foreign:
             raise OperationRefused({operation: "a device of the router is taken"})
+        self.check_rules(operation, router, state)
         before = self.gateway_addresses(router)
         if state is None:
             del backend.routers[router]
@@ -215,6 +233,15 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         self.end_connections(router, before - after)
         for address in after - before:
             self.announce(router, address)
+
+    def check_rules(self, operation, router: RouterId, state: RouterState | None) -> None:
+        refused = {f"{address}/32" for address in self.backend.refused}
+        for rule in (r for each in state.contributions for r in each.rules) if state else ():
+            if refused & {*rule.words}:
+                own = rule.floating_ip
+                owner = RouterKey(router) if own is None else FloatingIpKey(own)
+                refusal = evolve(operation, owners={owner})
+                raise OperationRefused({refusal: "the rule is refused"})
 
     def write_router(self, router: RouterId, state: RouterState) -> None:
         self.backend.routers[router] = state

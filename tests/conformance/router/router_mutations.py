@@ -5,7 +5,14 @@ from attrs import evolve
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.router_values import FloatingIpNat, RouterStatus
-from netfw.errors import BackendUnavailable, ConfigError, NetfwError, NotFound, NotSupported
+from netfw.errors import (
+    BackendUnavailable,
+    ConfigError,
+    NetfwError,
+    NotFound,
+    NotSupported,
+    OperationRefused,
+)
 from netfw.plan import Outcome
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise
 
@@ -196,6 +203,15 @@ def fail_the_router_for_one_floating_ip(driver, original, update):
         error = next(iter(outcome.failed.values()))
         return Outcome(failed=dict.fromkeys(update, error))
     return outcome
+
+
+@MUTATIONS.override("check_rules", breaks(RouterDriver, 3))
+def fail_the_router_for_a_rule_of_an_extension(driver, original, operation, router, state):
+    """Fail the router when a rule of one of its floating IPs is refused."""
+    try:
+        original(operation, router, state)
+    except OperationRefused as refusal:
+        raise OperationRefused(dict.fromkeys([operation], str(refusal))) from refusal
 
 
 @MUTATIONS.override("put_nat", breaks(RouterDriver, 3))

@@ -17,7 +17,7 @@ from netfw.drivers.router import RouterDriver
 from netfw.drivers.router_values import METADATA_PORT
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.address import IpAddress
-from netfw.model.ids import AddressScopeId
+from netfw.model.ids import AddressScopeId, FloatingIpId
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise
@@ -40,13 +40,16 @@ def scoped(site: Site, *scopes: AddressScopeId | None) -> Site:
     return site.with_full(interfaces=ports).with_gateway(port=outside)
 
 
-def forward(address: IpAddress, protocol: str, ports: str, to: str) -> RouterContribution:
+def forward(
+    address: IpAddress, protocol: str, ports: str, to: str, id: FloatingIpId | None = None
+) -> RouterContribution:
     """Return the contribution of an extension that forwards *ports* of *address*."""
     words = ("-d", f"{address}/32", "-p", protocol, "--dport", ports, "-j", "DNAT")
     rule = RouterRule(
         table=RuleTable.NAT,
         chain=RuleChain.PREROUTING,
         words=(*words, "--to-destination", to),
+        floating_ip=id,
     )
     return RouterContribution(
         owner=EXTENSION, rules=(rule,), addresses=(ip_interface((address, 32)),)
@@ -205,6 +208,32 @@ class RouterServicesConformance(RouterSuite):
         self.bring(driver, site)
         self.assert_unreachable(outside, shared, protocol, 2222)
         assert self.arrives(one, site.external.address(1)).source == site.outside_address
+
+    @proves(RouterDriver, 3)
+    def test_a_refused_rule_of_an_extension_fails_its_floating_ip_alone(
+        self, driver: RouterDriver
+    ) -> None:
+        driver.grant(GrantRequest(owner=EXTENSION))
+        site = make_site()
+        inside = site.nets[0].address(20)
+        good, bad = (site.floating(number, inside) for number in (60, 61))
+        one, other = (
+            forward(each.address, TCP, "2222", f"{inside}:80", each.key.floating_ip)
+            for each in (good, bad)
+        )
+        addresses = (*one.addresses, *other.addresses)
+        both = evolve(one, rules=(*one.rules, *other.rules), addresses=addresses)
+        forwarding = site.with_state(contributions=(both,))
+        self.environment.know(site.ports)
+        with self.environment.refuse_rules(bad.address):
+            outcome = driver.converge(Update(put={site.key: forwarding.state}))
+            assert outcome.failed.keys() == {bad.key}, str(outcome)
+            assert outcome.done == {site.key}, str(outcome)
+        instance, outside = self.instance(site), self.outside(site)
+        assert self.arrives(outside, good.address, TCP, 2222).at == instance.name
+        self.assert_unreachable(outside, bad.address, TCP, 2222)
+        self.bring(driver, forwarding)
+        assert self.arrives(outside, bad.address, TCP, 2222).at == instance.name
 
     @proves(RouterDriver, 3)
     @pytest.mark.parametrize(

@@ -311,6 +311,39 @@ def test_a_refused_rule_of_an_extension_leaves_the_former_rules(
     assert len(driver.status(site.router).devices) == len(site.ports)
 
 
+@pytest.mark.spec("L3-30")
+def test_a_refused_rule_of_an_extension_fails_its_floating_ip_alone(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    good, bad = (site.floating(number, site.nets[0].address(20)) for number in (60, 61))
+    words = {
+        good: ("-d", f"{good.address}/32", "-j", "ACCEPT"),
+        bad: ("-d", f"{bad.address}/32", "-j", "NO_SUCH_TARGET"),
+    }
+    rules = tuple(
+        RouterRule(
+            table=RuleTable.NAT,
+            chain=RuleChain.PREROUTING,
+            words=each,
+            floating_ip=floating.key.floating_ip,
+        )
+        for floating, each in words.items()
+    )
+    contributed = site.with_state(contributions=(RouterContribution(owner="mixed", rules=rules),))
+    driver, own = make_driver(), site.floating(50, site.nets[0].address(20))
+    update = Update(put=contributed.wanted(own))
+    wait_until(lambda: not driver.converge(update).waiting, seconds=60)
+    for _ in range(2):
+        outcome = driver.converge(update)
+        assert outcome.failed.keys() == {bad.key}
+        assert "NO_SUCH_TARGET" in str(outcome.failed[bad.key])
+        assert outcome.done == {site.key, own.key}
+    saved = environment.run(site.router, ["iptables-save", "-t", "nat"])
+    assert f"-A router-mixed-PRE -d {good.address}/32 -j ACCEPT" in saved
+    assert str(bad.address) not in saved
+    bring(driver, site.with_state(contributions=()), own)
+
+
 def test_a_new_router_with_a_refused_rule_leaves_nothing(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
 ) -> None:

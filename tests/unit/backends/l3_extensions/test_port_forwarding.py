@@ -63,6 +63,7 @@ def test_ports_are_mapped(protocol, external, internal, dport, to):
     made = contribute(SHARED, forwarding(external, internal, protocol))
     (rule,) = made.rules
     assert (rule.table, rule.chain, rule.ip_version) == (RuleTable.NAT, RuleChain.PREROUTING, 4)
+    assert rule.floating_ip == SHARED.id
     assert " ".join(rule.words) == (
         f"-d {ADDRESS}/32 -p {protocol} -m {protocol} --dport {dport} -m comment "
         f"--comment pf-{UUID(int=1)} -j DNAT --to-destination {to}"

@@ -10,6 +10,7 @@ from netfw.drivers.support.error_codec import decode_error, encode_error
 EXAMPLES = {
     errors.DriverNotFound: errors.DriverNotFound("netfw.things", "a", ["b"]),
     errors.InvalidInput: errors.InvalidInput({"port.name": "is tøø long", "b": "no"}),
+    errors.PartlyInvalid: errors.PartlyInvalid({"route": "is impossible"}),
     errors.OperationRefused: errors.OperationRefused({"add": "is full"}),
 }
 CLASSES = [

@@ -25,6 +25,7 @@ from netfw.drivers.router_values import (
 )
 from netfw.errors import Conflict, InvalidInput, NotSupported, PartlyInvalid
 from netfw.linux.iptables.chain import ChainKey
+from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections, RestoreTables
 from netfw.linux.service_netns.values import ObservedNetns
@@ -251,6 +252,33 @@ def test_a_route_that_cannot_be_is_left_out_and_all_else_planned() -> None:
     assert any("198.51.101.0/24 via 10.0.0.7" in text for text in texts)
     assert not any("198.51.100.0/24" in text for text in texts)
     assert any("203.0.113.9/32" in text for text in texts)
+
+
+@pytest.mark.spec("L3-30")
+def test_rules_of_a_refused_floating_ip_stay_as_they_are() -> None:
+    rules = tuple(
+        RouterRule(
+            table=RuleTable.NAT,
+            chain=RuleChain.PREROUTING,
+            words=("-d", "203.0.113.60/32", "-j", word),
+            floating_ip=owner,
+        )
+        for word, owner in (("ONE", FIPS[0]), ("TWO", FIPS[0]), ("THREE", FIPS[1]), ("FOUR", None))
+    )
+    contribution = RouterContribution(owner="forward", rules=rules)
+    router = evolve(STATE, contributions=(contribution,))
+    there = found(evolve(STATE, contributions=(evolve(contribution, rules=rules[:1]),)))
+    planned = plan(Update(put={KEY: router}, keep={fip()}), there)
+    (restore,) = [step for step in steps(planned) if isinstance(step, RestoreTables)]
+    put = [
+        operation
+        for change in restore.changes
+        for operation in change.operations
+        if isinstance(operation, PutChain) and operation.key.name == "forward-PRE"
+    ]
+    assert [line.split()[-1] for line in put[0].lines] == ["ONE", "THREE", "FOUR"]
+    owners = [rule.owner for rule in put[0].chain.rules]
+    assert owners == [fip(), fip(1), KEY]
 
 
 def test_the_same_port_twice_is_refused() -> None:
