@@ -224,7 +224,7 @@ class RouterServicesConformance(RouterSuite):
         addresses = (*one.addresses, *other.addresses)
         both = evolve(one, rules=(*one.rules, *other.rules), addresses=addresses)
         forwarding = site.with_state(contributions=(both,))
-        self.environment.know(site.ports)
+        self.bring(driver, site)
         with self.environment.refuse_rules(bad.address):
             outcome = driver.converge(Update(put={site.key: forwarding.state}))
             assert outcome.failed.keys() == {bad.key}, str(outcome)
