@@ -55,12 +55,16 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
        its key, and nothing of it is made.
     10. A floating IP whose router has no gateway on this host waits; the update that brings the
         gateway also has the floating IP.  While the gateway's device is not wired
-        (``Device.wired``), its floating IPs have their rules and wait; the driver sends
-        ``KeysChanged`` when it is wired.  Addresses are announced at the next ``converge`` then.
+        (``Device.wired``), its floating IPs have their rules and wait.  When it is wired, a driver
+        with ``WATCH`` announces the addresses and sends ``KeysChanged``; another one announces them
+        at the next ``converge``.
     11. Instances reach the metadata proxy at ``RouterState.metadata_port`` by the addresses of the
         metadata service only; nothing else reaches that port.
     12. Subnets with ``ipv6_ra_mode`` are advertised on their interface, with the mode, MTU and name
         servers; a removed prefix is withdrawn.
+    13. A part of a router that cannot be had, such as a route whose next hop is on none of its
+        networks, is left out: the key fails with ``PartlyInvalid``, which names the part, and
+        everything else of the router is in force.
     """
 
     GROUP: ClassVar[str] = "netfw.router_drivers"

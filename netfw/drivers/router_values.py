@@ -145,7 +145,8 @@ class RouterState:
     local: LocalRouter | None = None
     central: CentralRouter | None = None
     routes: tuple[Route, ...] = ()
-    """Routes with one destination and different next hops are one multipath route."""
+    """Routes with one destination and different next hops are one multipath route.  Impossible ones
+    are left out (``PartlyInvalid``)."""
     metadata_port: int | None = field(default=METADATA_PORT)
     """Port of the metadata proxy to which requests of instances are redirected, and which nothing
     else reaches; ``None``: no metadata through this router."""

@@ -120,7 +120,8 @@ class FakeMachine(Machine):
         for router in self.backend.routers:
             for port in self.backend.ports(router):
                 subnets = [each for each in port.subnets if each.ipv6_ra_mode]
-                if port.network == self.network and subnets and router not in self.backend.dead:
+                sends = subnets or self.backend.withdrawn.get(port.id)
+                if port.network == self.network and sends and router not in self.backend.dead:
                     return self.backend.advertise(port, subnets)
         return None
 
@@ -147,7 +148,8 @@ class FakeRouterEnvironment(RouterEnvironment):
     def advertise(self, port, subnets) -> Advertisement:
         return Advertisement(
             prefixes=frozenset(str(s.cidr) for s in subnets if isinstance(s.cidr, IPv6Network)),
-            mode=subnets[0].ipv6_ra_mode,
+            withdrawn=frozenset(map(str, self.backend.withdrawn.get(port.id, ()))),
+            mode=subnets[0].ipv6_ra_mode if subnets else None,
             mtu=port.mtu,
             name_servers=frozenset(a for s in subnets for a in s.dns_nameservers),
         )

@@ -23,7 +23,15 @@ from netfw.drivers.router_values import (
     RouterStatus,
 )
 from netfw.drivers.support.entry_validation import entry_error
-from netfw.errors import ConfigError, Conflict, NetfwError, NotFound, NotSupported, OperationRefused
+from netfw.errors import (
+    ConfigError,
+    Conflict,
+    NetfwError,
+    NotFound,
+    NotSupported,
+    OperationRefused,
+    PartlyInvalid,
+)
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
 from tests.conformance.router.fake_router_backend import FakeRouterBackend
@@ -84,7 +92,18 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         return grant
 
     def watch(self, sink) -> None:
-        self.backend.sinks.append(sink)
+        def handle(event) -> None:
+            self.handle_event(event)
+            sink(event)
+
+        self.backend.sinks.append(handle)
+
+    def handle_event(self, event) -> None:
+        """Announce floating IPs whose gateway is wired now."""
+        for key in getattr(event, "keys", ()):
+            nat = self.backend.nat.get(getattr(key, "floating_ip", None))
+            if nat is not None:
+                self.announce(nat.router, nat.floating_address)
 
     def close(self) -> None:
         self.backend.sinks.clear()
@@ -110,6 +129,12 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             for key, value in update.put.items()
             if isinstance(key, RouterKey) and key not in refused
         }
+        partly = {
+            key: PartlyInvalid({str(each): "cannot be" for each in left_out})
+            for key, value in routers.items()
+            if (left_out := self.impossible_routes(value))
+        }
+        routers = {key: self.without_routes(value) for key, value in routers.items()}
         nat = {
             key: value
             for key, value in update.put.items()
@@ -129,7 +154,18 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             and waiting.get(key) != "its router has no gateway here"
         ]
         stages = [Stage((operation,)) for operation in work]
-        return Plan(stages=stages, refused=refused, waiting=waiting)
+        return Plan(stages=stages, refused={**partly, **refused}, waiting=waiting)
+
+    def impossible_routes(self, state: RouterState) -> list:
+        gateway = state.full.gateway
+        ports = (*state.full.interfaces, *(() if gateway is None else (gateway.port,)))
+        networks = [face.network for port in ports for face in port.addresses]
+        return [each for each in state.routes if not any(each.nexthop in near for near in networks)]
+
+    def without_routes(self, state: RouterState) -> RouterState:
+        """Return *state* without impossible routes."""
+        gone = self.impossible_routes(state)
+        return evolve(state, routes=tuple(each for each in state.routes if each not in gone))
 
     def without_refused(self, state, keep, present: RouterState | None) -> RouterState:
         """Return *state*, with the rules of floating IPs that are left as they are."""
@@ -227,6 +263,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         if state is None:
             del backend.routers[router]
         else:
+            self.withdraw(router, state)
             self.write_router(router, state)
         backend.dead.discard(router)
         after = self.gateway_addresses(router)
@@ -242,6 +279,19 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
                 owner = RouterKey(router) if own is None else FloatingIpKey(own)
                 refusal = evolve(operation, owners={owner})
                 raise OperationRefused({refusal: "the rule is refused"})
+
+    def withdraw(self, router: RouterId, state: RouterState) -> None:
+        """Withdraw the prefixes that are advertised no more."""
+        had = self.backend.routers.get(router)
+        before = {} if had is None else {port.id: port for port in had.full.interfaces}
+        for port in state.full.interfaces:
+            if port.id in before:
+                gone = self.prefixes(before[port.id]) - self.prefixes(port)
+                known = self.backend.withdrawn.get(port.id, set())
+                self.backend.withdrawn[port.id] = (known | gone) - self.prefixes(port)
+
+    def prefixes(self, port: RouterPort) -> set:
+        return {subnet.cidr for subnet in port.subnets if subnet.ipv6_ra_mode}
 
     def write_router(self, router: RouterId, state: RouterState) -> None:
         self.backend.routers[router] = state

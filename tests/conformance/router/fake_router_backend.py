@@ -42,6 +42,8 @@ class FakeRouterBackend:
     listening: set[RouterId] = field(factory=set)
     dead: set[RouterId] = field(factory=set)
     """Routers whose process was killed."""
+    withdrawn: dict[PortId, set] = field(factory=dict)
+    """Prefixes that were advertised on ports before."""
     sinks: list = field(factory=list)
     rules: dict[str, RouterState] = field(factory=dict)
     online: bool = True

@@ -10,10 +10,12 @@ from netfw.testing.conformance.common.promises import numbered_promises
 from netfw.testing.conformance.router.case import emptied
 from netfw.testing.conformance.router.suite import CONTRACTS, RouterDriverConformance
 from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
 from tests.conformance.router.fake_environment import FakeRouterEnvironment
 from tests.conformance.router.fake_router import FakeRouterDriver
-from tests.conformance.router.router_mutations import MUTATIONS as ROUTER_MUTATIONS
+from tests.conformance.router.forwarding_mutations import MUTATIONS as FORWARDING_MUTATIONS
+from tests.conformance.router.router_mutations import MUTATIONS as OTHER_MUTATIONS
 
 pytestmark = pytest.mark.fakes
 
@@ -23,8 +25,8 @@ class TestRouterMutations(MutationChecks):
     CONTRACTS = (*CONTRACTS, Reconciler)
     BROKEN_CONTRACTS = (RouterDriver,)
     FAKE = FakeRouterDriver
-    MUTATIONS = ROUTER_MUTATIONS
-    LEAST = 40
+    MUTATIONS = Mutations.merge(FORWARDING_MUTATIONS, OTHER_MUTATIONS)
+    LEAST = 45
     INHERITED = False
     UNPROVEN = numbered_promises(RouterDriver, 7)
     """Highly available routers: their tests come with the first driver that has them."""

@@ -174,8 +174,7 @@ class RouterEnvironment(ABC):
 
     @abstractmethod
     def connections(self, *addresses: IpAddress) -> int:
-        """Return how many tracked connections of the routers have all of *addresses*: those that
-        are translated between two of them."""
+        """Return how many tracked connections of the routers have all of *addresses*."""
 
     @abstractmethod
     def await_wired(self, ports: Collection[RouterPort]) -> None:

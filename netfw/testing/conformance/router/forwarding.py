@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
+from netfw.errors import PartlyInvalid
 from netfw.model.route import Route
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
@@ -120,6 +121,28 @@ class RouterForwardingConformance(RouterSuite):
             for target in far:
                 used.add(self.arrives(source, target.ip).at)
         assert used == hops
+
+    @proves(RouterDriver, 13)
+    def test_a_route_that_cannot_be_is_left_out(self, driver: RouterDriver) -> None:
+        site = make_site()
+        net = site.nets[0]
+        self.environment.know(site.ports)
+        routes = (
+            Route(destination="198.51.101.0/24", nexthop="192.0.2.1"),
+            Route(destination=FAR, nexthop=net.address(31)),
+        )
+        wanted = site.with_state(routes=routes).wanted()
+        for _ in range(2):
+            outcome = driver.converge(Update(put=wanted))
+            error = outcome.failed.get(site.key)
+            assert isinstance(error, PartlyInvalid), str(outcome)
+            assert "192.0.2.1" in str(error)
+        one, outside = self.instance(site), self.outside(site)
+        assert self.arrives(one, site.external.address(1)).at == outside.name
+        far = ip_interface((FAR[7], 24))
+        self.environment.machine(net.id, (*net.interfaces(31), far), net.gateways())
+        assert self.arrives(self.instance(site, 1), far.ip).hops == 1
+        self.bring(driver, site)
 
     @proves(RouterDriver, 1)
     def test_a_route_by_the_external_network_leaves_there(self, driver: RouterDriver) -> None:

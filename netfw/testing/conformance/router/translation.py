@@ -98,6 +98,7 @@ class RouterTranslationConformance(RouterSuite):
         assert stream is not None
         assert stream.is_alive()
         self.bring(driver, site, floating.to(site.nets[1].address(20)))
+        assert self.environment.connections(floating.address) == 0
         assert not stream.is_alive()
         assert self.arrives(outside, floating.address, TCP, 80).at == other.name
         assert self.arrives(one, site.external.address(1)).source == site.outside_address
@@ -114,13 +115,14 @@ class RouterTranslationConformance(RouterSuite):
             one.connect(site.external.address(1), 80),
         ]
         assert all(stream is not None and stream.is_alive() for stream in streams)
+        assert self.environment.connections(floating.address) >= len(streams)
         self.drop(driver, floating)
+        assert self.environment.connections(floating.address) == 0
         for stream in streams:
             assert stream is not None
             assert not stream.is_alive()
             stream.close()
         self.assert_unreachable(outside, floating.address)
-        assert self.environment.connections(floating.address, floating.value.fixed_address) == 0
 
     @proves(RouterDriver, 2)
     def test_another_floating_ip_takes_over_an_address(self, driver: RouterDriver) -> None:
@@ -273,6 +275,28 @@ class RouterTranslationConformance(RouterSuite):
         assert outcome.done == {floating.key}, str(outcome)
         one = self.instance(site)
         assert self.arrives(self.outside(site), floating.address).at == one.name
+
+    @proves(RouterDriver, 10)
+    def test_a_floating_ip_is_announced_when_its_gateway_is_wired(
+        self, driver: RouterDriver
+    ) -> None:
+        """Check that nothing has to converge the router again."""
+        self.require(driver, HostCapability.WATCH)
+        site, floating = self.floating_site()
+        driver.watch(lambda event: None)
+        one, outside = self.instance(site), self.outside(site)
+        self.environment.know(site.ports, wired=False)
+        outcome = driver.converge(Update(put=site.wanted(floating)))
+        assert floating.key in outcome.waiting, str(outcome)
+
+        def admit() -> None:
+            self.environment.know(site.ports)
+            self.environment.await_wired(site.ports)
+
+        mac, arrival = outside.announced(floating.address, STALE, admit)
+        assert mac == site.gateway.port.mac
+        assert arrival is not None
+        assert arrival.at == one.name
 
 
 def _host(address: IpAddress) -> IpInterface:
