@@ -57,7 +57,7 @@ class Program:
 
     argv: tuple[str, ...]
     namespace: str | Path | None = None
-    environment: Mapping[str, str] = field(factory=dict)
+    environment: Mapping[str, str] = field(factory=dict, hash=False)
     """Environment variables in addition to those of the agent."""
     user: str | None = None
     log: Path | None = None

@@ -21,6 +21,8 @@ IPV6_MTU = (1280, 65535)
 MOST_PREFIXES = 64
 """Limit of prefixes of an interface: they have to fit into one packet."""
 MOST_DNS_SERVERS = 16
+_SECTION_SERVERS = 3
+"""Limit of addresses in one section of name servers: radvd refuses a file with more."""
 
 _INTERVALS = (30, 100)
 """Minimum and maximum seconds between two advertisements."""
@@ -111,8 +113,9 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
     yield f"    AdvOtherConfigFlag {_switch(interface.other_config)};"
     for prefix in _in_order(interface.prefixes):
         yield from _prefix(prefix)
-    if interface.dns_servers:
-        yield f"    RDNSS {' '.join(map(str, interface.dns_servers))}"
+    servers = interface.dns_servers
+    for first in range(0, len(servers), _SECTION_SERVERS):
+        yield f"    RDNSS {' '.join(map(str, servers[first : first + _SECTION_SERVERS]))}"
         yield "    {"
         yield f"        AdvRDNSSLifetime {_LIFETIME};"
         yield "    };"

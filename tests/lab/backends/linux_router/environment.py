@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
 from netfw.model.ids import RouterId
+from netfw.plan import Plan, Update
+from netfw.testing.conformance.router.factories import Floating, Site
 from netfw.testing.conformance.router.lab_environment import ANSWER, RouterLabEnvironment
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from netfw_drivers.linux_router.plan.names import router_namespace
+
+MakeDriver = Callable[[], RouterDriver]
 
 
 class LinuxRouterEnvironment(RouterLabEnvironment):
@@ -49,3 +54,15 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
             self.run(router, ["ip", family, "-j", "route"]) or "[]"
         )
         return found
+
+
+def bring(driver: RouterDriver, site: Site, *floating: Floating, complete: bool = False) -> None:
+    """Converge a router with floating IPs until nothing waits for the switch."""
+    update = Update(put=site.wanted(*floating), complete=complete)
+    wait_until(lambda: driver.converge(update).ok, seconds=60)
+
+
+def plan(driver: RouterDriver, update: Update[Any, Any]) -> Plan:
+    """Return what is left to do."""
+    assert isinstance(driver, LinuxRouterDriver)
+    return driver.plan(update, driver.observe(update))

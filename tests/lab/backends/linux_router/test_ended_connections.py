@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import ip_interface
+from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.router import RouterDriver
 from netfw.model.address import IpAddress
+from netfw.model.ids import PortId
 from netfw.plan import Stage, Update
-from netfw.testing.conformance.router.factories import Floating, Site, make_site
+from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, MakeDriver, bring
 
 pytestmark = pytest.mark.services
 
-MakeDriver = Callable[[], RouterDriver]
 OUTSIDE, SHARED = 1, 60
 """Numbers of a machine outside, and of a floating IP with port forwardings."""
 
 
 class Killed(Exception):
     """The driver was killed here."""
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[LinuxRouterEnvironment]:
-    with LinuxRouterEnvironment() as made:
-        yield made
-
-
-@pytest.fixture
-def make_driver(environment: LinuxRouterEnvironment) -> Iterator[MakeDriver]:
-    made: list[RouterDriver] = []
-
-    def make() -> RouterDriver:
-        while made:
-            environment.killed(made.pop())
-        made.append(environment.make_driver())
-        return made[-1]
-
-    yield make
-    assert make().gc(()).ok
-    environment.killed(made.pop())
-    environment.dismiss()
-
-
-@pytest.fixture
-def site(environment: LinuxRouterEnvironment) -> Site:
-    made = make_site()
-    environment.know(made.ports)
-    return made
-
-
-def bring(driver: RouterDriver, site: Site, *floating: Floating) -> None:
-    update = Update(put=site.wanted(*floating), complete=True)
-    wait_until(lambda: driver.converge(update).ok, seconds=60)
 
 
 def forwarding(site: Site, *ports: int) -> Site:
@@ -86,6 +54,14 @@ def track(
     ports = f"--sport 5000 --dport {port} --reply-port-src {port} --reply-port-dst 5000"
     state = "--state ESTABLISHED -u ASSURED,SEEN_REPLY"
     environment.run(site.router, f"conntrack -I -p tcp -t 600 {entry} {ports} {state}".split())
+
+
+def track_snat(environment: LinuxRouterEnvironment, site: Site) -> None:
+    """Insert a connection of an instance that leaves with the address of the gateway."""
+    inside, outside = site.nets[0].address(20), site.external.address(OUTSIDE)
+    entry = f"-s {inside} -d {outside} -r {outside} -q {site.outside_address}"
+    ports = "--sport 5000 --dport 53 --reply-port-src 53 --reply-port-dst 5000"
+    environment.run(site.router, f"conntrack -I -p udp -t 600 {entry} {ports}".split())
 
 
 def kill_at_each_stage(
@@ -151,7 +127,7 @@ def test_a_floating_ip_changed_by_a_driver_that_is_killed(
     }
 
     def before(driver: RouterDriver) -> None:
-        bring(driver, site, floating)
+        bring(driver, site, floating, complete=True)
         track(environment, site, floating.address)
 
     kill_at_each_stage(environment, make_driver, before, updates[change], floating.address)
@@ -164,11 +140,29 @@ def test_a_port_forwarding_removed_by_a_driver_that_is_killed(
     both, one = forwarding(site, 80, 2222), forwarding(site, 2222)
 
     def before(driver: RouterDriver) -> None:
-        bring(driver, both)
+        bring(driver, both, complete=True)
         track(environment, site, site.external.address(SHARED))
 
     update = Update(put={site.key: one.state})
     kill_at_each_stage(environment, make_driver, before, update, site.external.address(SHARED))
+
+
+@pytest.mark.spec("L3-22", "L3-11")
+def test_a_gateway_replaced_by_a_driver_that_is_killed(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    former, address = site.gateway.port, site.outside_address
+    addresses = (ip_interface((address + 77, former.addresses[0].network.prefixlen)),)
+    port = evolve(former, id=PortId(UUID(int=78)), mac="fa:16:3e:78:00:01", addresses=addresses)
+    environment.know([port])
+
+    def before(driver: RouterDriver) -> None:
+        bring(driver, site, complete=True)
+        track_snat(environment, site)
+
+    replaced = site.with_full(gateway=evolve(site.gateway, port=port))
+    update = Update(put={site.key: replaced.state})
+    kill_at_each_stage(environment, make_driver, before, update, address)
 
 
 @pytest.mark.spec("L3-80")
@@ -189,10 +183,7 @@ def test_connections_of_snat_end_when_it_is_disabled(
 ) -> None:
     driver, address = make_driver(), site.outside_address
     bring(driver, site)
-    inside, outside = site.nets[0].address(20), site.external.address(OUTSIDE)
-    entry = f"-s {inside} -d {outside} -r {outside} -q {address}"
-    ports = "--sport 5000 --dport 53 --reply-port-src 53 --reply-port-dst 5000"
-    environment.run(site.router, f"conntrack -I -p udp -t 600 {entry} {ports}".split())
+    track_snat(environment, site)
     bring(driver, site)
     assert environment.connections(address) == 1
     bring(driver, site.with_gateway(snat=False))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_interface
 from pathlib import Path
@@ -17,59 +16,23 @@ from attrs import evolve
 from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.keys import RouterKey
-from netfw.drivers.router import RouterDriver
-from netfw.errors import BackendUnavailable, PartlyInvalid
+from netfw.errors import BackendUnavailable
 from netfw.model.ids import AddressScopeId, PortId, RouterId
-from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Floating, Site, make_net, make_site
+from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment
+from tests.lab.backends.linux_router.environment import (
+    LinuxRouterEnvironment,
+    MakeDriver,
+    bring,
+    plan,
+)
 
 pytestmark = pytest.mark.services
 
-MakeDriver = Callable[[], RouterDriver]
 SCOPES = [AddressScopeId(UUID(int=number)) for number in (1, 2)]
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[LinuxRouterEnvironment]:
-    with LinuxRouterEnvironment() as made:
-        yield made
-
-
-@pytest.fixture
-def make_driver(environment: LinuxRouterEnvironment) -> Iterator[MakeDriver]:
-    made: list[RouterDriver] = []
-
-    def make() -> RouterDriver:
-        while made:
-            environment.killed(made.pop())
-        made.append(environment.make_driver())
-        return made[-1]
-
-    yield make
-    assert make().gc(()).ok
-    environment.killed(made.pop())
-    environment.dismiss()
-
-
-@pytest.fixture
-def site(environment: LinuxRouterEnvironment) -> Site:
-    made = make_site()
-    environment.know(made.ports)
-    return made
-
-
-def bring(driver: RouterDriver, site: Site, *floating: Floating) -> None:
-    update = Update(put=site.wanted(*floating))
-    wait_until(lambda: driver.converge(update).ok, seconds=60)
-
-
-def plan(driver: RouterDriver, update: Update) -> object:
-    return driver.plan(update, driver.observe(update))  # type: ignore[attr-defined]
 
 
 def marks(environment: LinuxRouterEnvironment, router: RouterId) -> dict[str, str]:
@@ -224,41 +187,6 @@ def test_an_instance_loses_its_prefix_with_the_interface(
     assert not any(entry.get("deprecated") for entry in derived())
     bring(driver, site.with_full(interfaces=(two,)))
     wait_until(lambda: all(entry.get("deprecated") for entry in derived()), derived, seconds=30)
-
-
-@pytest.mark.spec("L3-25")
-def test_routes_that_cannot_be_are_left_out(
-    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
-) -> None:
-    """Everything else of the router is in force, and the routes come once they can be."""
-    driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
-    one, two = site.nets[:2]
-    bad = {
-        "198.51.100.0/24": two.address(20),
-        str(one.blocks[0]): site.external.address(1),
-        str(one.blocks[1]): site.external.address(1, 6),
-        "198.51.101.0/24": one.address(1),
-    }
-    good = {"198.51.102.0/24": one.address(20), "2001:db8:98::/64": one.address(20, 6)}
-    routes = tuple(Route(destination=to, nexthop=hop) for to, hop in (bad | good).items())
-    first, _ = site.full.interfaces
-    overlapping = site.with_gateway(onlink_subnets=(one.blocks[0],)).with_state(routes=routes)
-    down = overlapping.with_full(interfaces=(first,))
-    update = Update(put=down.wanted(floating))
-    wait_until(lambda: not driver.converge(update).waiting, seconds=60)
-    outcome = driver.converge(update)
-    assert outcome.done == {floating.key}
-    error = outcome.failed[site.key]
-    assert isinstance(error, PartlyInvalid)
-    assert len(error.problems) == len(bad) + 1, error.problems
-    found = {
-        each["dst"] for family in ("-4", "-6") for each in environment.routes(site.router, family)
-    }
-    assert good.keys() <= found
-    assert not plan(driver, update)
-    outcome = driver.converge(Update(put=overlapping.wanted(floating)))
-    assert str(two.address(20)) not in str(outcome.failed[site.key])
-    assert "198.51.100.0/24" in {each["dst"] for each in environment.routes(site.router)}
 
 
 def test_a_router_whose_converge_fails_is_watched_again(

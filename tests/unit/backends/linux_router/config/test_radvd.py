@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.errors import InvalidInput
-from netfw_drivers.linux_router.config.radvd import RadvdInterface, RadvdPrefix, render_radvd
+from netfw_drivers.linux_router.config.radvd import (
+    MOST_DNS_SERVERS,
+    RadvdInterface,
+    RadvdPrefix,
+    render_radvd,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 DNS = (IPv6Address("2001:db8::53"), IPv6Address("2001:db8::54"))
@@ -41,6 +46,9 @@ CASES = {
         evolve(SLAAC, device="qr-a", mtu=9000),
     ],
     "removed": [evolve(SLAAC, prefixes=(*SLAAC.prefixes, prefix("2001:db8:9::/64", removed=True)))],
+    "name_servers": [
+        evolve(SLAAC, dns_servers=tuple(DNS[0] + number for number in range(MOST_DNS_SERVERS)))
+    ],
     "no_prefix": [evolve(SLAAC, prefixes=())],
 }
 

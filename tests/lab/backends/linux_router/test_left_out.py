@@ -1,0 +1,91 @@
+"""Parts of a router that cannot be had are left out, and the rest is in force."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from netfw.errors import PartlyInvalid
+from netfw.model.address import as_address
+from netfw.model.route import Route
+from netfw.model.subnet import Ipv6Mode
+from netfw.plan import Update
+from netfw.testing.conformance.router.factories import Site
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router.environment import (
+    LinuxRouterEnvironment,
+    MakeDriver,
+    bring,
+    plan,
+)
+
+pytestmark = pytest.mark.services
+
+
+@pytest.mark.spec("L3-25")
+def test_routes_that_cannot_be_are_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    """Everything else of the router is in force, and the routes come once they can be."""
+    driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
+    one, two = site.nets[:2]
+    bad = {
+        "198.51.100.0/24": two.address(20),
+        str(one.blocks[0]): site.external.address(1),
+        str(one.blocks[1]): site.external.address(1, 6),
+        "198.51.101.0/24": one.address(1),
+    }
+    good = {"198.51.102.0/24": one.address(20), "2001:db8:98::/64": one.address(20, 6)}
+    routes = tuple(Route(destination=to, nexthop=hop) for to, hop in (bad | good).items())
+    first, _ = site.full.interfaces
+    overlapping = site.with_gateway(onlink_subnets=(one.blocks[0],)).with_state(routes=routes)
+    down = overlapping.with_full(interfaces=(first,))
+    update = Update(put=down.wanted(floating))
+    wait_until(lambda: not driver.converge(update).waiting, seconds=60)
+    outcome = driver.converge(update)
+    assert outcome.done == {floating.key}
+    error = outcome.failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    assert len(error.problems) == len(bad) + 1, error.problems
+    found = {
+        each["dst"] for family in ("-4", "-6") for each in environment.routes(site.router, family)
+    }
+    assert good.keys() <= found
+    assert not plan(driver, update)
+    outcome = driver.converge(Update(put=overlapping.wanted(floating)))
+    assert str(two.address(20)) not in str(outcome.failed[site.key])
+    assert "198.51.100.0/24" in {each["dst"] for each in environment.routes(site.router)}
+
+
+@pytest.mark.spec("L3-26")
+@pytest.mark.parametrize(("mtu", "servers"), [(1200, 1), (1500, 17)])
+def test_advertisements_that_cannot_be_are_left_out(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    site: Site,
+    mtu: int,
+    servers: int,
+) -> None:
+    one, two = site.full.interfaces
+    mode = {"ipv6_ra_mode": Ipv6Mode.SLAAC, "ipv6_address_mode": Ipv6Mode.SLAAC}
+    names = tuple(as_address(f"2001:db8::{number}") for number in range(1, servers + 1))
+    subnets = tuple(
+        evolve(each, **mode, dns_nameservers=names) if each.ip_version == 6 else each
+        for each in one.subnets
+    )
+    changed = site.with_full(interfaces=(evolve(one, subnets=subnets, mtu=mtu), two))
+    update = Update(put=changed.wanted())
+    driver = make_driver()
+    error = driver.converge(update).failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    assert len(error.problems) == 1
+    assert not plan(driver, update)
+    inside = environment.machine(site.nets[0].id, site.nets[0].interfaces(20))
+    wait_until(lambda: inside.reach(site.nets[0].address(1)), seconds=60)
+    if mtu < 1280:
+        assert inside.advertisement() is None
+    else:
+        found = wait_until(inside.advertisement, seconds=60)
+        assert found is not None
+        assert found.name_servers == set(names[:16])
+    bring(driver, site)
