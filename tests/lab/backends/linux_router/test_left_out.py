@@ -35,7 +35,15 @@ def test_routes_that_cannot_be_are_left_out(
         str(one.blocks[1]): site.external.address(1, 6),
         "198.51.101.0/24": one.address(1),
     }
-    good = {"198.51.102.0/24": one.address(20), "2001:db8:98::/64": one.address(20, 6)}
+    (_, upper), (_, upper6) = (block.subnets() for block in one.blocks)
+    good = {
+        "198.51.102.0/24": one.address(20),
+        "2001:db8:98::/64": one.address(20, 6),
+        str(upper): one.address(20),
+        "198.51.103.0/24": upper[7],
+        str(upper6): one.address(20, 6),
+        "2001:db8:97::/64": upper6[7],
+    }
     routes = tuple(Route(destination=to, nexthop=hop) for to, hop in (bad | good).items())
     first, _ = site.full.interfaces
     overlapping = site.with_gateway(onlink_subnets=(one.blocks[0],)).with_state(routes=routes)
