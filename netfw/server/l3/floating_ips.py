@@ -1,34 +1,39 @@
 """FloatingIpHandler: outside addresses that are translated to inside ones.
 
 A port of the server's own on the external network holds the address. An association locks the
-inside port and the router, so that neither is deleted meanwhile.
+router, the inside port and the floating IP, so that none of them is deleted meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 from attrs import evolve
 
 from netfw.drivers.query import Body, Query, RequestContext
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import as_address
 from netfw.model.common_fields import Status
-from netfw.model.device_owner import ROUTER_INTERFACES, DeviceOwner
+from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import NetworkId, RouterId, SubnetId
+from netfw.model.ids import NetworkId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
-from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
+from netfw.server.l3.inside_ports import (
+    choose_fixed_ip,
+    find_router,
+    get_inside_port,
+    lock_inside_ports,
+)
 from netfw.server.l3.port_hooks import disassociate, floating_ips
-from netfw.server.l3.router_ports import drop_port, make_port, read_router_ports, router_of
+from netfw.server.l3.router_ports import drop_port, make_port
 from netfw.server.l3.router_status import add_status_reasons
 
 TARGET: Final = ("port_id", "fixed_ip_address")
@@ -54,7 +59,16 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
     quota: ClassVar[str | None] = "floatingip"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[FloatingIp, ...]:
+        lock_inside_ports(unit, (body.get("port_id") for body in bodies))
         return tuple(self._new(unit, body) for body in bodies)
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        if body.get("port_id") is not None:
+            lock_inside_ports(unit, (body["port_id"],))
+        elif body.get("fixed_ip_address") is not None:
+            row = unit.tx.resources.get(self.kind, self.identity(id), project=unit.requester.sees)
+            lock_inside_ports(unit, (row.body["port_id"],))
+        return super().update(unit, id, body, revision)
 
     def do_update(self, unit: UnitOfWork, before: FloatingIp, body: Body) -> FloatingIp:
         plain = {name: value for name, value in body.items() if name not in ASKED}
@@ -174,7 +188,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     """Return *floating*, associated with what *body* names.
 
     :raises NotFound: there is no such port, or no router leads from it to the floating IP.
-    :raises InvalidInput: the port has no such address.
+    :raises InvalidInput: the port has no such address, or belongs to the network itself.
     :raises Conflict: the address has a floating IP already.
     """
     port_id = body.get("port_id", None if floating.port_id is None else str(floating.port_id))
@@ -191,10 +205,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
             f"floating IP {floating.address} has port forwardings; delete them first, or take "
             "another one"
         )
-    row = unit.tx.resources.get(
-        Kind.PORT, UUID(str(port_id)), project=unit.requester.sees, lock=True
-    )
-    port = cast(Port, row.resource())
+    port = get_inside_port(unit, str(port_id))
     fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
     _check_unassociated(unit, floating, port, fixed)
     router = find_router(unit, floating, port, fixed)
@@ -204,29 +215,6 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     if floating.port_id is not None:
         unit.tx.statuses.delete([ref(floating)])
     return evolve(after, status=Status.DOWN)
-
-
-def choose_fixed_ip(
-    unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None
-) -> FixedIp:
-    """Return the address of *port* that *floating* leads to: the one *asked* for, or the only one.
-
-    :raises InvalidInput: there is no such address, or the port is of another project.
-    """
-    if port.project_id != floating.project_id and not unit.requester.admin:
-        raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
-    inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
-    if asked is not None:
-        inside = [each for each in inside if str(each.address) == asked]
-        if not inside:
-            raise InvalidInput({"fixed_ip_address": f"port {port.id} does not have {asked}"})
-    if not inside:
-        raise InvalidInput({"port_id": f"port {port.id} has no IPv4 address"})
-    if len(inside) > 1:
-        raise InvalidInput(
-            {"fixed_ip_address": f"port {port.id} has several IPv4 addresses; name one"}
-        )
-    return inside[0]
 
 
 def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> None:
@@ -243,55 +231,3 @@ def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixe
                 f"{fixed.address} of port {port.id} has port forwarding {forwarding.id} of "
                 f"floating IP {forwarding.floating_ip_id}; delete that first"
             )
-
-
-def find_router(
-    unit: UnitOfWork,
-    floating: FloatingIp,
-    port: Port,
-    fixed: FixedIp,
-    only: RouterId | None = None,
-) -> Router:
-    """Return the router that leads from the inside to the outside address, locked.
-
-    Of several, return the one that is the gateway of the inside subnet. *only*: the one that the
-    floating IP has already.
-
-    :raises NotFound: there is none.
-    """
-    candidates = _routers_on(unit, fixed.subnet_id)
-    for id in candidates if only is None else [id for id in candidates if id == only]:
-        router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
-        if router.gateway is None or router.gateway.network_id != floating.network_id:
-            continue
-        if read_router_ports(unit.tx, id).on(fixed.subnet_id) is not None:
-            return router
-    if only is not None:
-        raise NotFound(
-            f"router {only}, which has the other port forwardings of floating IP "
-            f"{floating.address}, has no interface on subnet {fixed.subnet_id} of port {port.id}"
-        )
-    raise NotFound(
-        f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "
-        f"{floating.network_id}; give one an interface there and a gateway here"
-    )
-
-
-def _routers_on(unit: UnitOfWork, subnet_id: SubnetId) -> list[UUID]:
-    """Return the routers with an interface on a subnet; the one with its gateway address first.
-
-    An administrator can create a port that merely names a router.
-    """
-    filters: Mapping[str, tuple[Any, ...]] = {
-        "device_owner": ROUTER_INTERFACES,
-        "fixed_ips": (f"subnet_id={subnet_id}",),
-    }
-    rows = unit.tx.resources.find(Kind.PORT, Query(filters=filters))
-    ports = [cast(Port, row.resource()) for row in rows]
-    if len(ports) > 1:
-        row = unit.tx.resources.get(Kind.SUBNET, subnet_id)
-        gateway = cast(Subnet, row.resource()).gateway
-        ports.sort(key=lambda port: all(fixed.address != gateway for fixed in port.fixed_ips))
-    named = [Ref(Kind.ROUTER, id) for port in ports if (id := router_of(port)) is not None]
-    existing = {row.ref for row in unit.tx.resources.present(named)}
-    return [each.id for each in named if each in existing]

@@ -11,13 +11,11 @@ from attrs import evolve
 from netfw.drivers.query import Query
 from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId
-from netfw.model.resource import Kind, Ref, ref
+from netfw.model.resource import Kind, ref
 from netfw.model.wire import render
 from netfw.server.core.resource_handler import Moment
 from netfw.server.core.unit_of_work import UnitOfWork
 
-QUOTA: Final = "port_forwarding"
 SHOWN: Final = ("id", "internal_port_id", "internal_ip_address", "protocol")
 
 
@@ -43,23 +41,19 @@ def render_forwarded(forwarding: PortForwarding) -> dict[str, Any]:
     return shown
 
 
-def delete_port_forwardings(unit: UnitOfWork, gone: Iterable[PortForwarding]) -> None:
-    """Delete port forwardings because their inside address is gone."""
-    forwardings = list(gone)
-    for each in forwardings:
-        unit.delete(each)
-    unit.count(QUOTA, forwardings, gone=True)
-    release_router(unit, {each.floating_ip_id for each in forwardings})
+def lock_floating_ips(unit: UnitOfWork, ids: Iterable[UUID]) -> list[FloatingIp]:
+    """Return those of the floating IPs *ids* that exist, locked in the order of their ids."""
+    rows = unit.tx.statuses.get_for_update(Kind.FLOATING_IP, ids)
+    return [cast(FloatingIp, row.resource()) for row in rows.values()]
 
 
-def release_router(unit: UnitOfWork, floating_ips: Iterable[FloatingIpId]) -> None:
-    """Take the router from those of *floating_ips* that have no port forwarding any more."""
-    ids = sorted(floating_ips)
-    if not ids:
+def release_router(unit: UnitOfWork, locked: Iterable[FloatingIp]) -> None:
+    """Remove the router from those of the *locked* floating IPs that have no port forwarding any
+    more."""
+    forwarding = {each.id: each for each in locked if forwards(each)}
+    if not forwarding:
         return
-    left = {each.floating_ip_id for each in find_port_forwardings(unit.tx, floatingip_id=ids)}
-    for row in unit.tx.resources.present(Ref(Kind.FLOATING_IP, id) for id in ids):
-        floating = cast(FloatingIp, row.resource())
-        if floating.id not in left:
-            unit.update(floating, evolve(floating, router_id=None, status=Status.DOWN))
-            unit.tx.statuses.delete([ref(floating)])
+    left = find_port_forwardings(unit.tx, floatingip_id=forwarding)
+    for id in forwarding.keys() - {each.floating_ip_id for each in left}:
+        unit.update(forwarding[id], evolve(forwarding[id], router_id=None, status=Status.DOWN))
+        unit.tx.statuses.delete([ref(forwarding[id])])

@@ -2,7 +2,7 @@
 
 A floating IP either stands for one port, or forwards ports. With its first port forwarding it gets
 the router that leads to all of them; with the last one it loses that router. All changes of the
-port forwardings of a floating IP lock the floating IP, then the inside port, then the router.
+port forwardings of a floating IP lock the floating IP.
 """
 
 from __future__ import annotations
@@ -18,21 +18,26 @@ from netfw.drivers.query import Body, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.common_fields import Status
-from netfw.model.device_owner import is_trusted
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import FixedIp, Port
 from netfw.model.port_range import PortRange
-from netfw.model.resource import Kind, ref
+from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.floating_ips import choose_fixed_ip, find_router
 from netfw.server.l3.forwarded_ports import find_port_forwardings, release_router
+from netfw.server.l3.inside_ports import (
+    choose_fixed_ip,
+    find_router,
+    get_inside_port,
+    lock_inside_ports,
+)
 from netfw.server.l3.port_hooks import floating_ips
 
 PARENT = "floatingip_id"
+PORT = "internal_port_id"
 ADDRESS = "internal_ip_address"
 
 
@@ -44,7 +49,14 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
     quota: ClassVar[str | None] = "port_forwarding"
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PortForwarding, ...]:
+        lock_inside_ports(unit, (body[PORT] for body in bodies))
         return tuple(self._new(unit, body) for body in bodies)
+
+    def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
+        own = Ref(self.kind, self.identity(id.partition("/")[2]))
+        stored = [row.body[PORT] for row in unit.tx.resources.present([own])]
+        lock_inside_ports(unit, [body[PORT]] if PORT in body else stored)
+        return super().update(unit, id, body, revision)
 
     def do_update(self, unit: UnitOfWork, before: PortForwarding, body: Body) -> PortForwarding:
         floating = _locked_floating_ip(unit, str(before.floating_ip_id))
@@ -52,7 +64,7 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
 
     def do_delete(self, unit: UnitOfWork, before: PortForwarding) -> None:
         unit.delete(before)
-        release_router(unit, [before.floating_ip_id])
+        release_router(unit, [_locked_floating_ip(unit, str(before.floating_ip_id))])
 
     def get_for_update(
         self, unit: UnitOfWork, id: str, revision: int | None = None
@@ -118,7 +130,7 @@ def _merge(before: Mapping[str, Any], body: Body) -> dict[str, Any]:
         if ports in body or f"{ports}_range" in body:
             merged.pop(ports, None)
             merged.pop(f"{ports}_range", None)
-    if "internal_port_id" in body:
+    if PORT in body:
         merged.pop(ADDRESS)
     return {**merged, **body}
 
@@ -135,8 +147,7 @@ def _make(unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]) -> Po
             f"floating IP {floating.address} stands for port {floating.port_id}; disassociate it, "
             "then it can forward single ports"
         )
-    port = _locked_port(unit, str(body["internal_port_id"]))
-    fixed = _inside_address(unit, floating, port, body.get(ADDRESS))
+    port, fixed = _inside_address(unit, floating, body)
     new = cast(PortForwarding, parse(Kind.PORT_FORWARDING, {**body, ADDRESS: str(fixed.address)}))
     present = find_port_forwardings(unit.tx, floatingip_id=[floating.id])
     others = [each for each in present if each.id != new.id]
@@ -148,20 +159,15 @@ def _make(unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]) -> Po
     return new
 
 
-def _locked_port(unit: UnitOfWork, id: str) -> Port:
-    row = unit.tx.resources.get(Kind.PORT, UUID(id), project=unit.requester.sees, lock=True)
-    port = cast(Port, row.resource())
-    if is_trusted(port.device_owner):
-        text = f"port {port.id} belongs to the network itself ({port.device_owner})"
-        raise InvalidInput({"internal_port_id": text})
-    return port
-
-
-def _inside_address(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: Any) -> FixedIp:
+def _inside_address(
+    unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]
+) -> tuple[Port, FixedIp]:
+    asked = body.get(ADDRESS)
     try:
+        port = get_inside_port(unit, str(body[PORT]))
         fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
     except InvalidInput as exc:
-        names = {"port_id": "internal_port_id", "fixed_ip_address": ADDRESS}
+        names = {"port_id": PORT, "fixed_ip_address": ADDRESS}
         problems = {names[path]: text for path, text in exc.problems.items()}
         raise InvalidInput(problems) from exc
     for other in floating_ips(unit, port_id=port.id):
@@ -170,7 +176,7 @@ def _inside_address(unit: UnitOfWork, floating: FloatingIp, port: Port, asked: A
                 f"{fixed.address} of port {port.id} has floating IP {other.address} already; "
                 "disassociate that first"
             )
-    return fixed
+    return port, fixed
 
 
 def _check_overlaps(new: PortForwarding, others: Sequence[PortForwarding]) -> None:

@@ -8,7 +8,7 @@ forwardings to it are deleted, and a router's gateway shows the addresses of its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Final, cast
 from uuid import UUID
 
 from attrs import evolve
@@ -27,12 +27,15 @@ from netfw.model.router import Router
 from netfw.model.subnet import Subnet
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_ports import (
-    delete_port_forwardings,
     find_port_forwardings,
     forwards,
+    lock_floating_ips,
+    release_router,
 )
 from netfw.server.l3.router_interfaces import reaches
 from netfw.server.l3.router_ports import RouterPorts, quote_ids, read_router_ports, subnets_of
+
+QUOTA: Final = "port_forwarding"
 
 
 def check_port_change(unit: UnitOfWork, change: Change) -> None:
@@ -53,14 +56,28 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
     left = {fixed.address for fixed in after.fixed_ips} if after else set()
     if all(fixed.address in left for fixed in before.fixed_ips) and after is not None:
         return
-    for floating in floating_ips(unit, port_id=before.id):
-        if floating.fixed_address not in left:
+    locked = _lock_floating_ips_of(unit, before)
+    for floating in locked:
+        if floating.port_id == before.id and floating.fixed_address not in left:
             unit.update(floating, disassociate(floating))
             unit.tx.statuses.delete([ref(floating)])
-    forwardings = find_port_forwardings(unit.tx, internal_port_id=[before.id])
-    delete_port_forwardings(
-        unit, [each for each in forwardings if each.internal_address not in left]
-    )
+    gone = [
+        forwarding
+        for forwarding in find_port_forwardings(unit.tx, internal_port_id=[before.id])
+        if forwarding.internal_address not in left
+    ]
+    for forwarding in gone:
+        unit.delete(forwarding)
+    unit.count(QUOTA, gone, gone=True)
+    release_router(unit, locked)
+
+
+def _lock_floating_ips_of(unit: UnitOfWork, port: Port) -> list[FloatingIp]:
+    """Return the floating IPs that lead to *port*, locked; while it is locked, none is added."""
+    ids: set[UUID] = {each.id for each in floating_ips(unit, port_id=port.id)}
+    forwardings = find_port_forwardings(unit.tx, internal_port_id=[port.id])
+    ids.update(each.floating_ip_id for each in forwardings)
+    return lock_floating_ips(unit, ids) if ids else []
 
 
 def disassociate(floating: FloatingIp) -> FloatingIp:

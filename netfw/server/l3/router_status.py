@@ -34,8 +34,8 @@ from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
 from netfw.server.scheduling.routers import find_routers_with_ports
 
-KINDS: Final = (Kind.FLOATING_IP, Kind.ROUTER)
-"""In the order in which all transactions lock them."""
+KINDS: Final = (Kind.ROUTER, Kind.FLOATING_IP)
+"""In the order in which all transactions lock them: :mod:`netfw.server.l3.inside_ports`."""
 AT_ONCE: Final = 100
 """Resources in one transaction."""
 Hosts = Mapping[UUID, frozenset[str]]
@@ -77,8 +77,9 @@ class L3Statuses:
             return
         query = Query(filters={"router_id": (str(target.id),)})
         floating_ips = [row.ref.id for row in unit.tx.resources.find(Kind.FLOATING_IP, query)]
-        for kind, ids in ((Kind.ROUTER, [target.id]), (Kind.FLOATING_IP, floating_ips)):
-            rows = unit.tx.statuses.get_for_update(kind, ids)
+        ids = {Kind.ROUTER: [target.id], Kind.FLOATING_IP: floating_ips}
+        for kind in KINDS:
+            rows = unit.tx.statuses.get_for_update(kind, ids[kind])
             hosts = _serving_hosts(unit, kind, rows)
             _delete_former_reports(unit, rows, hosts)
             _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))

@@ -132,14 +132,32 @@ def want_both_uses(url: str, cases: list[dict[str, str]], seed: int) -> list[str
         if seed % 2:
             core.update("floatingip", case["floating"], ANNA, port_id=case["port"])
         else:
-            core.create(
-                "port_forwarding",
-                floatingip_id=case["floating"],
-                protocol="tcp",
-                external_port=80 + seed,
-                internal_port=80 + seed,
-                internal_port_id=case["other"],
-            )
+            forward(core, case["floating"], case["other"], 80 + seed)
 
     with core_at(url) as core:
         return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]
+
+
+def want_deletion_and_forwarding(url: str, cases: list[dict[str, str]], seed: int) -> list[str]:
+    """One process deletes the port that is forwarded to, the others forward to another one."""
+
+    def one(core: Layer3, case: dict[str, str]) -> None:
+        if seed:
+            forward(core, case["floating"], case["other"], 80 + seed)
+        else:
+            core.delete("port", case["port"])
+
+    with core_at(url) as core:
+        return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]
+
+
+def forward(core: Layer3, floating: str, port: str, number: int) -> None:
+    """Forward a port of a floating IP to the same port of *port*."""
+    core.create(
+        "port_forwarding",
+        floatingip_id=floating,
+        protocol="tcp",
+        external_port=number,
+        internal_port=number,
+        internal_port_id=port,
+    )

@@ -11,9 +11,11 @@ from tests.lab.server.l3.environment import ANNA, Layer3
 from tests.lab.server.l3.processes import (
     WORKERS,
     at_once,
+    forward,
     want_association,
     want_both_uses,
     want_default_groups,
+    want_deletion_and_forwarding,
     want_forwardings,
     want_interface,
     want_opposites,
@@ -129,3 +131,17 @@ def test_a_floating_ip_stands_for_a_port_or_forwards_ports(core: Layer3, url: st
         shown = core.show("floatingip", case["floating"])
         assert bool(shown["port_id"]) != bool(shown["port_forwardings"])
         assert shown["router_id"] == case["router"]
+
+
+@pytest.mark.spec("API-07")
+def test_a_forwarding_floating_ip_keeps_its_router_while_a_port_goes(
+    core: Layer3, url: str
+) -> None:
+    cases = _forwarding_cases(core, 6)
+    for case in cases:
+        forward(core, case["floating"], case["port"], 80)
+    outcomes = at_once(want_deletion_and_forwarding, url, cases)
+    assert all(each == "" for some in outcomes for each in some)
+    for case in cases:
+        shown = core.show("floatingip", case["floating"])
+        assert (len(shown["port_forwardings"]), shown["router_id"]) == (WORKERS - 1, case["router"])
