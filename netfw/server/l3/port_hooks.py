@@ -46,8 +46,9 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
     now = cast("Port | None", after)
     if is_router_attachment(before.device_owner):
         _check_attachment(unit, before, now)
-    elif not is_trusted(before.device_owner):
-        _release_floating_ips(unit, before, now)
+    if now is not None and is_trusted(now.device_owner) and not is_trusted(before.device_owner):
+        _refuse_owner(unit, now)
+    _release_floating_ips(unit, before, now)
 
 
 def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) -> None:
@@ -72,6 +73,16 @@ def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) ->
     release_router(unit, locked)
 
 
+def _refuse_owner(unit: UnitOfWork, port: Port) -> None:
+    """Refuse that a port with floating IPs becomes one of the network itself."""
+    if using := _lock_floating_ips_of(unit, port):
+        raise Conflict(
+            f"port {port.id} has floating IPs ({quote_ids([each.address for each in using])}) and "
+            f"cannot become {port.device_owner}; disassociate them, or delete their port "
+            "forwardings, first"
+        )
+
+
 def _lock_floating_ips_of(unit: UnitOfWork, port: Port) -> list[FloatingIp]:
     """Return the floating IPs that lead to *port*, locked; while it is locked, none is added."""
     ids: set[UUID] = {each.id for each in floating_ips(unit, port_id=port.id)}
@@ -92,6 +103,8 @@ def _check_attachment(unit: UnitOfWork, before: Port, after: Port | None) -> Non
     still = after if after is not None and after.device_id == before.device_id else None
     lost = _subnets(before) - (_subnets(still) if still else set())
     if lost:
+        # An association locks the router too, before it looks for the interface.
+        router = cast(Router, unit.tx.resources.get(Kind.ROUTER, router.id, lock=True).resource())
         attached = read_router_ports(unit.tx, router.id)
         gone = [fixed for fixed in before.fixed_ips if fixed.subnet_id in lost]
         known = subnets_of(unit.tx, gone)

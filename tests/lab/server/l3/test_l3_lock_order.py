@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from netfw.drivers.change import Change
-from netfw.errors import NotFound
+from netfw.errors import Conflict, NotFound
 from netfw.model.resource import Kind, Ref
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
@@ -168,3 +168,13 @@ def test_a_port_forwarding_and_the_deletion_of_its_port_take_turns(meeting: Meet
         creation.result(60)
     shown = meeting.core.show("floatingip", meeting.floating)
     assert (shown["port_forwardings"], shown["router_id"]) == ([], None)
+
+
+def test_an_interface_keeps_the_address_that_an_association_needs(meeting: Meeting) -> None:
+    core, change = meeting.core, {"port_id": meeting.port}
+    (interface,) = core.find("port", device_owner="network:router_interface")
+    with meeting.stopped(lambda: core.update("floatingip", meeting.floating, ANNA, **change)):
+        update = meeting.start(lambda: core.update("port", interface["id"], ADMIN, fixed_ips=[]))
+    with pytest.raises(Conflict, match="needs its interface"):
+        update.result(60)
+    assert core.show("floatingip", meeting.floating)["router_id"] == meeting.router
