@@ -100,7 +100,7 @@ class Controller:
         endpoint = self._endpoints[request.route.resource.name]
         name = endpoint.resource.name
         body = endpoint.plugin.show(request.requester, name, request.route.own_id)
-        visible = self._policy.visible(request.requester, endpoint.shown_as, (body,))
+        visible = self._visible(endpoint, request, (body,))
         if not visible:
             raise NotFound(f"there is no {name} {request.route.id}")
         return visible[0]
@@ -116,7 +116,7 @@ class Controller:
             parent = {resource.parent_attribute: (request.route.parent_id,)}
             query = evolve(query, filters={**query.filters, **parent})
         rows = endpoint.plugin.find(requester, resource.name, query)
-        visible = self._policy.visible(requester, endpoint.shown_as, rows)
+        visible = self._visible(endpoint, request, rows)
         body: dict[str, Any] = {
             resource.plural: [_select_fields(row, listing.fields) for row in visible]
             if listing.fields
@@ -149,7 +149,7 @@ class Controller:
         created = endpoint.plugin.create(requester, resource.name, complete)
         if not resource.enveloped:
             return ApiResponse(status=201, body=given[0])
-        shown = [self._visible_body(endpoint, requester, body) for body in created]
+        shown = [self._visible_body(endpoint, request, body) for body in created]
         return ApiResponse(
             status=201, body={resource.plural: shown} if bulk else {resource.singular: shown[0]}
         )
@@ -162,7 +162,7 @@ class Controller:
         body = endpoint.plugin.update(
             requester, resource.name, request.route.own_id, asked, revision
         )
-        shown = self._visible_body(endpoint, requester, body)
+        shown = self._visible_body(endpoint, request, body)
         return ApiResponse(status=200, body={resource.singular: shown})
 
     def _delete(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
@@ -190,7 +190,7 @@ class Controller:
         result = endpoint.plugin.member_action(
             requester, endpoint.resource.name, request.route.own_id, action.name, body
         )
-        shown = self._visible_body(endpoint, requester, result) if action.shows else result
+        shown = self._visible_body(endpoint, request, result) if action.shows else result
         return ApiResponse(
             status=200, body=shown if action.envelope is None else {action.envelope: shown}
         )
@@ -206,9 +206,7 @@ class Controller:
             own = request.requester.project_id
             if body.setdefault("project_id", own) != own and not request.requester.admin:
                 raise InvalidInput({"project_id": "only administrators give things to others"})
-        if request.route.parent_id is not None:
-            body[endpoint.resource.parent_attribute] = request.route.parent_id
-        return body
+        return {**body, **_parent_of(endpoint.resource, request)}
 
     def _restrict_hidden_filters(
         self, resource: ApiResource, requester: RequestContext, query: Query
@@ -237,19 +235,34 @@ class Controller:
         requester, resource = request.requester, endpoint.resource
         target: Body | None = None
         if self._policy.needs_target(requester, resource, deed, asked):
+            target = _parent_of(resource, request)
             if resource.member_shown:
-                target = endpoint.plugin.show(requester, resource.name, request.route.own_id)
-            else:
-                target = {resource.parent_attribute: request.route.parent_id}
+                shown = endpoint.plugin.show(requester, resource.name, request.route.own_id)
+                target = {**shown, **target}
         self._policy.authorize(requester, resource, deed, target, asked)
 
-    def _visible_body(
-        self, endpoint: ResourceEndpoint, requester: RequestContext, body: Body
-    ) -> Body:
+    def _visible(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, bodies: Sequence[Body]
+    ) -> Sequence[Body]:
+        """Return what the requester may see of *bodies*; rules can read their parent in the URL."""
+        resource, added = endpoint.shown_as, _parent_of(endpoint.shown_as, request)
+        if not bodies or not added or added.keys() <= bodies[0].keys():
+            return self._policy.visible(request.requester, resource, bodies)
+        targets = [{**body, **added} for body in bodies]
+        visible = self._policy.visible(request.requester, resource, targets)
+        return [{name: body[name] for name in body if name not in added} for body in visible]
+
+    def _visible_body(self, endpoint: ResourceEndpoint, request: ApiRequest, body: Body) -> Body:
         """Return what the requester may see of *body*: its id at least."""
-        visible = self._policy.visible(requester, endpoint.shown_as, (body,))
+        visible = self._visible(endpoint, request, (body,))
         identity = endpoint.resource.identity
         return visible[0] if visible else {identity: body.get(identity)}
+
+
+def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:
+    """Return the attribute with the parent of a sub-resource, which the URL names."""
+    parent = request.route.parent_id
+    return {} if parent is None or resource.parent is None else {resource.parent_attribute: parent}
 
 
 def _select_fields(body: Body, fields: frozenset[str]) -> Body:

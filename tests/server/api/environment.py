@@ -125,11 +125,12 @@ def api(
     limits: RequestLimits | None = None,
     subscribers: Sequence[ApiEventSubscriber] = (),
     extending: Mapping[str, Any] | None = None,
+    policy_file: str | None = None,
 ) -> Client:
     """The API of a server with these plugins."""
     kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
     catalog = build(kept, extending=extending, api=extensions)
-    policy = RulesPolicy(catalog.resources, lookup_in(kept))
+    policy = RulesPolicy(catalog.resources, lookup_in(kept), path=policy_file)
     return Client(
         make_app(
             catalog,

@@ -92,12 +92,12 @@ class RulesPolicy:
     ) -> bool:
         decisions = self._of(requester)
         if deed is Verb.SHOW:
-            return decisions[f"get_{resource.name}"] is not True
+            return decisions[f"get_{resource.policy_name}"] is not True
         needed = {decisions[rule] for rule in _rules(resource, deed, asked)}
         if needed == {True}:
             return False
         return not needed <= {True, False} or not isinstance(
-            decisions[f"get_{resource.name}"], bool
+            decisions[f"get_{resource.policy_name}"], bool
         )
 
     def authorize(
@@ -132,7 +132,7 @@ class RulesPolicy:
             return bodies
         if view.row is False:
             return []
-        rows = Rows(bodies, resource.parents, self._lookup)
+        rows = Rows(bodies, resource, self._lookup)
         if view.row is not True:
             bodies = [body for body in bodies if view.row(Row(body, rows))]
         if not (view.hidden or view.conditional or view.inner):
@@ -151,11 +151,11 @@ class RulesPolicy:
         return view
 
     def _row(self, resource: ApiResource, body: Body) -> Row:
-        return Rows((body,), resource.parents, self._lookup).target(body)
+        return Rows((body,), resource, self._lookup).target(body)
 
     def _sees(self, decisions: Decisions, resource: ApiResource, body: Body | None) -> bool:
         row = None if body is None else self._row(resource, body)
-        return _holds(decisions[f"get_{resource.name}"], row)
+        return _holds(decisions[f"get_{resource.policy_name}"], row)
 
     def _refusal(
         self,
@@ -177,7 +177,7 @@ class RulesPolicy:
         self, decisions: Decisions, resource: ApiResource, body: Body
     ) -> NotFound | None:
         """Return the error for the first parent of a new resource that the requester cannot see."""
-        rows = Rows((body,), resource.parents, self._lookup)
+        rows = Rows((body,), resource, self._lookup)
         for name, attribute in resource.parents.items():
             if body.get(attribute) is None or name not in self._resources:
                 continue
@@ -221,7 +221,7 @@ def _rules(resource: ApiResource, deed: Deed, asked: Body) -> Iterator[str]:
     if isinstance(deed, ApiAction):
         yield deed.rule_name
         return
-    yield f"{deed}_{resource.name}"
+    yield f"{deed}_{resource.policy_name}"
     if deed not in (Verb.CREATE, Verb.UPDATE):
         return
     for attribute in resource.attributes:
@@ -235,7 +235,7 @@ def _attribute_rules(
     value = asked[attribute.name]
     if verb is Verb.CREATE and value == attribute.default:
         return
-    name = f"{verb}_{resource.name}:{attribute.name}"
+    name = f"{verb}_{resource.policy_name}:{attribute.name}"
     if verb in attribute.checks:
         yield name
     objects = value if isinstance(value, list) else [value]
@@ -256,7 +256,7 @@ def _view(decisions: Decisions, resource: ApiResource) -> _View:
     conditional: list[tuple[str, Predicate]] = []
     inner: list[tuple[str, str, Decision]] = []
     for attribute in resource.attributes:
-        name = f"{Verb.SHOW}_{resource.name}:{attribute.name}"
+        name = f"{Verb.SHOW}_{resource.policy_name}:{attribute.name}"
         if Verb.SHOW in attribute.checks:
             decision = decisions[name]
             if decision is False:
@@ -267,7 +267,7 @@ def _view(decisions: Decisions, resource: ApiResource) -> _View:
             if Verb.SHOW in checks and (decision := decisions[f"{name}:{part}"]) is not True:
                 inner.append((attribute.name, part, decision))
     return _View(
-        row=decisions[f"{Verb.SHOW}_{resource.name}"],
+        row=decisions[f"{Verb.SHOW}_{resource.policy_name}"],
         hidden=frozenset(hidden),
         conditional=tuple(conditional),
         inner=tuple(inner),

@@ -45,6 +45,11 @@ STANDARD = (
         description="May write in the project that owns the target's network.",
     ),
     PolicyRule(
+        name="ext_parent_owner",
+        check="project_id:%(ext_parent:project_id)s",
+        description="A member of the project that owns the resource before the target in the URL.",
+    ),
+    PolicyRule(
         name="service",
         check="rule:admin or role:service",
         description="Another service of the cloud.",
@@ -162,17 +167,17 @@ def _quoted(text: str) -> str:
 
 
 def _of_resource(resource: ApiResource) -> Iterator[PolicyRule]:
-    name = resource.name
+    name, rules = resource.name, resource.policy_name
     for verb in Verb:
         if verb in resource.verbs or verb is Verb.SHOW:
-            yield _rule(f"{verb}_{name}", resource.check(verb), f"{_VERBS[verb]} a {name}.")
+            yield _rule(f"{verb}_{rules}", resource.check(verb), f"{_VERBS[verb]} a {name}.")
     for attribute in resource.attributes:
         of = f"{attribute.name} of a {name}"
         for verb, check in attribute.checks.items():
-            yield _rule(f"{verb}_{name}:{attribute.name}", check, f"{_VERBS[verb]} {of}.")
+            yield _rule(f"{verb}_{rules}:{attribute.name}", check, f"{_VERBS[verb]} {of}.")
         for inner, checks in attribute.inner.items():
             for verb, check in checks.items():
-                rule = f"{verb}_{name}:{attribute.name}:{inner}"
+                rule = f"{verb}_{rules}:{attribute.name}:{inner}"
                 yield _rule(rule, check, f"{_VERBS[verb]} {inner} in {of}.")
     for action in resource.actions:
         yield _rule(action.rule_name, action.check, f"Do {action.name} to a {name}.")

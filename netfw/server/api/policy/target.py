@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from netfw.drivers.query import Body, Query, RequestContext
 from netfw.drivers.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
+from netfw.server.api.schema.resource_schema import ApiResource
 
 Lookup = Callable[[str, frozenset[str]], Mapping[str, Body]]
 """Returns the existing resources of a name by their ids, as an administrator sees them."""
 
+EXT_PARENT: Final = "ext_parent"
+"""The name, in rules, of the resource of which the target is a sub-resource."""
 _SYNONYMS = {"tenant_id": "project_id", "project_id": "tenant_id"}
 
 
 class Rows:
     """Resources of one kind as targets of rules; their parents are read once, on first use."""
 
-    def __init__(self, bodies: Sequence[Body], parents: Mapping[str, str], lookup: Lookup) -> None:
-        """*parents*: names of parents, and the attribute with the id of each."""
-        self._bodies, self._parents, self._lookup = bodies, parents, lookup
+    def __init__(self, bodies: Sequence[Body], resource: ApiResource, lookup: Lookup) -> None:
+        self._bodies, self._resource, self._lookup = bodies, resource, lookup
         self._parents_by_id: dict[str, Mapping[str, Body]] = {}
 
     def target(self, body: Body) -> Row:
@@ -28,7 +31,9 @@ class Rows:
 
     def parent(self, body: Body, name: str) -> Body | None:
         """Return the parent *name* of *body*, or ``None`` if it does not exist."""
-        attribute = self._parents.get(name)
+        attribute = self._resource.parents.get(name)
+        if name == EXT_PARENT and self._resource.parent is not None:
+            name, attribute = self._resource.parent, self._resource.parent_attribute
         id = None if attribute is None else body.get(attribute)
         if attribute is None or not isinstance(id, str):
             return None

@@ -160,14 +160,13 @@ FLOATING_IP = ApiResource(
     ),
 )
 
-_FLOATING_IP_OWNER = f"{ADMIN} or (role:member and project_id:%(floatingip:project_id)s)"
-
 PORT_FORWARDING = ApiResource(
     name="port_forwarding",
+    policy_name="floatingip_port_forwarding",
     collection="port_forwardings",
     parent="floatingip",
     parent_attribute="floatingip_id",
-    checks={**OWN, Verb.CREATE: _FLOATING_IP_OWNER},
+    checks={**OWN, Verb.CREATE: f"{ADMIN} or (role:member and rule:ext_parent_owner)"},
     parents={"floatingip": "floatingip_id"},
     quota="port_forwarding",
     attributes=(

@@ -107,7 +107,9 @@ class ApiResource:
     """One resource: URL, attributes and policy."""
 
     name: str
-    """The name in plugins, rules and events."""
+    """The name in plugins and events."""
+    policy_name: str = field()
+    """The name in policy rules; by default the name."""
     collection: str
     """The collection in the URL."""
     singular: str = field()
@@ -120,7 +122,7 @@ class ApiResource:
     """Whether ``GET`` of the collection is served; of a member: :attr:`member_shown`."""
     member_shown: bool = True
     checks: Mapping[Verb, str] = field(factory=dict)
-    """Rules by verb, named ``<verb>_<name>``; a verb without one is for administrators."""
+    """Rules by verb, named ``<verb>_<policy name>``; a verb without one is for administrators."""
     actions: tuple[ApiAction, ...] = ()
     parent: str | None = None
     """The resource of which it is a sub-resource: ``/v2.0/<parents>/<id>/<collection>``.
@@ -147,6 +149,7 @@ class ApiResource:
     alias: str = ""
     """The alias of the extension that declares it, for messages; empty: the API itself."""
 
+    @policy_name.default
     @singular.default
     def _named(self) -> str:
         return self.name
