@@ -35,7 +35,7 @@ class UnitOfWork:
     """The writes of one transaction and their requester; a retry creates a new unit.
 
     Handlers write through it. At its end, before the commit, all pre-commit hooks run once for each
-    resource, with its state before and after the transaction.
+    resource, with its state before and after the transaction. They see again what changes later.
     """
 
     def __init__(self, tx: Transaction, requester: RequestContext, context: ServerContext) -> None:
@@ -268,8 +268,10 @@ class UnitOfWork:
 
     # The end.
 
-    def finish(self) -> None:
-        """Run the pre-commit hooks and count quotas; the commit follows.
+    def run_hooks(self) -> None:
+        """Run the pre-commit hooks for changes that they have not seen yet.
+
+        A handler whose response depends on hooks runs them before it renders.
 
         :raises RequestError: a hook refuses; the transaction is rolled back.
         """
@@ -284,6 +286,13 @@ class UnitOfWork:
             raise AssertionError(
                 f"pre-commit hooks change each other's resources without end: {changes}"
             )
+
+    def finish(self) -> None:
+        """Run the pre-commit hooks and count quotas; the commit follows.
+
+        :raises RequestError: a hook refuses; the transaction is rolled back.
+        """
+        self.run_hooks()
         for (project, quota), count in sorted(self._counts.items()):
             if count:
                 limit = self.context.quota(quota) if project else UNLIMITED

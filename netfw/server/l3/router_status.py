@@ -11,10 +11,13 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from netfw.drivers.change import Change
 from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
+from netfw.model.device_owner import is_router_attachment
+from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER, ServerContext
@@ -25,6 +28,7 @@ from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outd
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
+from netfw.server.l3.router_ports import router_of
 from netfw.server.l3.status_decision import (
     decide_floating_ip_status,
     decide_router_status,
@@ -83,6 +87,19 @@ class L3Statuses:
             hosts = _serving_hosts(unit, kind, rows)
             _delete_former_reports(unit, rows, hosts)
             _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
+
+    def follow_ports(self, unit: UnitOfWork, change: Change) -> None:
+        """Recompute a router without a host that gets its first port or loses its last one.
+
+        It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+        """
+        routers = {_router_id(change.before), _router_id(change.after)}
+        if len(routers) == 1:
+            return
+        ids = [id for id in routers if id is not None]
+        unserved = [id for id, hosts in _hosts_of_routers(unit, ids).items() if not hosts]
+        rows = unit.tx.statuses.get_for_update(Kind.ROUTER, unserved)
+        _recompute(unit, rows, {id: frozenset() for id in rows}, frozenset())
 
     def reconcile(self) -> int:
         """Recompute what depends on agents that died, came back or were deleted.
@@ -146,6 +163,13 @@ def _awaits_a_host(body: Mapping[str, Any]) -> bool:
     return body["status"] != Status.ACTIVE.value and bool(body.get("router_id", True))
 
 
+def _router_id(resource: object) -> UUID | None:
+    """Return the router of a port that is its interface or gateway."""
+    if isinstance(resource, Port) and is_router_attachment(resource.device_owner):
+        return router_of(resource)
+    return None
+
+
 def _router_refs(ids: Iterable[UUID]) -> list[Ref]:
     return [Ref(Kind.ROUTER, id) for id in ids]
 
@@ -176,6 +200,9 @@ def _recompute(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Hosts, dead: S
         if status.value != row.body["status"]:
             changed[id] = status
     unit.tx.statuses.set(rows, changed)
+    for id, status in changed.items():
+        if (written := unit.tx.resources.written.get(rows[id].ref)) is not None:
+            unit.tx.resources.written[rows[id].ref] = {**written, "status": status.value}
     return len(changed)
 
 

@@ -83,6 +83,11 @@ class RouterHandler(StoredResourceHandler[Router]):
         unit.tx.statuses.delete([ref(before)])
         unit.delete(before)
 
+    def render_all(self, unit: UnitOfWork, resources: Sequence[Router]) -> tuple[Body, ...]:
+        """Return *resources* with the statuses that follow from their assignment by hooks."""
+        unit.run_hooks()
+        return super().render_all(unit, resources)
+
     def decorate(
         self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
@@ -134,8 +139,8 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))
-        context.precommit_hooks += [check_port_change, follow_ports]
         statuses = L3Statuses(context)
+        context.precommit_hooks += [check_port_change, follow_ports, statuses.follow_ports]
         context.reassignment_hooks += [follow_agents, statuses.follow_agents]
         context.report_handlers.append(statuses)
         context.reconcilers.append(statuses.reconcile)
