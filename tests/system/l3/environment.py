@@ -211,9 +211,9 @@ class RoutedCloud:
 
 
 @contextmanager
-def routed_cloud() -> Iterator[RoutedCloud]:
-    """Run a server and two hosts."""
-    with make_cloud() as cloud:
+def routed_cloud(options: Groups | None = None) -> Iterator[RoutedCloud]:
+    """Run a server with *options* and two hosts."""
+    with make_cloud(options) as cloud:
         cloud.server.start()
         made = RoutedCloud(cloud)
         cloud.hosts[1].service.start()
