@@ -208,7 +208,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     port = get_inside_port(unit, str(port_id))
     fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
     _check_unassociated(unit, floating, port, fixed)
-    router = find_router(unit, floating, port, fixed)
+    router = find_router(unit, floating, port.id, fixed)
     after = evolve(floating, port_id=port.id, fixed_address=fixed.address, router_id=router.id)
     if after == floating:
         return floating

@@ -15,7 +15,7 @@ from netfw.drivers.query import Query
 from netfw.errors import InvalidInput, NotFound
 from netfw.model.device_owner import ROUTER_INTERFACES, is_trusted
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import RouterId, SubnetId
+from netfw.model.ids import PortId, RouterId, SubnetId
 from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
@@ -81,7 +81,7 @@ def choose_fixed_ip(
 def find_router(
     unit: UnitOfWork,
     floating: FloatingIp,
-    port: Port,
+    port: PortId,
     fixed: FixedIp,
     only: RouterId | None = None,
 ) -> Router:
@@ -102,10 +102,10 @@ def find_router(
     if only is not None:
         raise NotFound(
             f"router {only}, which has the other port forwardings of floating IP "
-            f"{floating.address}, has no interface on subnet {fixed.subnet_id} of port {port.id}"
+            f"{floating.address}, has no interface on subnet {fixed.subnet_id} of port {port}"
         )
     raise NotFound(
-        f"no router leads from subnet {fixed.subnet_id} of port {port.id} to external network "
+        f"no router leads from subnet {fixed.subnet_id} of port {port} to external network "
         f"{floating.network_id}; give one an interface there and a gateway here"
     )
 

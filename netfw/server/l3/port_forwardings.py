@@ -19,14 +19,15 @@ from netfw.drivers.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.port import FixedIp, Port
-from netfw.model.port_range import PortRange
+from netfw.model.ids import RouterId, SubnetId
+from netfw.model.port import FixedIp
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3.forwarded_port_index import ForwardedPortIndex
 from netfw.server.l3.forwarded_ports import find_port_forwardings, release_router
 from netfw.server.l3.inside_ports import (
     choose_fixed_ip,
@@ -50,7 +51,13 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PortForwarding, ...]:
         lock_inside_ports(unit, (body[PORT] for body in bodies))
-        return tuple(self._new(unit, body) for body in bodies)
+        parents = sorted({str(body[PARENT]) for body in bodies})
+        builders = {
+            each: _ForwardingBuilder(unit, _locked_floating_ip(unit, each)) for each in parents
+        }
+        return unit.insert(
+            *(builders[str(body[PARENT])].add({**body, "id": str(uuid4())}) for body in bodies)
+        )
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         own = Ref(self.kind, self.identity(id.partition("/")[2]))
@@ -60,7 +67,8 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
 
     def do_update(self, unit: UnitOfWork, before: PortForwarding, body: Body) -> PortForwarding:
         floating = _locked_floating_ip(unit, str(before.floating_ip_id))
-        return unit.update(before, _make(unit, floating, _merge(render(before), body)))
+        builder = _ForwardingBuilder(unit, floating, replaced=before)
+        return unit.update(before, builder.add(_merge(render(before), body)))
 
     def do_delete(self, unit: UnitOfWork, before: PortForwarding) -> None:
         unit.delete(before)
@@ -87,11 +95,6 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
         """Remove the floating IP, which the URL names, and tags, which there are none of."""
         for body in bodies:
             del body[PARENT], body["tags"]
-
-    def _new(self, unit: UnitOfWork, body: Body) -> PortForwarding:
-        floating = _locked_floating_ip(unit, str(body[PARENT]))
-        attributes = {**body, "id": str(uuid4()), "project_id": floating.project_id}
-        return unit.insert(_make(unit, floating, attributes))[0]
 
 
 class PortForwardingPlugin(HandlerPlugin, ServicePlugin):
@@ -135,37 +138,72 @@ def _merge(before: Mapping[str, Any], body: Body) -> dict[str, Any]:
     return {**merged, **body}
 
 
-def _make(unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]) -> PortForwarding:
-    """Return the port forwarding that *body* describes; give *floating* the router that it needs.
+class _ForwardingBuilder:
+    """Builds the port forwardings of one floating IP, which is locked.
 
-    :raises NotFound: there is no such port that the requester may see, or no router leads to it.
-    :raises InvalidInput: the port has no such address, or ports overlap with those of another one.
-    :raises Conflict: the floating IP, or the address of the port, is associated already.
+    What is there already, and what leads to each inside address, is read once in a request.
     """
-    if floating.port_id is not None:
-        raise Conflict(
-            f"floating IP {floating.address} stands for port {floating.port_id}; disassociate it, "
-            "then it can forward single ports"
-        )
-    port, fixed = _inside_address(unit, floating, body)
-    new = cast(PortForwarding, parse(Kind.PORT_FORWARDING, {**body, ADDRESS: str(fixed.address)}))
-    present = find_port_forwardings(unit.tx, floatingip_id=[floating.id])
-    others = [each for each in present if each.id != new.id]
-    _check_overlaps(new, others)
-    router = find_router(unit, floating, port, fixed, floating.router_id if others else None)
-    if router.id != floating.router_id:
-        unit.tx.statuses.delete([ref(floating)])
-        unit.update(floating, evolve(floating, router_id=router.id, status=Status.DOWN))
-    return new
+
+    def __init__(
+        self, unit: UnitOfWork, floating: FloatingIp, replaced: PortForwarding | None = None
+    ) -> None:
+        """*replaced*: the port forwarding that is changed.
+
+        :raises Conflict: the floating IP is associated already.
+        """
+        if floating.port_id is not None:
+            raise Conflict(
+                f"floating IP {floating.address} stands for port {floating.port_id}; disassociate "
+                "it, then it can forward single ports"
+            )
+        self._unit, self._floating = unit, floating
+        present = find_port_forwardings(unit.tx, floatingip_id=[floating.id])
+        own = None if replaced is None else replaced.id
+        self._index = ForwardedPortIndex(each for each in present if each.id != own)
+        self._inside: dict[tuple[str, object], FixedIp] = {}
+        self._routed: set[SubnetId] = set()
+
+    def add(self, body: Mapping[str, Any]) -> PortForwarding:
+        """Return the port forwarding of *body*; give the floating IP the router that it needs.
+
+        :raises NotFound: there is no such port that the requester may see, or no router leads to
+            it.
+        :raises InvalidInput: the port has no such address, or ports overlap with those of another
+            one.
+        :raises Conflict: the address of the port is associated already.
+        """
+        fixed = self._inside_address(str(body[PORT]), body.get(ADDRESS))
+        values = {**body, "project_id": self._floating.project_id, ADDRESS: str(fixed.address)}
+        new = cast(PortForwarding, parse(Kind.PORT_FORWARDING, values))
+        first = not self._index
+        self._index.add(new)
+        if fixed.subnet_id not in self._routed:
+            self._route(new, fixed, None if first else self._floating.router_id)
+        return new
+
+    def _inside_address(self, port: str, asked: Any) -> FixedIp:
+        if (port, asked) not in self._inside:
+            self._inside[port, asked] = _find_inside_address(
+                self._unit, self._floating, port, None if asked is None else str(asked)
+            )
+        return self._inside[port, asked]
+
+    def _route(self, new: PortForwarding, fixed: FixedIp, only: RouterId | None) -> None:
+        unit, floating = self._unit, self._floating
+        router = find_router(unit, floating, new.internal_port_id, fixed, only)
+        self._routed.add(fixed.subnet_id)
+        if router.id != floating.router_id:
+            unit.tx.statuses.delete([ref(floating)])
+            routed = evolve(floating, router_id=router.id, status=Status.DOWN)
+            self._floating = unit.update(floating, routed)
 
 
-def _inside_address(
-    unit: UnitOfWork, floating: FloatingIp, body: Mapping[str, Any]
-) -> tuple[Port, FixedIp]:
-    asked = body.get(ADDRESS)
+def _find_inside_address(
+    unit: UnitOfWork, floating: FloatingIp, port_id: str, asked: str | None
+) -> FixedIp:
     try:
-        port = get_inside_port(unit, str(body[PORT]))
-        fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
+        port = get_inside_port(unit, port_id)
+        fixed = choose_fixed_ip(unit, floating, port, asked)
     except InvalidInput as exc:
         names = {"port_id": PORT, "fixed_ip_address": ADDRESS}
         problems = {names[path]: text for path, text in exc.problems.items()}
@@ -176,30 +214,4 @@ def _inside_address(
                 f"{fixed.address} of port {port.id} has floating IP {other.address} already; "
                 "disassociate that first"
             )
-    return port, fixed
-
-
-def _check_overlaps(new: PortForwarding, others: Sequence[PortForwarding]) -> None:
-    """Refuse external ports in use, and another way to the same inside ports."""
-    for other in others:
-        if other.protocol is not new.protocol:
-            continue
-        if _overlap(new.external_ports, other.external_ports):
-            raise InvalidInput(
-                {"external_port": f"{_text(new.external_ports)} of {new.protocol} overlaps with "
-                 f"{_text(other.external_ports)} of port forwarding {other.id}"}
-            )  # fmt: skip
-        same = new.internal_address == other.internal_address
-        if same and _overlap(new.internal_ports, other.internal_ports):
-            raise InvalidInput(
-                {"internal_port": f"{new.internal_address} {_text(new.internal_ports)} of "
-                 f"{new.protocol} is the target of port forwarding {other.id} already"}
-            )  # fmt: skip
-
-
-def _overlap(one: PortRange, two: PortRange) -> bool:
-    return one.first <= two.last and two.first <= one.last
-
-
-def _text(ports: PortRange) -> str:
-    return str(ports.first) if len(ports) == 1 else str(ports)
+    return fixed

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import event
 
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound, OverQuota
@@ -259,6 +260,31 @@ class TestTheOwner:
         site.core.delete("port", site.port["id"])
         used = site.core.context.read(lambda view: view.quotas.of_project("anna"))
         assert used["port_forwarding"].used == 0
+
+
+def test_many_port_forwardings_cost_few_more_statements_than_one(file_database: Database) -> None:
+    core = Layer3(file_database, {"port_forwarding": -1})
+    site, statements = Site(core), list[str]()
+
+    def count(first: int, number: int) -> int:
+        wanted = {"floatingip_id": site.floating, "internal_port_id": site.port["id"]}
+        bodies = [
+            {"protocol": "tcp", "external_port": port, "internal_port": port, **wanted}
+            for port in range(first, first + number)
+        ]
+        statements.clear()
+        core.plugin("port_forwarding").create(ANNA, "port_forwarding", bodies)
+        return len(statements)
+
+    event.listen(
+        core.context.database.writing,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
+    count(1, 1)
+    assert count(10, 500) <= count(2, 1) + 2
+    with pytest.raises(InvalidInput):
+        count(9, 2)
 
 
 @pytest.mark.spec("RPC-02")
