@@ -57,6 +57,19 @@ class Policy(Protocol):
         :raises NotFound: the requester does not see the resource.
         """
 
+    def authorize_creation(
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        targets: Sequence[Body],
+        asked: Sequence[Body],
+    ) -> None:
+        """Authorize the creation of all *targets* like :meth:`authorize`, each with what was asked
+        for it.
+
+        Their parents are read once for all of them.
+        """
+
     def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         """Return the attributes that are hidden from the requester in every row."""
 

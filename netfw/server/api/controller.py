@@ -144,12 +144,11 @@ class Controller:
             else [endpoint.create.validate(raw[0], resource.singular)]
         )
         complete = [self._complete(endpoint, request, body) for body in given]
-        for asked, body in zip(given, complete, strict=True):
-            self._policy.authorize(requester, resource, Verb.CREATE, body, asked)
+        self._policy.authorize_creation(requester, resource, complete, given)
         created = endpoint.plugin.create(requester, resource.name, complete)
         if not resource.enveloped:
             return ApiResponse(status=201, body=given[0])
-        shown = [self._visible_body(endpoint, request, body) for body in created]
+        shown = self._visible_bodies(endpoint, request, created)
         return ApiResponse(
             status=201, body={resource.plural: shown} if bulk else {resource.singular: shown[0]}
         )
@@ -162,7 +161,7 @@ class Controller:
         body = endpoint.plugin.update(
             requester, resource.name, request.route.own_id, asked, revision
         )
-        shown = self._visible_body(endpoint, request, body)
+        (shown,) = self._visible_bodies(endpoint, request, (body,))
         return ApiResponse(status=200, body={resource.singular: shown})
 
     def _delete(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
@@ -190,7 +189,7 @@ class Controller:
         result = endpoint.plugin.member_action(
             requester, endpoint.resource.name, request.route.own_id, action.name, body
         )
-        shown = self._visible_body(endpoint, request, result) if action.shows else result
+        shown = self._visible_bodies(endpoint, request, (result,))[0] if action.shows else result
         return ApiResponse(
             status=200, body=shown if action.envelope is None else {action.envelope: shown}
         )
@@ -252,11 +251,14 @@ class Controller:
         visible = self._policy.visible(request.requester, resource, targets)
         return [{name: body[name] for name in body if name not in added} for body in visible]
 
-    def _visible_body(self, endpoint: ResourceEndpoint, request: ApiRequest, body: Body) -> Body:
-        """Return what the requester may see of *body*: its id at least."""
-        visible = self._visible(endpoint, request, (body,))
+    def _visible_bodies(
+        self, endpoint: ResourceEndpoint, request: ApiRequest, bodies: Sequence[Body]
+    ) -> list[Body]:
+        """Return what the requester may see of each of *bodies*: its id at least."""
         identity = endpoint.resource.identity
-        return visible[0] if visible else {identity: body.get(identity)}
+        visible = {each.get(identity): each for each in self._visible(endpoint, request, bodies)}
+        ids = [body.get(identity) for body in bodies]
+        return [visible.get(id, {identity: id}) for id in ids]
 
 
 def _parent_of(resource: ApiResource, request: ApiRequest) -> dict[str, Json]:

@@ -25,7 +25,7 @@ class Server:
     def __init__(self, plugins: list[HandlerPlugin], file: Path, **rules: str) -> None:
         file.write_text("".join(f'"{name}": "{check}"\n' for name, check in rules.items()))
         context = plugins[0].context
-        every = [*plugins, RouterPlugin(context), PortForwardingPlugin(context)]
+        every = self.plugins = [*plugins, RouterPlugin(context), PortForwardingPlugin(context)]
         self.alice: Client = api(every, policy_file=str(file))
         self.site = Site(self.alice)
         admin = self.alice.as_("root/admin")
@@ -71,3 +71,20 @@ def test_rules_can_name_the_owner_of_the_parent(
     assert set(server.statuses("bob/member").values()) == {404}
     assert set(server.statuses("alice/reader").values()) <= {403, 404}
     assert list(server.statuses("alice/member").values()) == [201, 200, 200, 204]
+
+
+def test_the_parent_of_many_is_read_once(
+    plugins: list[HandlerPlugin], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(plugins, tmp_path / "policy.yaml", **dict.fromkeys(NAMES, PARENT_OWNER))
+    (routers,) = (each for each in server.plugins if "floatingip" in each.resource_names)
+    found: list[Any] = []
+    find = routers.find
+    monkeypatch.setattr(routers, "find", lambda *asked: found.append(asked) or find(*asked))
+    bodies = [
+        server.site.body(external_port=port, internal_port=port)["port_forwarding"]
+        for port in range(1000, 1050)
+    ]
+    made = server.alice.post(server.site.path, {"port_forwardings": bodies})
+    assert (made.status, len(made.json["port_forwardings"])) == (201, 50)
+    assert len(found) <= 2, "once to authorize, once to show"

@@ -110,8 +110,29 @@ class RulesPolicy:
     ) -> None:
         if deed is Verb.SHOW and target is None:
             return  # a list: visible() filters its rows
-        decisions = self._of(requester)
         row = None if target is None else self._row(resource, target)
+        self._authorize(self._of(requester), resource, deed, row, asked)
+
+    def authorize_creation(
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        targets: Sequence[Body],
+        asked: Sequence[Body],
+    ) -> None:
+        decisions, rows = self._of(requester), Rows(targets, resource, self._lookup)
+        for target, named in zip(targets, asked, strict=True):
+            self._authorize(decisions, resource, Verb.CREATE, rows.target(target), named)
+
+    def _authorize(
+        self,
+        decisions: Decisions,
+        resource: ApiResource,
+        deed: Deed,
+        row: Row | None,
+        asked: Body,
+    ) -> None:
+        target = None if row is None else row.body
         first, *others = _rules(resource, deed, asked)
         if not _holds(decisions[first], row):
             raise self._refusal(decisions, resource, deed, target, first)

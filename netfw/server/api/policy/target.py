@@ -47,13 +47,13 @@ class Rows:
 class Row:
     """One resource as the target of a rule."""
 
-    __slots__ = ("_body", "_rows")
+    __slots__ = ("_rows", "body")
 
     def __init__(self, body: Body, rows: Rows) -> None:
-        self._body, self._rows = body, rows
+        self.body, self._rows = body, rows
 
     def __getitem__(self, name: str) -> Json:
-        body = self._body
+        body = self.body
         if name in body:
             return body[name]
         parent, colon, attribute = name.partition(":")
