@@ -86,8 +86,10 @@ class Controller:
         route = request.route
         endpoint = self._endpoints[route.resource.name]
         if route.parent_id is not None:
-            parent = endpoint.resource.parent or ""
-            self._endpoints[parent].plugin.show(request.requester, parent, route.parent_id)
+            parent = self._endpoints[endpoint.resource.parent or ""]
+            shown = parent.plugin.show(request.requester, parent.resource.name, route.parent_id)
+            route = evolve(route, parent_id=str(shown[parent.resource.identity]))
+            request = evolve(request, route=route)
         if route.action is not None:
             return self._act(endpoint, request, route.action)
         return self._verbs[request.method, route.id is not None](endpoint, request)
