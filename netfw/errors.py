@@ -96,6 +96,10 @@ class TagNotFound(NotFound):
     """The resource has no such tag; clients know it by this name."""
 
 
+class ExternalGatewayForFloatingIPNotFound(NotFound):
+    """No router leads from a port to a floating IP; clients know it by this name."""
+
+
 class Conflict(RequestError):
     """The request contradicts something that already exists."""
 

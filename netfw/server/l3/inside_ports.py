@@ -12,7 +12,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from netfw.drivers.query import Query
-from netfw.errors import InvalidInput, NotFound
+from netfw.errors import ExternalGatewayForFloatingIPNotFound, InvalidInput
 from netfw.model.device_owner import ROUTER_INTERFACES, is_trusted
 from netfw.model.floating_ip import FloatingIp
 from netfw.model.ids import PortId, RouterId, SubnetId
@@ -90,7 +90,7 @@ def find_router(
     Of several, return the one that is the gateway of the inside subnet. *only*: the one that the
     floating IP has already.
 
-    :raises NotFound: there is none.
+    :raises ExternalGatewayForFloatingIPNotFound: there is none.
     """
     candidates = _routers_on(unit, fixed.subnet_id)
     for id in candidates if only is None else [id for id in candidates if id == only]:
@@ -100,11 +100,11 @@ def find_router(
         if read_router_ports(unit.tx, id).on(fixed.subnet_id) is not None:
             return router
     if only is not None:
-        raise NotFound(
+        raise ExternalGatewayForFloatingIPNotFound(
             f"router {only}, which has the other port forwardings of floating IP "
             f"{floating.address}, has no interface on subnet {fixed.subnet_id} of port {port}"
         )
-    raise NotFound(
+    raise ExternalGatewayForFloatingIPNotFound(
         f"no router leads from subnet {fixed.subnet_id} of port {port} to external network "
         f"{floating.network_id}; give one an interface there and a gateway here"
     )

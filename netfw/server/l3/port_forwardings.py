@@ -16,7 +16,12 @@ from attrs import evolve
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.query import Body, RequestContext
 from netfw.drivers.service_plugin import ServicePlugin
-from netfw.errors import Conflict, InvalidInput, NotFound
+from netfw.errors import (
+    Conflict,
+    ExternalGatewayForFloatingIPNotFound,
+    InvalidInput,
+    NotFound,
+)
 from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import RouterId, SubnetId
@@ -166,10 +171,9 @@ class _ForwardingBuilder:
     def add(self, body: Mapping[str, Any]) -> PortForwarding:
         """Return the port forwarding of *body*; give the floating IP the router that it needs.
 
-        :raises NotFound: there is no such port that the requester may see, or no router leads to
-            it.
-        :raises InvalidInput: the port has no such address, or ports overlap with those of another
-            one.
+        :raises NotFound: there is no such port that the requester may see.
+        :raises InvalidInput: the port has no such address, no router leads to it, or ports overlap
+            with those of another one.
         :raises Conflict: the address of the port is associated already.
         """
         fixed = self._inside_address(str(body[PORT]), body.get(ADDRESS))
@@ -190,7 +194,10 @@ class _ForwardingBuilder:
 
     def _route(self, new: PortForwarding, fixed: FixedIp, only: RouterId | None) -> None:
         unit, floating = self._unit, self._floating
-        router = find_router(unit, floating, new.internal_port_id, fixed, only)
+        try:
+            router = find_router(unit, floating, new.internal_port_id, fixed, only)
+        except ExternalGatewayForFloatingIPNotFound as exc:
+            raise InvalidInput({PORT: str(exc)}) from exc
         self._routed.add(fixed.subnet_id)
         if router.id != floating.router_id:
             unit.tx.statuses.delete([ref(floating)])

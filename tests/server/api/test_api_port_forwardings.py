@@ -132,6 +132,18 @@ def test_wrong_values_are_refused_by_name(
     assert path in refused.error["message"]
 
 
+def test_a_port_without_a_way_out_is_refused_as_elsewhere(client: Client, site: Site) -> None:
+    network = client.network()["id"]
+    client.make("subnets", network_id=network, cidr="10.9.0.0/24", ip_version=4)
+    port = client.make("ports", network_id=network)["id"]
+    refused = client.post(site.path, site.body(internal_port_id=port))
+    assert (refused.status, refused.error["type"]) == (400, "InvalidInput")
+    assert "internal_port_id: no router leads" in refused.error["message"]
+    refused = client.put(f"floatingips/{site.floating}", {"floatingip": {"port_id": port}})
+    expected = (404, "ExternalGatewayForFloatingIPNotFound")
+    assert (refused.status, refused.error["type"]) == expected
+
+
 def test_what_is_missing_is_named(client: Client, site: Site) -> None:
     refused = client.post(site.path, {"port_forwarding": {"external_port": 80}})
     assert refused.status == 400

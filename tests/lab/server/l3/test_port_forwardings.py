@@ -187,12 +187,12 @@ class TestTheTarget:
     def test_is_behind_a_router_that_leads_to_the_floating_ip(self, site: Site) -> None:
         network, subnet = site.core.inside("10.5.0.0/24")
         alone = site.core.port(network)
-        with pytest.raises(NotFound, match="no router leads"):
+        with pytest.raises(InvalidInput, match="no router leads"):
             site.forward(80, internal_port_id=alone["id"])
         site.forward(81)
         second = site.core.router(external_gateway_info={"network_id": site.outside})
         site.core.connect(second, subnet_id=subnet)
-        with pytest.raises(NotFound, match="which has the other port forwardings"):
+        with pytest.raises(InvalidInput, match="which has the other port forwardings"):
             site.forward(80, internal_port_id=alone["id"])
 
     def test_the_only_one_can_move_behind_another_router(self, site: Site) -> None:
