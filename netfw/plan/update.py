@@ -68,6 +68,14 @@ class Outcome(Generic[K]):
         lines += [f"waiting: {key}: {reason}" for key, reason in self.waiting.items()]
         return "\n".join(lines) or "nothing was asked for"
 
+    def __or__(self, other: Outcome[K]) -> Outcome[K]:
+        """Return the results of both, which have no key in common."""
+        return Outcome(
+            done=self.done | other.done,
+            failed={**self.failed, **other.failed},
+            waiting={**self.waiting, **other.waiting},
+        )
+
     @property
     def ok(self) -> bool:
         """Whether every requested key is done."""

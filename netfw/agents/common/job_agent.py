@@ -45,6 +45,17 @@ GARBAGE = Garbage()
 
 
 @frozen
+class WorkerThreads:
+    """The key of the threads that execute jobs; retried like any key while jobs lack them."""
+
+    def __str__(self) -> str:
+        return "worker threads"
+
+
+WORKER_THREADS = WorkerThreads()
+
+
+@frozen
 class JobFinished(Event):
     """A job was executed."""
 
@@ -66,7 +77,8 @@ class JobAgentConfig:
 class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
     """The part of an agent that turns changed keys into jobs, and their results into reports.
 
-    Beside its own keys, `Garbage` is retried.  The caller closes the drivers, after :meth:`close`.
+    Beside its own keys, `Garbage` and `WorkerThreads` are retried.  The caller closes the drivers,
+    after :meth:`close`.
     """
 
     KEY_TYPES: ClassVar[tuple[type[Any], ...]]
@@ -89,7 +101,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
             Job.then,
             lambda: self._sink(JobFinished("a job was executed")),
         )
-        self._sweep_is_due = self._reread_is_due = False
+        self._sweep_is_due = self._reread_is_due = self._lacks_threads = False
         self._finish_by: float | None = None
         self._problems: Mapping[str, str] = {}
 
@@ -164,7 +176,8 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         if GARBAGE not in swept.waiting:
             submitted = self._submit(self._jobs.take_jobs(self._desired))
             self._record_results()
-        return self._result(submitted.union(self.job_keys(task.keys)), swept)
+        others = swept | self._start_threads()
+        return self._result(submitted.union(self.job_keys(task.keys)), others)
 
     def reports(self) -> Sequence[Report]:
         return self._statuses.take(self._desired.reported, self._jobs.is_pending)
@@ -219,20 +232,29 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._workers.wait((job.group for job in submitted), self._settings.patience)
         return frozenset(key for job in submitted for key in job)
 
+    def _start_threads(self) -> Outcome[Hashable]:
+        """Start the threads that jobs lack, of which the machine may have refused some before."""
+        error, former = self._workers.start_threads(), self._lacks_threads
+        self._lacks_threads = error is not None
+        if error is not None:
+            return Outcome(failed={WORKER_THREADS: error})
+        return Outcome(done=frozenset({WORKER_THREADS} if former else ()))
+
     def _record_results(self) -> None:
         for executed in self._workers.take_results():
             self._jobs.record(executed.job, executed.result)
 
-    def _result(self, keys: Iterable[K], swept: Outcome[Hashable]) -> ConvergeResult[Hashable]:
+    def _result(self, keys: Iterable[K], others: Outcome[Hashable]) -> ConvergeResult[Hashable]:
+        """Return the results of jobs, those of *keys* that are pending, and *others*."""
         results = self._jobs.take_results()
         self._statuses.record(results)
         pending = (key for key in keys if self._jobs.is_pending(key))
         waiting: dict[Hashable, str] = dict.fromkeys(pending, "its job")
-        waiting |= swept.waiting
+        waiting |= others.waiting
         waiting |= {key: why for key, why in results.waiting.items()}  # noqa: C416 - wider keys
-        failed: dict[Hashable, NetfwError] = dict(swept.failed)
+        failed: dict[Hashable, NetfwError] = dict(others.failed)
         failed |= {key: error for key, error in results.failed.items()}  # noqa: C416
-        done = swept.done | results.done
+        done = others.done | results.done
         return ConvergeResult(outcome=Outcome(done, failed, waiting), counts=results.counts)
 
     def _is_known(self, key: K) -> bool:

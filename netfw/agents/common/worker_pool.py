@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from attrs import frozen
 
 from netfw.agents.common.jobs import JobPriority
+from netfw.errors import BackendUnavailable
 
 G = TypeVar("G", bound=Hashable)
 J = TypeVar("J")
@@ -64,12 +65,22 @@ class KeyedWorkerPool(Generic[G, J, R]):
                 del self._queues[former][key]
             queue = self._queues[min(priority, former)]
             queue[key] = job if older is None else self._join(older, job)
-            if self._queued() > self._idle and len(self._threads) < self._size:
-                name = f"netfw-worker-{len(self._threads)}"
-                thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if self._lacking():
+                self._start_thread()
             self._changed.notify_all()
+
+    def start_threads(self) -> BackendUnavailable | None:
+        """Start the threads that queued jobs lack; return why that is not possible.
+
+        A thread that could not be started is not tried again but here and by `submit`; the jobs
+        stay queued for the threads that there are.
+        """
+        with self._changed:
+            for _ in range(self._lacking()):
+                error = self._start_thread()
+                if error is not None:
+                    return error
+            return None
 
     def cancel_queued(self) -> list[J]:
         """Remove the jobs that no thread has started; return them."""
@@ -123,6 +134,23 @@ class KeyedWorkerPool(Generic[G, J, R]):
                 self._changed.notify_all()
             if notify:
                 self._finished()
+
+    def _lacking(self) -> int:
+        """Return the number of threads to start for the queued jobs."""
+        return max(0, min(self._queued() - self._idle, self._size - len(self._threads)))
+
+    def _start_thread(self) -> BackendUnavailable | None:
+        name = f"netfw-worker-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as exc:
+            return BackendUnavailable(
+                f"only {len(self._threads)} of {self._size} worker threads run ({exc}): raise the "
+                "limit of threads or of memory of this service"
+            )
+        self._threads.append(thread)
+        return None
 
     def _queued(self) -> int:
         return sum(map(len, self._queues.values()))

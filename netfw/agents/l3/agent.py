@@ -147,14 +147,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         self._desired.recontribute(k for k in task.keys if isinstance(k, ExtensionCallKey))
         self._jobs.request(self._desired.take_changed())
         result = super().converge(task)
-        outcome = result.outcome
-        for more in (self._extensions.outcome(task.keys), self._mark_initialized(task)):
-            outcome = Outcome(
-                done=outcome.done | more.done,
-                failed={**outcome.failed, **more.failed},
-                waiting={**outcome.waiting, **more.waiting},
-            )
-        return evolve(result, outcome=outcome)
+        more = self._extensions.outcome(task.keys) | self._mark_initialized(task)
+        return evolve(result, outcome=result.outcome | more)
 
     def sweep(self) -> Iterable[L3Key]:
         self._executor.sweep(self._desired.values, first=not self._has_swept)

@@ -41,11 +41,7 @@ def _isolated(driver: HostDriver[K, V], update: Update[K, V]) -> Outcome[K]:
     middle = len(keys) // 2
     first = _isolated(driver, _only(update, frozenset(keys[:middle])))
     second = _isolated(driver, _only(update, frozenset(keys[middle:])))
-    return Outcome(
-        done=first.done | second.done,
-        failed={**first.failed, **second.failed},
-        waiting={**first.waiting, **second.waiting},
-    )
+    return first | second
 
 
 def _without_completeness(driver: HostDriver[K, V], update: Update[K, V]) -> Update[K, V]:

@@ -6,6 +6,7 @@ import pytest
 
 from netfw.agents.common.jobs import JobPriority
 from netfw.agents.common.worker_pool import KeyedWorkerPool
+from tests.unit.agents.common.thread_limit import no_threads
 
 
 class BlockingPool:
@@ -148,3 +149,30 @@ def test_closed_it_begins_nothing_more(make_pool):
     closing.join(10)
     assert not closing.is_alive()
     assert pool.begun == [("a",)]
+
+
+def test_job_stays_queued_while_no_thread_can_be_started(make_pool):
+    pool = make_pool(2)
+    with no_threads():
+        pool.submit("a", "a")
+        error = pool.pool.start_threads()
+    assert "0 of 2 worker threads" in str(error)
+    assert pool.pool.busy
+    assert pool.pool.start_threads() is None
+    pool.let_go(1)
+    assert pool.collected("a") == ["a"]
+    pool.submit("b", "b")
+    pool.let_go(1)
+    assert pool.collected("b") == ["b"]
+
+
+def test_started_threads_go_on_while_no_more_can_be_started(make_pool):
+    pool = make_pool(2)
+    pool.submit("a", "a")
+    pool.wait_begun(1)
+    with no_threads():
+        pool.submit("b", "b")
+        assert "1 of 2 worker threads" in str(pool.pool.start_threads())
+        pool.let_go(2)
+        assert pool.collected("ab") == ["a", "b"]
+        assert pool.pool.start_threads() is None, "no job needs one"

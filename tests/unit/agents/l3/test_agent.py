@@ -16,6 +16,7 @@ from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.route import Route
 from netfw.testing.fakes.router import FakeRouter
+from tests.unit.agents.common.thread_limit import no_threads
 from tests.unit.agents.l3.environment import (
     EDGE,
     EDGE_OUT,
@@ -185,6 +186,18 @@ def test_no_two_calls_concern_one_router_when_a_floating_ip_moves(environment):
     assert set(found.router.calls[calls + 1]) == {FloatingIpKey(ONE.id)}, "before any job"
     assert found.router.floating_ips()[ONE.id].router == EDGE.id
     assert found.report(ONE) == ("ACTIVE", "")
+
+
+@pytest.mark.spec("L3-03")
+def test_agent_without_threads_is_degraded_and_goes_on_when_it_gets_them(environment):
+    found = environment(ONE, patience=0.0)
+    with no_threads():
+        status = found.until(lambda status: status.degraded)
+        assert "0 of 8 worker threads" in status.degraded["worker threads"]
+        assert status.waiting[f"router {EDGE.id}"] == "its job"
+        assert found.report(EDGE) is None
+    found.ready(pace=1.0)
+    assert found.report(EDGE) == found.report(ONE) == ("ACTIVE", "")
 
 
 @pytest.mark.spec("L3-05")
