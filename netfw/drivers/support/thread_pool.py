@@ -24,14 +24,17 @@ class BoundedThreadPool:
         self._closed = False
 
     def submit(self, task: Task) -> bool:
-        """Enqueue *task*; return ``False`` if the queue is full or the pool is closed."""
+        """Enqueue *task*; return ``False`` if the queue is full or the pool is closed.
+
+        :raises RuntimeError: there is no thread, and the machine refuses to start one.
+        """
         with self._lock:
             free = self._idle + self._threads - len(self._started)
             if self._closed or len(self._tasks) >= self._queue + free:
                 return False
-            self._tasks.append(task)
-            if len(self._tasks) > self._idle and len(self._started) < self._threads:
+            if len(self._tasks) >= self._idle and len(self._started) < self._threads:
                 self._start()
+            self._tasks.append(task)
             self._lock.notify()
         return True
 
@@ -53,8 +56,14 @@ class BoundedThreadPool:
         thread = threading.Thread(
             target=self._work, name=f"{self._name}-{len(self._started)}", daemon=True
         )
-        self._started.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._started:
+                raise
+            LOG.warning("%s: only %d of its threads run", self._name, len(self._started))
+        else:
+            self._started.append(thread)
 
     def _work(self) -> None:
         while (task := self._next()) is not None:

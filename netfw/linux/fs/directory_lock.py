@@ -104,8 +104,8 @@ class DirectoryLock:
             thread = threading.Thread(
                 target=self._retry, args=(cancelled,), name="netfw-directory-lock", daemon=True
             )
-            self._wait = _Wait(cancelled, thread)
             thread.start()
+            self._wait = _Wait(cancelled, thread)
 
     def _retry(self, cancelled: threading.Event) -> None:
         """Acquire the lock as soon as it is free, so that no third driver comes in between."""

@@ -181,10 +181,11 @@ class FileSource(StateSource):
             self._notifiers.append(hint)
         with self._load_lock:
             if not self._watching and not self._ended.is_set():
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._poll_loop, name="netfw-file-source", daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
         return lambda: self._unwatch(hint, stop)
 
     def errors(self) -> tuple[str, ...]:

@@ -58,11 +58,14 @@ class LoopThread:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=_run, args=(self._loop,), name=self._name, daemon=True
-            )
-            self._thread.start()
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                loop.close()
+                raise
+            self._loop, self._thread = loop, thread
         return self._loop
 
 

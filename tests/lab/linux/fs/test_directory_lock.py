@@ -14,6 +14,7 @@ import pytest
 from netfw.drivers.events import Event, FeedLost
 from netfw.errors import BackendLocked
 from netfw.linux.fs.directory_lock import DirectoryLock
+from tests.thread_limit import no_threads
 
 HOLDER = """
 import sys
@@ -83,3 +84,15 @@ def test_removed_directory_is_locked_again_without_on_acquired(tmp_path: Path) -
         second.lock.acquire()
     second.lock.release()
     first.lock.release()
+
+
+def test_driver_that_got_no_thread_to_wait_with_waits_at_its_next_attempt(tmp_path: Path) -> None:
+    first, second = Driver(tmp_path), Driver(tmp_path)
+    first.lock.acquire()
+    with no_threads(), pytest.raises(RuntimeError):
+        second.lock.acquire()
+    with pytest.raises(BackendLocked):
+        second.lock.acquire()
+    first.lock.release()
+    assert isinstance(second.events.get(timeout=10), FeedLost)
+    second.lock.release()

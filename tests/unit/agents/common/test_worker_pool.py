@@ -6,7 +6,7 @@ import pytest
 
 from netfw.agents.common.jobs import JobPriority
 from netfw.agents.common.worker_pool import KeyedWorkerPool
-from tests.unit.agents.common.thread_limit import no_threads
+from tests.thread_limit import no_threads
 
 
 class BlockingPool:

@@ -16,7 +16,7 @@ from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.route import Route
 from netfw.testing.fakes.router import FakeRouter
-from tests.unit.agents.common.thread_limit import no_threads
+from tests.thread_limit import no_threads
 from tests.unit.agents.l3.environment import (
     EDGE,
     EDGE_OUT,

@@ -1,0 +1,21 @@
+"""The event loop of the socket transport on a machine that refuses threads."""
+
+import pytest
+
+from netfw_drivers.transports.sockets.event_loop_thread import LoopThread
+from tests.thread_limit import no_threads
+
+
+async def answer():
+    return 42
+
+
+def test_loop_whose_thread_was_refused_starts_with_a_later_call():
+    loop = LoopThread("test")
+    work = answer()
+    with no_threads(), pytest.raises(RuntimeError):
+        loop.run(work)
+    work.close()
+    assert not loop.started
+    assert loop.run(answer()).result(10) == 42
+    loop.close()
