@@ -16,7 +16,7 @@ from attrs import frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, HostAgent
 from netfw.agents.common.grouped_state import GroupedState
-from netfw.agents.common.job_executor import JobExecutor
+from netfw.agents.common.job_executor import JobExecutor, SweepResult
 from netfw.agents.common.job_tracker import JobTracker
 from netfw.agents.common.jobs import Job
 from netfw.agents.common.replica import ReplicaDelta
@@ -24,13 +24,21 @@ from netfw.agents.common.status_reporter import StatusReporter
 from netfw.agents.common.worker_pool import KeyedWorkerPool
 from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.reports import Report
-from netfw.errors import AgentMustEnd, BackendLocked, BackendUnavailable, NetfwError
+from netfw.errors import (
+    AgentMustEnd,
+    BackendLocked,
+    BackendUnavailable,
+    NetfwError,
+    OperationRefused,
+)
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
 G = TypeVar("G", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+_NAMED = 3
+"""Number of keys that an error about garbage names."""
 
 
 @frozen
@@ -110,12 +118,12 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         """Return an empty desired state."""
 
     @abstractmethod
-    def sweep(self) -> Iterable[K]:
-        """Remove what is not desired from the drivers; return the keys to converge after that.
+    def sweep(self) -> SweepResult[K]:
+        """Remove what is not desired from the drivers.
 
         Called while no job is running.
 
-        :raises NetfwError: something cannot be removed.
+        :raises NetfwError: nothing is known of what is there.
         """
 
     def keys_of(self, key: Hashable) -> Iterable[K]:
@@ -204,13 +212,15 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
             if self._reread_is_due:
                 self._executor.reread()
                 self._reread_is_due = False
-            gone = self.sweep()
+            swept = self.sweep()
         except BackendLocked:
             self._sweep_is_due = True
             raise  # another agent serves, and reports
         except NetfwError as exc:
             return Outcome(failed={GARBAGE: exc})
-        self._jobs.request(gone)
+        self._jobs.request(swept.requeued)
+        if swept.failed:
+            return Outcome(failed={GARBAGE: _garbage_error(swept.failed)})
         return Outcome(done=frozenset({GARBAGE}))
 
     def _await_idle(self) -> Outcome[Hashable]:
@@ -259,3 +269,11 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
 
     def _is_known(self, key: K) -> bool:
         return self._desired.value(key) is not None or self._jobs.is_served(key)
+
+
+def _garbage_error(failed: Mapping[Hashable, NetfwError]) -> NetfwError:
+    """Return one error that names a few of the keys that cannot be removed."""
+    named: dict[object, str] = {key: str(failed[key]) for key in sorted(failed, key=str)[:_NAMED]}
+    if len(failed) > _NAMED:
+        named["others"] = f"{len(failed) - _NAMED} more cannot be removed"
+    return OperationRefused(named)

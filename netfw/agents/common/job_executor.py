@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
+
+from attrs import field, frozen
 
 from netfw.agents.common.agent import refresh
 from netfw.agents.common.jobs import Job
 from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
-from netfw.errors import DriverCrashed, NetfwError
-from netfw.plan import Outcome
+from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
+from netfw.plan import Outcome, Update
 
 G = TypeVar("G", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+@frozen(kw_only=True)
+class SweepResult(Generic[K]):
+    """The result of removing what is not desired."""
+
+    requeued: frozenset[K] = frozenset()
+    """The keys to converge after it."""
+    failed: Mapping[Hashable, NetfwError] = field(factory=dict)
+    """What cannot be removed, and why; the rest is removed."""
 
 
 class JobExecutor(ABC, Generic[G, K, V]):
@@ -72,3 +85,21 @@ def with_failed(outcome: Outcome[K], key: K, error: NetfwError) -> Outcome[K]:
         failed={**outcome.failed, key: error},
         waiting={other: why for other, why in outcome.waiting.items() if other != key},
     )
+
+
+def sweep_driver(driver: HostDriver[K, V], keep: frozenset[K]) -> Mapping[Hashable, NetfwError]:
+    """Remove everything but *keep* from a driver; return what cannot be removed, and why.
+
+    :raises BackendUnavailable: the machine does not answer.
+    """
+    failed: dict[Hashable, NetfwError] = {}
+    try:
+        swept = converge_isolated(driver, Update(complete=True, keep=keep))
+        failed.update(swept.failed.items())
+    except BackendUnavailable:
+        raise
+    except NetfwError:
+        for key in driver.present() - keep:  # each by itself: one of them may cause the error
+            dropped = converge_isolated(driver, Update(drop=frozenset({key})))
+            failed.update(dropped.failed.items())
+    return failed

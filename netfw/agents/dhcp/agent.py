@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.job_agent import JobAgent
+from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.dhcp.desired import Desired, DhcpHostContext
 from netfw.agents.dhcp.executor import DhcpJobExecutor
@@ -72,7 +73,7 @@ class DhcpAgent(JobAgent[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
     def make_desired(self) -> Desired:
         return Desired(self._view, self.resources, self._executor.answers)
 
-    def sweep(self) -> set[NetworkKey]:
+    def sweep(self) -> SweepResult[DhcpKey]:
         return self._executor.sweep(self._desired.networks, self._desired.ports)
 
     def keys_of(self, key: Hashable) -> Iterable[DhcpKey]:

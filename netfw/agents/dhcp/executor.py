@@ -7,11 +7,11 @@ before the network.  An error of the proxy degrades the network, never its ports
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_executor import JobExecutor, with_failed
+from netfw.agents.common.job_executor import JobExecutor, SweepResult, sweep_driver, with_failed
 from netfw.agents.dhcp.jobs import DhcpJob, NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
 from netfw.drivers.agent_requests import ReleaseDhcpPort
@@ -62,25 +62,23 @@ class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
 
     def sweep(
         self, specs: Mapping[NetworkId, NetworkSpec], ports: Iterable[PortId]
-    ) -> set[NetworkKey]:
-        """Remove everything but these from the drivers; return the networks that were removed.
+    ) -> SweepResult[DhcpKey]:
+        """Remove everything but these from the drivers; requeue the networks that were removed.
 
         Called while no job is running.
 
-        :raises NetfwError: something cannot be removed.
+        :raises NetfwError: a driver does not know what is there.
         """
+        failed: dict[Hashable, NetfwError] = {}
         keep: frozenset[DhcpKey] = frozenset([*map(NetworkKey, specs), *map(PortKey, ports)])
         gone = {k for k in self._driver.present() if isinstance(k, NetworkKey) and k not in keep}
         if self._metadata is not None:
             specified = (spec.proxy for spec in specs.values())
             keys = {proxy.key for proxy in specified if proxy is not None and proxy.key is not None}
-            proxies: Update[MetadataKey, MetadataProxy] = Update(
-                complete=True, keep=frozenset(keys)
-            )
-            converge_isolated(self._metadata, proxies).raise_failed()
-        networks: Update[DhcpKey, DhcpValue] = Update(complete=True, keep=keep)
-        converge_isolated(self._driver, networks).raise_failed()
-        return gone
+            failed |= sweep_driver(self._metadata, frozenset(keys))
+        keep |= {key for key in failed if isinstance(key, NetworkKey)}  # their proxies run
+        failed |= sweep_driver(self._driver, keep)
+        return SweepResult(requeued=frozenset(gone - failed.keys()), failed=failed)
 
     def in_use(self) -> tuple[HostDriver[Any, Any], ...]:
         return self._drivers if self._runs_proxies else (self._driver,)

@@ -6,7 +6,7 @@ job is about one router and its floating IPs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from attrs import evolve, frozen
@@ -15,6 +15,7 @@ from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
 from netfw.agents.common.job_agent import JobAgent
+from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.l3.desired import Desired, L3Key, L3Value
@@ -150,10 +151,10 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         more = self._extensions.outcome(task.keys) | self._mark_initialized(task)
         return evolve(result, outcome=result.outcome | more)
 
-    def sweep(self) -> Iterable[L3Key]:
-        self._executor.sweep(self._desired.values, first=not self._has_swept)
+    def sweep(self) -> SweepResult[L3Key]:
+        result = self._executor.sweep(self._desired.values, first=not self._has_swept)
         self._has_swept = True
-        return ()
+        return result
 
     def everything(self) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""

@@ -7,12 +7,12 @@ which extensions contribute the rules fails with one of them, or with its router
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_executor import JobExecutor, with_failed
+from netfw.agents.common.job_executor import JobExecutor, SweepResult, sweep_driver, with_failed
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.desired import L3Key, L3Value
 from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
@@ -73,28 +73,28 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             if failed:
                 self._failed[key] = failed
 
-    def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> None:
+    def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> SweepResult[L3Key]:
         """Remove everything but *values* from the drivers.  Called while no job is running.
 
         *first*: a former agent may have left a floating IP at another router than *values* has it
         at, and an update concerns both routers.  So the present floating IPs are put at once,
         before jobs run in parallel.
 
-        :raises NetfwError: something cannot be removed.
+        :raises NetfwError: a driver does not know what is there.
         """
-        present = _present(values)
+        present, failed = _present(values), dict[Hashable, NetfwError]()
         if self._metadata is not None:
             proxies = frozenset(
                 key for key, value in present.items() if isinstance(key, RouterKey) and _runs(value)
             )
-            kept: Update[MetadataKey, MetadataProxy] = Update(complete=True, keep=proxies)
-            converge_isolated(self._metadata, kept).raise_failed()
-        swept: Update[L3Key, RouterDriverValue] = Update(complete=True, keep=frozenset(present))
-        converge_isolated(self._driver, swept).raise_failed()
+            failed |= sweep_driver(self._metadata, proxies)
+        proxied = {key for key in failed if isinstance(key, RouterKey)}
+        failed |= sweep_driver(self._driver, frozenset(present) | proxied)
         if first:
             found = (key for key in self._driver.present() if isinstance(key, FloatingIpKey))
             put: dict[L3Key, RouterDriverValue] = {k: present[k] for k in found if k in present}
             converge_isolated(self._driver, Update(put=put))  # what fails is tried by its own job
+        return SweepResult(failed=failed)
 
     def everything(self, values: Mapping[L3Key, L3Value]) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""

@@ -25,6 +25,8 @@ class FakeBackend(Generic[K, V]):
     present: dict[K, V] = field(factory=dict)
     refused: dict[K, str] = field(factory=dict)
     """Keys that are refused, and why."""
+    unremovable: dict[K, str] = field(factory=dict)
+    """Keys that cannot be removed, and why."""
     crashing: set[K] = field(factory=set)
     """Keys that make the driver raise an error that no contract allows."""
     online: bool = True
@@ -90,6 +92,9 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
         gone = update.drop
         if update.complete:
             gone |= observed.keys() - update.put.keys() - update.keep
+        unremovable = self.machine.unremovable
+        refused |= {k: Conflict(unremovable[k]) for k in gone & unremovable.keys()}
+        gone -= unremovable.keys()
         final = {**{k: v for k, v in observed.items() if k not in gone}, **put}
         waiting = {k: why for k, v in put.items() if (why := self.waits_for(k, v, final))}
         ready = {key: value for key, value in put.items() if key not in waiting}

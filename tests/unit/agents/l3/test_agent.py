@@ -11,8 +11,7 @@ from netfw.drivers.agent_requests import EnabledServices
 from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.subscription import Service, Subscription
-from netfw.errors import BackendLocked, BackendUnavailable, ConfigError, NotSupported
-from netfw.model.ids import RouterId
+from netfw.errors import ConfigError, NotSupported
 from netfw.model.resource import ref
 from netfw.model.route import Route
 from netfw.testing.fakes.router import FakeRouter
@@ -200,37 +199,6 @@ def test_agent_without_threads_is_degraded_and_goes_on_when_it_gets_them(environ
     assert found.report(EDGE) == found.report(ONE) == ("ACTIVE", "")
 
 
-@pytest.mark.spec("L3-05")
-def test_garbage_is_removed_only_once_the_full_state_is_known(environment):
-    found = environment(ONE)
-    unknown = RouterKey(RouterId(OUTSIDE.id))
-    for driver in (found.router, found.metadata):
-        driver.machine.present[unknown] = "old"
-    found.metadata.machine.present.pop(unknown)
-    found.source.away = True
-    snapshot = found.source.snapshot
-    found.source.snapshot = _raise_unavailable
-    found.turn()
-    assert unknown in found.machine.present
-    found.source.away, found.source.snapshot = False, snapshot
-    found.ready(pace=1.0)
-    assert unknown not in found.machine.present
-    assert found.machine.history[0] == f"remove {unknown}"
-
-
-def test_agent_that_finds_the_machine_locked_reports_nothing_until_it_is_free(environment):
-    found = environment(ONE)
-    found.router.machine.present[FloatingIpKey(ONE.id)] = "another agent's"
-    converge = found.router.converge
-    found.router.converge = _raise_locked
-    status = found.until(lambda status: bool(status.errors))
-    assert "process 7 works here" in str(status.errors)
-    assert (found.report(EDGE), found.report(ONE)) == (None, None)
-    found.router.converge = converge
-    found.ready(pace=1.0)
-    assert found.report(ONE) == ("ACTIVE", "")
-
-
 @pytest.mark.spec("L3-11")
 def test_restart_changes_nothing(environment):
     found = environment(ONE)
@@ -391,11 +359,3 @@ def test_interface_on_another_network_reaches_the_router_of_this_host(environmen
 
 def _raise_not_supported(request):
     raise NotSupported("no list")
-
-
-def _raise_locked(update):
-    raise BackendLocked("process 7 works here")
-
-
-def _raise_unavailable(subscription):
-    raise BackendUnavailable("unavailable")
