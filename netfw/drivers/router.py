@@ -14,7 +14,7 @@ from netfw.drivers.router_values import (
     RouterPart,
     RouterStatus,
 )
-from netfw.model.ids import RouterId
+from netfw.model.ids import PortId, RouterId
 
 
 class RouterCapability(Capability):
@@ -55,9 +55,10 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
        its key, and nothing of it is made.
     10. A floating IP whose router has no gateway on this host waits; the update that brings the
         gateway also has the floating IP.  While the gateway's device is not wired
-        (``Device.wired``), its floating IPs have their rules and wait.  When it is wired, a driver
-        with ``WATCH`` announces the addresses and sends ``KeysChanged``; another one announces them
-        at the next ``converge``.
+        (``Device.wired``), its floating IPs have their rules and wait.  When `unwired_ports` of a
+        router changes, a driver with ``WATCH`` announces the addresses and sends ``KeysChanged``
+        for the router, and for its floating IPs if the port is the gateway; another one announces
+        them at the next ``converge``.
     11. Instances reach the metadata proxy at ``RouterState.metadata_port`` by the addresses of the
         metadata service only; nothing else reaches that port.
     12. Subnets with ``ipv6_ra_mode`` are advertised on their interface, with the mode, MTU and name
@@ -82,6 +83,14 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
         :raises NotFound: it is not on this host.
         :raises BackendUnavailable: the machine does not answer.
         """
+
+    def unwired_ports(self, router: RouterId) -> frozenset[PortId]:
+        """Return the ports of a router that the switch has not admitted (``Device.wired``).
+
+        Called after each ``converge``, so its cost should not grow with the number of routers.  The
+        default, none: the dataplane does not tell.
+        """
+        return frozenset()
 
     @abstractmethod
     def grant(self, request: GrantRequest) -> Grant:

@@ -32,7 +32,7 @@ from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.linux.process import why_missing
 from netfw.linux.router_netns import RouterNetnsExecutor
 from netfw.linux.service_netns.steps import MakeNamespace
-from netfw.model.ids import FloatingIpId, RouterId
+from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
@@ -126,6 +126,9 @@ class LinuxRouterDriver(
             if device.name in links
         }
         return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
+
+    def unwired_ports(self, router: RouterId) -> frozenset[PortId]:
+        return self._monitor.unwired(router)
 
     def present(self) -> frozenset[RouterDriverKey]:
         floating_ips = map(FloatingIpKey, self._observer.floating_ips())
@@ -251,7 +254,7 @@ class LinuxRouterDriver(
                 for key, value in update.put.items()
                 if isinstance(value, FloatingIpNat) and value.router == router
             )
-            if not self._monitor.resume(converged, keys, watch=bool(self._sinks)):
+            if not self._monitor.resume(converged, watch=bool(self._sinks)):
                 waiting |= dict.fromkeys(keys, NOT_WIRED)
         return waiting
 

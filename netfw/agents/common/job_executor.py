@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.agents.common.agent import refresh
 from netfw.agents.common.jobs import Job
@@ -85,6 +85,11 @@ def with_failed(outcome: Outcome[K], key: K, error: NetfwError) -> Outcome[K]:
         failed={**outcome.failed, key: error},
         waiting={other: why for other, why in outcome.waiting.items() if other != key},
     )
+
+
+def with_waiting(outcome: Outcome[K], key: K, waits_for: str) -> Outcome[K]:
+    """Return *outcome* with *key*, which was done, among those that wait."""
+    return evolve(outcome, done=outcome.done - {key}, waiting={**outcome.waiting, key: waits_for})
 
 
 def sweep_driver(driver: HostDriver[K, V], keep: frozenset[K]) -> Mapping[Hashable, NetfwError]:

@@ -126,6 +126,12 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             raise ConfigError(f"an extension cannot work on this router driver: {exc}") from exc
         super().start()
 
+    def keys_of(self, key: Hashable) -> Iterator[L3Key]:
+        """Return *key*; with a router, the floating IPs whose rules are part of it."""
+        yield from self.job_keys((key,))
+        if isinstance(key, RouterKey):
+            yield from self._desired.contributed(key.router)
+
     def apply_delta(self, delta: ReplicaDelta) -> frozenset[Hashable]:
         former = self._desired
         keys = super().apply_delta(delta)

@@ -17,6 +17,7 @@ from netfw.agents.l3.router_state import (
     Absent,
     ContributedFloatingIp,
     L3HostContext,
+    gateway_port_of,
     make_floating_ip,
     make_router_state,
 )
@@ -31,7 +32,7 @@ from netfw.drivers.router_values import (
 )
 from netfw.model.address import IpAddress
 from netfw.model.floating_ip import FloatingIp, PortForwarding
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.ids import FloatingIpId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
@@ -139,6 +140,13 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                 if FloatingIpKey(floating.id) in self._values:
                     yield FloatingIpKey(floating.id)
 
+    def contributed(self, router: RouterId) -> Iterator[FloatingIpKey]:
+        """Yield the floating IPs of a router whose rules extensions contribute."""
+        for floating in self._index.floating_ips(router):
+            key = FloatingIpKey(floating.id)
+            if isinstance(self._values.get(key), ContributedFloatingIp):
+                yield key
+
     def reported(self, key: L3Key) -> Router | FloatingIp | None:
         if key not in self._values:
             return None
@@ -169,9 +177,10 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
             view = ExtendedRouter(router=router, state=state, related=related)
         self._calls |= self._extensions.update(id, view)
         self._set_router(id, made)
-        if former is not None and _gateway_port(former) != _gateway_port(state):
+        moved = former is not None and gateway_port_of(former) != gateway_port_of(state)
+        if moved:
             self._again |= set(self.dependents(RouterKey(id)))
-        return (former is None) != (state is None) or isinstance(made, Absent)
+        return moved or (former is None) != (state is None) or isinstance(made, Absent)
 
     def _set_router(self, id: RouterId, made: RouterState | Absent | None) -> None:
         self._contributed.pop(id, None)
@@ -194,7 +203,7 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
             if isinstance(router, Absent):
                 value = Absent(reason=router.reason)
             elif isinstance(router, RouterState):  # None: the router is not this host's
-                value = make_floating_ip(floating, self._contributed[floating.router_id])
+                value = make_floating_ip(floating, router, self._contributed[floating.router_id])
         self._set(FloatingIpKey(id), value)
 
     def _set(self, key: L3Key, value: L3Value | None) -> None:
@@ -209,11 +218,6 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         if state is not None and state.full is not None:
             self.interfaces += sign * len(state.full.interfaces)
             self.gateways += sign * (state.full.gateway is not None)
-
-
-def _gateway_port(state: RouterState | None) -> PortId | None:
-    full = None if state is None else state.full
-    return None if full is None or full.gateway is None else full.gateway.port.id
 
 
 def _contributed_addresses(router: RouterState) -> frozenset[IpAddress]:

@@ -2,7 +2,8 @@
 
 A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
 the router.  An error of the proxy degrades the router, never its floating IPs.  A floating IP of
-which extensions contribute the rules fails with one of them, or with its router.
+which extensions contribute the rules fails with one of them, or with its router.  What is in force
+and not wired waits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from netfw.agents.common.dry_run import DriverUpdate
-from netfw.agents.common.job_executor import JobExecutor, SweepResult, sweep_driver, with_failed
+from netfw.agents.common.job_executor import (
+    JobExecutor,
+    SweepResult,
+    sweep_driver,
+    with_failed,
+    with_waiting,
+)
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.desired import L3Key, L3Value
 from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
@@ -30,6 +37,9 @@ from netfw.model.ids import RouterId
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
+NOT_WIRED: Final = "the switch has not admitted the gateway of its router yet"
+_NAMED: Final = 3
+"""Number of ports that a reason names."""
 L3Job = Job[RouterId, L3Key, L3Value]
 
 
@@ -63,6 +73,23 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 outcome = with_failed(outcome, each, error)
             if isinstance(value, Absent) and value.refused and each in outcome.done:
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
+        return self._await_wiring(job, outcome)
+
+    def _await_wiring(self, job: L3Job, outcome: Outcome[L3Key]) -> Outcome[L3Key]:
+        """Return *outcome*, with what the switch has not admitted among those that wait.
+
+        The driver itself says so of the floating IPs that it has.
+        """
+        unwired = self._driver.unwired_ports(job.group) if job.put else frozenset()
+        for key in outcome.done & job.put.keys() if unwired else ():
+            match job.put[key]:
+                case RouterState():
+                    named = ", ".join(sorted(map(str, unwired))[:_NAMED])
+                    more = f" and {len(unwired) - _NAMED} more" if len(unwired) > _NAMED else ""
+                    why = f"the switch has not admitted port {named}{more} yet"
+                    outcome = with_waiting(outcome, key, why)
+                case ContributedFloatingIp(gateway_port=port) if port in unwired:
+                    outcome = with_waiting(outcome, key, NOT_WIRED)
         return outcome
 
     def _record(self, key: RouterKey, outcome: Outcome[L3Key]) -> None:

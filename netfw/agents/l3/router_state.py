@@ -19,7 +19,7 @@ from netfw.drivers.router_values import (
 from netfw.model.address import IpAddress
 from netfw.model.device_owner import DeviceOwner, is_router_interface
 from netfw.model.floating_ip import FloatingIp
-from netfw.model.ids import AddressScopeId, NetworkId, RouterId
+from netfw.model.ids import AddressScopeId, NetworkId, PortId, RouterId
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.router import Router
@@ -56,6 +56,8 @@ class ContributedFloatingIp:
     """A floating IP whose address and rules extensions contribute to its router."""
 
     router: RouterId
+    gateway_port: PortId | None
+    """The port that has its address."""
 
 
 def make_router_state(
@@ -89,9 +91,9 @@ def make_router_state(
 
 
 def make_floating_ip(
-    floating: FloatingIp, contributed: Container[IpAddress]
+    floating: FloatingIp, router: RouterState, contributed: Container[IpAddress]
 ) -> FloatingIpNat | ContributedFloatingIp | Absent | None:
-    """Return the desired state of a floating IP; ``None``: it has no router.
+    """Return the desired state of a floating IP of *router*; ``None``: it has no router.
 
     *contributed* are the addresses that extensions contribute to its router.
     """
@@ -99,7 +101,8 @@ def make_floating_ip(
         return None
     if floating.fixed_address is None:
         if floating.address in contributed:
-            return ContributedFloatingIp(router=floating.router_id)
+            gateway_port = gateway_port_of(router)
+            return ContributedFloatingIp(router=floating.router_id, gateway_port=gateway_port)
         return Absent(reason=NOT_CONTRIBUTED)
     return FloatingIpNat(
         router=floating.router_id,
@@ -107,6 +110,12 @@ def make_floating_ip(
         floating_address=floating.address,
         fixed_address=floating.fixed_address,
     )
+
+
+def gateway_port_of(router: RouterState | None) -> PortId | None:
+    """Return the gateway port of a router, if it has one."""
+    full = None if router is None else router.full
+    return None if full is None or full.gateway is None else full.gateway.port.id
 
 
 def _is_bound_here(port: Port | None, context: L3HostContext) -> bool:

@@ -39,7 +39,7 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
     ) -> None:
         super().__init__(machine)
         self.unwired: set[PortId] = set()
-        """Gateway ports whose devices are not wired."""
+        """Ports whose devices are not wired."""
         self.left_out: dict[RouterDriverKey, str] = {}
         """Keys of which a part is left out, and why."""
 
@@ -60,6 +60,14 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
 
     def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
         return f"qrouter-{router}"
+
+    def unwired_ports(self, router: RouterId) -> frozenset[PortId]:
+        state = self.routers().get(router)
+        full = None if state is None else state.full
+        if full is None:
+            return frozenset()
+        gateway = () if full.gateway is None else (full.gateway.port,)
+        return frozenset(port.id for port in (*full.interfaces, *gateway)) & self.unwired
 
     def namespaces(self) -> frozenset[str]:
         return frozenset(f"qrouter-{router}" for router in self.routers())

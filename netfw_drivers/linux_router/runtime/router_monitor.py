@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from attrs import frozen
@@ -19,7 +19,7 @@ from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns import DriftMonitor
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
+from netfw_drivers.linux_router.plan.names import parse_namespace, router_namespace
 from netfw_drivers.linux_router.runtime.announcements import AnnouncedAddress, Announcements
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 
@@ -41,7 +41,7 @@ class ConvergedRouter:
 
 
 class RouterMonitor:
-    """Reports routers that other programs changed, and ports that the switch admits.
+    """Reports routers that other programs changed, and ports that the switch admits or rejects.
 
     Sysctls and rules of iptables-legacy, whose changes the kernel does not announce, are not
     watched.
@@ -63,6 +63,7 @@ class RouterMonitor:
         self._drift = DriftMonitor(executor, self._handle_drift)
         self._lock = threading.Lock()
         self._routers: dict[RouterId, ConvergedRouter] = {}
+        self._owners: dict[PortId, RouterId] = {}
 
     def handle_event(self, event: Event) -> None:
         """Handle an event of the interface driver."""
@@ -85,73 +86,88 @@ class RouterMonitor:
                     self._watch(desired)
             raise
 
-    def resume(
-        self, router: ConvergedRouter, waiting: frozenset[RouterDriverKey], *, watch: bool
-    ) -> bool:
-        """Announce the addresses of a router, and *watch* it; return whether it can take traffic.
+    def resume(self, router: ConvergedRouter, *, watch: bool) -> bool:
+        """Announce the addresses of a router, and *watch* it; return whether its gateway is wired.
 
-        If the switch has not admitted the gateway yet, it cannot, and an event follows for
-        *waiting* once it has.
+        When the switch admits or rejects a port, an event follows.
 
         :raises BackendUnavailable: the machine has no thread left to announce them.
         """
         with self._lock:
+            gone = self._ports_of(router.id) - {port.port for port in _ports(router)}
             self._routers[router.id] = router
-        wired = self._announce(router, waiting)
+            self._owners |= {port.port: router.id for port in _ports(router)}
+        self._forget_ports(gone)
+        unwired = frozenset(
+            port for port in self._ports_of(router.id) if self._asked(self._wiring.watch, port)
+        )
+        self._announce(router, unwired)
         if watch and router.desired is not None:
             self._watch(router.desired)
-        return router.gateway is None or router.gateway in wired
+        return router.gateway is None or router.gateway.port not in unwired
+
+    def unwired(self, router: RouterId) -> frozenset[PortId]:
+        """Return the ports of a router that the switch has not admitted."""
+        with self._lock:
+            ports = self._ports_of(router)
+        return frozenset(port for port in ports if self._asked(self._wiring.is_unwired, port))
 
     def forget(self, router: RouterId) -> None:
         """Forget a router that is gone."""
         with self._lock:
-            known = self._routers.pop(router, None)
-        for port in _ports(known) if known is not None else ():
-            self._wiring.forget(port.port)
+            ports = self._ports_of(router)
+            self._routers.pop(router, None)
+        self._forget_ports(ports)
         self._announcements.forget(router_namespace(router))
 
     def close(self) -> None:
         """Stop watching and announcing.  `resume` starts both anew."""
         with self._lock:
             self._routers.clear()
+            self._owners.clear()
         self._wiring.close()
         self._drift.close()
         self._announcements.close()
 
-    def _announce(
-        self, router: ConvergedRouter, waiting: frozenset[RouterDriverKey] = frozenset()
-    ) -> list[NetnsPort]:
-        """Announce the addresses of the ports that the switch has admitted; return those ports."""
-        own: frozenset[RouterDriverKey] = frozenset({RouterKey(router.id)})
-        wired = [
-            port
-            for port in _ports(router)
-            if not self._is_unwired(port.port, own | waiting if _is_gateway(port) else own)
-        ]
+    def _announce(self, router: ConvergedRouter, unwired: frozenset[PortId]) -> None:
+        """Announce the addresses of the ports that the switch has admitted."""
+        wired = (port for port in _ports(router) if port.port not in unwired)
         addresses = (each for port in wired for each in _addresses(port))
         self._announcements.update(router_namespace(router.id), addresses)
-        return wired
 
-    def _handle_wiring(self, keys: frozenset[Hashable]) -> None:
-        """Announce the routers, whether or not anything converges them again."""
+    def _handle_wiring(self, port: PortId) -> None:
+        """Announce the router of a port, whether or not anything converges it again."""
         with self._lock:
-            named = [each.router for each in keys if isinstance(each, RouterKey)]
-            routers = [self._routers[id] for id in named if id in self._routers]
-        for router in routers:
-            try:
-                self._announce(router)
-            except BackendUnavailable as error:
-                LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
-        self._notify(KeysChanged("the switch has admitted ports of these routers", keys))
-
-    def _is_unwired(self, port: PortId, keys: frozenset[RouterDriverKey]) -> bool:
+            owner = self._owners.get(port)
+            router = None if owner is None else self._routers.get(owner)
+        if router is None:
+            return
         try:
-            return self._wiring.is_unwired(port, keys)
+            self._announce(router, self.unwired(router.id))
+        except BackendUnavailable as error:
+            LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
+        is_gateway = router.gateway is not None and router.gateway.port == port
+        keys = _keys(router) if is_gateway else (RouterKey(router.id),)
+        self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))
+
+    def _asked(self, is_unwired: Callable[[PortId], bool], port: PortId) -> bool:
+        try:
+            return is_unwired(port)
         except BackendError as error:
             LOG.info(
                 "router: port %s: the switch does not say whether it is wired: %s", port, error
             )
             return False
+
+    def _ports_of(self, router: RouterId) -> frozenset[PortId]:
+        known = self._routers.get(router)
+        return frozenset(port.port for port in _ports(known)) if known else frozenset()
+
+    def _forget_ports(self, ports: Iterable[PortId]) -> None:
+        for port in ports:
+            with self._lock:
+                self._owners.pop(port, None)
+            self._wiring.forget(port)
 
     def _watch(self, desired: RouterNetns) -> None:
         try:
@@ -163,9 +179,12 @@ class RouterMonitor:
         router = parse_namespace(netns)
         if router is not None:
             known = self._routers.get(router)
-            floating_ips = map(FloatingIpKey, known.floating_ips if known is not None else ())
-            keys = [RouterKey(router), *floating_ips]
+            keys = (RouterKey(router),) if known is None else _keys(known)
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
+
+
+def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:
+    return (RouterKey(router.id), *map(FloatingIpKey, router.floating_ips))
 
 
 def _ports(router: ConvergedRouter) -> Iterator[NetnsPort]:
@@ -173,10 +192,6 @@ def _ports(router: ConvergedRouter) -> Iterator[NetnsPort]:
         yield from router.desired.ports
     elif router.gateway is not None:
         yield router.gateway
-
-
-def _is_gateway(port: NetnsPort) -> bool:
-    return port.device.startswith(GATEWAY)
 
 
 def _addresses(port: NetnsPort) -> Iterator[AnnouncedAddress]:

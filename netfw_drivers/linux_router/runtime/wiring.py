@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -21,82 +21,92 @@ class WiringCache:
 
     :param device: reads the device of a port from the interface driver.
     :param watched: whether the interface driver sends events at all.
-    :param on_wired: called with the keys that waited for a port once it is wired, from a thread of
+    :param on_change: called with a port whose last answer of `watch` is outdated, from a thread of
         the cache.
     """
 
     def __init__(
         self,
         device: Callable[[PortId], Device | None],
-        on_wired: Callable[[frozenset[Hashable]], None],
+        on_change: Callable[[PortId], None],
         *,
         watched: bool,
     ) -> None:
-        self._device, self._on_wired, self._watched = device, on_wired, watched
+        self._device, self._on_change, self._cached = device, on_change, watched
         self._lock = threading.Lock()
         self._wired: dict[PortId, bool | None] = {}
         self._events = 0
-        self._waiting: dict[PortId, frozenset[Hashable]] = {}
+        self._watched_ports: dict[PortId, bool | None] = {}
+        """The last answer for each port; ``None``: it is being read for the first time."""
+        self._unchecked: set[PortId] = set()
         self._pool: ThreadPoolExecutor | None = None
 
-    def is_unwired(self, port: PortId, keys: frozenset[Hashable]) -> bool:
-        """Return whether a port waits for the switch; if so, `on_wired` follows.
+    def is_unwired(self, port: PortId) -> bool:
+        """Return whether a port waits for the switch.
 
         :raises BackendUnavailable: the backend of the interface driver does not answer.
         """
+        return self._read(port) is False
+
+    def watch(self, port: PortId) -> bool:
+        """Return `is_unwired`; `on_change` follows when that changes, until `forget`."""
         with self._lock:
-            self._waiting[port] = self._waiting.get(port, frozenset()) | keys
-        wired = self._read(port)
-        if wired is False:
-            return True
+            self._watched_ports.setdefault(port, None)
+        unwired = self.is_unwired(port)
         with self._lock:
-            self._waiting.pop(port, None)
-        return False
+            if port in self._watched_ports:
+                self._watched_ports[port] = unwired
+        return unwired
 
     def handle_event(self, event: Event) -> None:
-        """Invalidate the ports of an event, and check those again that keys wait for."""
+        """Invalidate the ports of an event, and check those again that are watched.
+
+        After a lost feed, whoever handles that event watches all of them again.
+        """
         with self._lock:
             self._events += 1
             if isinstance(event, FeedLost):
                 self._wired.clear()
-                ports = set(self._waiting)
+                ports = {port for port, unwired in self._watched_ports.items() if unwired}
             elif isinstance(event, KeysChanged):
                 ports = {PortId(key) for key in event.keys if isinstance(key, UUID)}
                 for port in ports:
                     self._wired.pop(port, None)
             else:
                 return
-            for port in ports & self._waiting.keys():
-                self._submit(port)
+            for port in (ports & self._watched_ports.keys()) - self._unchecked:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
+                try:
+                    self._pool.submit(self._check_again, port)
+                except RuntimeError as error:  # the next event or converge checks it
+                    LOG.warning("router: port %s is not checked now: %s", port, error)
+                    return
+                self._unchecked.add(port)
 
     def close(self) -> None:
         """Stop reporting, and forget everything.  Idempotent."""
         with self._lock:
             pool, self._pool = self._pool, None
             self._wired.clear()
-            self._waiting.clear()
+            self._watched_ports.clear()
+            self._unchecked.clear()
         if pool is not None:
             pool.shutdown(cancel_futures=True)
 
-    def _submit(self, port: PortId) -> None:
-        """Have a port checked by the thread; without one, the next event or converge checks it."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="netfw-router-wiring")
-        keys = self._waiting.pop(port)
+    def _check_again(self, port: PortId) -> None:
+        """Report *port* if its answer changed: other changes of a port cause events, too."""
+        with self._lock:
+            self._unchecked.discard(port)
         try:
-            self._pool.submit(self._check_again, port, keys)
-        except RuntimeError as error:
-            self._waiting[port] = keys
-            LOG.warning("router: port %s is not checked now: %s", port, error)
-
-    def _check_again(self, port: PortId, keys: frozenset[Hashable]) -> None:
-        """Report *keys* if the port is wired: other changes of a port cause events, too."""
-        try:
-            unwired = self.is_unwired(port, keys)
+            unwired = self.is_unwired(port)
         except BackendError:
-            return  # it waits on, and another event follows when the backend answers
-        if not unwired:
-            self._on_wired(keys)
+            return  # another event follows when the backend answers
+        with self._lock:
+            if self._watched_ports.get(port, unwired) is unwired:
+                return
+            self._watched_ports[port] = unwired
+        self._on_change(port)
 
     def _read(self, port: PortId) -> bool | None:
         with self._lock:
@@ -106,7 +116,7 @@ class WiringCache:
         device = self._device(port)
         wired = None if device is None else device.wired
         with self._lock:
-            if self._watched and self._events == before:
+            if self._cached and self._events == before:
                 self._wired[port] = wired
         return wired
 
@@ -114,4 +124,4 @@ class WiringCache:
         """Forget a port that is gone."""
         with self._lock:
             self._wired.pop(port, None)
-            self._waiting.pop(port, None)
+            self._watched_ports.pop(port, None)

@@ -162,18 +162,19 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def know(self, ports, *, wired=True) -> None:
         ids = {port.id for port in ports}
-        if not wired:
-            self.backend.wired -= ids
-            return
-        new = ids - self.backend.wired
-        self.backend.wired |= ids
-        keys = {
-            FloatingIpKey(id)
-            for id, nat in self.backend.nat.items()
-            if (port := self.backend.gateway_port(nat.router)) is not None and port.id in new
-        }
+        changed = ids - self.backend.wired if wired else ids & self.backend.wired
+        self.backend.wired ^= changed
+        keys = {key for router in self.backend.routers for key in self.wired_keys(router, changed)}
         for sink in self.backend.sinks if keys else ():
             sink(KeysChanged("wired", keys))
+
+    def wired_keys(self, router, ports) -> Iterator[RouterKey | FloatingIpKey]:
+        if any(port.id in ports for port in self.backend.ports(router)):
+            yield RouterKey(router)
+        gateway = self.backend.gateway_port(router)
+        if gateway is not None and gateway.id in ports:
+            nat = self.backend.nat.items()
+            yield from (FloatingIpKey(id) for id, value in nat if value.router == router)
 
     def machine(self, network, addresses, gateways=(), *, mtu=1500):
         self.count += 1

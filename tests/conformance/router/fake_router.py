@@ -70,6 +70,9 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         namespace = self.namespace_of(router, RouterPart.FULL)
         return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
 
+    def unwired_ports(self, router: RouterId) -> frozenset:
+        return frozenset(port.id for port in self.backend.ports(router)) - self.backend.wired
+
     def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
         return f"qrouter-{router}"
 

@@ -26,7 +26,7 @@ class TestRouterMutations(MutationChecks):
     BROKEN_CONTRACTS = (RouterDriver,)
     FAKE = FakeRouterDriver
     MUTATIONS = Mutations.merge(FORWARDING_MUTATIONS, OTHER_MUTATIONS)
-    LEAST = 45
+    LEAST = 46
     INHERITED = False
     UNPROVEN = numbered_promises(RouterDriver, 7)
     """Highly available routers: their tests come with the first driver that has them."""

@@ -147,7 +147,7 @@ class RouterEnvironment(ABC):
     @abstractmethod
     def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
         """Admit these ports of routers to their networks once they are plugged, as a switch driver
-        does; with *wired* false leave them on the dead VLAN until they are known again."""
+        does; with *wired* false move them to the dead VLAN until they are known again."""
 
     @abstractmethod
     def machine(

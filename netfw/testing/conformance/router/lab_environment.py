@@ -136,11 +136,14 @@ class RouterLabEnvironment(RouterEnvironment):
         self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
 
     def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
-        for port in ports:
-            if wired:
-                self._tags[str(port.id)] = self._vlan(port.network)
-            else:
-                self._tags.pop(str(port.id), None)
+        tags = {str(port.id): self._vlan(port.network) for port in ports}
+        if wired:
+            self._tags |= tags
+            return
+        with self._admitting:
+            self._tags = {id: tag for id, tag in self._tags.items() if id not in tags}
+            for device in (name for id, name in self._site.rows().items() if id in tags):
+                self._ovs.vsctl("set", "Port", device, f"tag={DEAD}")
 
     def machine(
         self,

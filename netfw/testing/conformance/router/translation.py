@@ -9,7 +9,7 @@ from attrs import evolve
 from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import RouterDriverKey, RouterDriverValue
+from netfw.drivers.router_values import RouterDriverKey, RouterDriverValue, RouterPort
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
@@ -297,6 +297,37 @@ class RouterTranslationConformance(RouterSuite):
         assert mac == site.gateway.port.mac
         assert arrival is not None
         assert arrival.at == one.name
+
+    @proves(RouterDriver, 10)
+    def test_changes_of_the_wiring_are_announced_and_named(self, driver: RouterDriver) -> None:
+        self.require(driver, HostCapability.WATCH)
+        site, floating = self.floating_site()
+        self.bring(driver, site, floating)
+        assert driver.unwired_ports(site.key.router) == frozenset()
+        events: list[Event] = []
+        driver.watch(events.append)
+        changes: tuple[tuple[RouterPort, set[RouterDriverKey]], ...] = (
+            (site.full.interfaces[0], {site.key}),
+            (site.gateway.port, {site.key, floating.key}),
+        )
+        for port, keys in changes:
+            for wired in (False, True):
+                events.clear()
+                self.environment.know([port], wired=wired)
+                self._await_changed(events, keys)
+                unwired = frozenset() if wired else {port.id}
+                assert driver.unwired_ports(site.key.router) == unwired
+                outcome = driver.converge(Update(put=site.wanted(floating)))
+                assert outcome.waiting.keys() == keys - {site.key, *(keys if wired else ())}
+
+    def _await_changed(self, events: list[Event], keys: set[RouterDriverKey]) -> None:
+        """Wait until events have named *keys*."""
+
+        def named() -> bool:
+            changed = (event.keys for event in events if isinstance(event, KeysChanged))
+            return keys <= frozenset().union(*changed)
+
+        wait_until(named, seconds=self.environment.patience)
 
 
 def _host(address: IpAddress) -> IpInterface:

@@ -4,6 +4,7 @@ import pytest
 
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN
 from tests.lab.agents.l3.environment import (
     FLOATING_ADDRESS,
     FLOATING_IP,
@@ -28,6 +29,22 @@ def test_router_runs_from_a_file_and_its_statuses_are_reported(site):
     assert mark.strip().strip('"') == "true"
     plan = site.plan()
     assert plan.status == 0, plan.output
+
+
+@pytest.mark.spec("L3-10")
+def test_statuses_follow_the_wiring_of_the_gateway(site):
+    site.start()
+    active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}
+    wait_until(lambda: site.reported() == active, site.reported)
+    site.wiring.kill()  # it would wire the port again
+    (gateway,) = (name for name in site.router_devices() if name.startswith("qg-"))
+    tag = site.host.run(["ovs-vsctl", "get", "Port", gateway, "tag"]).strip()
+    site.host.run(["ovs-vsctl", "set", "Port", gateway, f"tag={DEAD_VLAN}"])
+    down = {ROUTER: "DEGRADED", FLOATING_IP: "DOWN"}
+    wait_until(lambda: site.reported() == down, site.reported)
+    assert "has not admitted port" in site.l3.status()["waiting"][f"router {ROUTER}"]
+    site.host.run(["ovs-vsctl", "set", "Port", gateway, f"tag={tag}"])
+    wait_until(lambda: site.reported() == active, site.reported)
 
 
 @pytest.mark.spec("L3-11")

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
 from netfw.drivers.agent_requests import EnabledServices
-from netfw.drivers.events import FeedLost, KeysChanged
+from netfw.drivers.events import FeedLost
 from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import ConfigError, NotSupported
@@ -87,19 +87,6 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     }  # fmt: skip
     assert found.report(EDGE) == found.report(ONE) == ("DOWN", DOWN)
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
-
-
-@pytest.mark.spec("L3-10")
-def test_floating_ip_of_an_unwired_gateway_is_down_until_the_driver_announces_it(environment):
-    found = environment(ONE)
-    found.router.unwired.add(EDGE_OUT.id)
-    found.until(lambda status: found.report(ONE) is not None)
-    assert found.report(ONE) == ("DOWN", "it waits: the gateway is not wired")
-    assert found.report(EDGE) == ("ACTIVE", "")
-    found.router.unwired.clear()
-    found.machine.tell(KeysChanged("wired", {FloatingIpKey(ONE.id)}))
-    found.ready()
-    assert found.report(ONE) == ("ACTIVE", "")
 
 
 def test_floating_ips_come_with_the_gateway_that_they_wait_for(environment):

@@ -20,7 +20,7 @@ SITE = make_site()
 ONE, TWO = (
     FloatingIpKey(SITE.floating(n, SITE.nets[0].address(20)).key.floating_ip) for n in (1, 2)
 )
-CONTRIBUTED = ContributedFloatingIp(router=SITE.router)
+CONTRIBUTED = ContributedFloatingIp(router=SITE.router, gateway_port=SITE.gateway.port.id)
 REFUSED = OperationRefused({"rule": "no such target"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_address
 
 import pytest
@@ -12,6 +12,7 @@ from netfw.drivers.events import KeysChanged
 from netfw.drivers.interface import Device
 from netfw.errors import BackendUnavailable
 from netfw.model.address import Mac
+from netfw.model.ids import PortId
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.runtime.announcements import AnnouncedAddress, Announcements
@@ -82,15 +83,14 @@ def test_announcements_without_a_thread_are_closed(
 
 
 def test_a_port_is_reported_once_threads_can_be_started(threads: Threads) -> None:
-    reported: list[frozenset[Hashable]] = []
+    reported: list[PortId] = []
     device = Device(name="qg-1", mac=Mac("fa:16:3e:00:00:01"), wired=False)
     cache = WiringCache(lambda port: device, reported.append, watched=True)
-    keys: frozenset[Hashable] = frozenset({"router"})
-    assert cache.is_unwired(PORTS[0], keys)
+    assert cache.watch(PORTS[0])
     device = Device(name="qg-1", mac=Mac("fa:16:3e:00:00:01"), wired=True)
     threads.left = 0
     cache.handle_event(KeysChanged("wired", PORTS[:1]))
     threads.left = 1
     cache.handle_event(KeysChanged("wired", PORTS[:1]))
-    wait_until(lambda: keys in reported, seconds=30)
+    wait_until(lambda: reported == [PORTS[0]], seconds=30)
     cache.close()
