@@ -73,13 +73,16 @@ class DatabaseSource(StateSource):
     def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         return _read(self.written_changes(subscription, since))
 
-    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
+    def written_part(
+        self, subscription: Subscription, after: Ref | None = None, limit: int | None = None
+    ) -> EncodedDelta:
         """Return a page of a snapshot, behind *after*: :class:`~netfw.state.rpc.EncodedSource`.
 
         :raises BackendUnavailable: the database does not answer.
         """
         names = sorted(readers(subscription))
-        return self._database.read(lambda view: deltas.part(view, names, after, self._page))
+        size = self._page if limit is None else min(limit, self._page)
+        return self._database.read(lambda view: deltas.part(view, names, after, size))
 
     def written_changes(self, subscription: Subscription, since: Cursor) -> EncodedDelta:
         """Return the encoded ``changes``: :class:`~netfw.state.rpc.EncodedSource`.

@@ -15,13 +15,13 @@ from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
-from netfw.errors import BackendBroken, InvalidInput
+from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.state.dependencies import roots
 from netfw.state.rpc.codecs import CURSOR, REPORT, SUBSCRIPTION, codec_of, read
 from netfw.state.rpc.compat import PeerCompatibility
 from netfw.state.rpc.envelope import REVIVED, SERVER, VERSION, Content, check_version, pack, unpack
 from netfw.state.rpc.notifications import NotificationFilter, notification_topic
-from netfw.state.rpc.paging import DeltaPage, join_pages, read_page
+from netfw.state.rpc.paging import DeltaPage, PageSize, join_pages, read_page
 
 R = TypeVar("R")
 
@@ -31,7 +31,8 @@ REPORTS_AT_ONCE = 500
 class RemoteSource(StateSource):
     """A state source behind *transport*, which may be shared.
 
-    Each call waits ``timeout`` seconds at most.  The caller closes the transport after it.
+    Each call waits ``timeout`` seconds at most.  After a snapshot of which a page did not come in
+    time, the next one has smaller pages.  The caller closes the transport after it.
     """
 
     VERSION: ClassVar[int] = 2
@@ -48,6 +49,7 @@ class RemoteSource(StateSource):
         self._transport = transport
         self.timeout = timeout
         self._server = PeerCompatibility("the server")
+        self._page_size = PageSize()
         self._stops: dict[object, Stop] = {}
 
     @classmethod
@@ -59,9 +61,16 @@ class RemoteSource(StateSource):
 
     def snapshot(self, subscription: Subscription) -> Iterator[Delta]:
         cursor: Cursor | None = None
-        for page in self._pages("snapshot", {"subscription": SUBSCRIPTION.render(subscription)}):
-            cursor = cursor or page.delta.cursor
-            yield evolve(page.delta, cursor=cursor, more=page.after is not None)
+        limit = self._page_size.limit
+        content = {"subscription": SUBSCRIPTION.render(subscription), "limit": limit}
+        try:
+            for page in self._pages("snapshot", content):
+                cursor = cursor or page.delta.cursor
+                yield evolve(page.delta, cursor=cursor, more=page.after is not None)
+        except BackendUnavailable:
+            self._page_size.shrink()
+            raise
+        self._page_size.grow()
 
     def changes(self, subscription: Subscription, since: Cursor) -> Delta:
         content = {"subscription": SUBSCRIPTION.render(subscription), "since": CURSOR.render(since)}

@@ -22,6 +22,27 @@ from netfw.state.rpc.protocols import EncodedDelta, position
 
 BUDGET = 256 * 1024
 """Bytes after which a page ends.  A larger resource is sent alone."""
+LARGEST_PAGE, SMALLEST_PAGE = 500, 25
+"""Numbers of resources that an agent requests at once."""
+
+
+class PageSize:
+    """The number of resources on each page of a snapshot, by the success of former snapshots.
+
+    It is the same for all pages of a snapshot: a size that was too large for one page is not tried
+    with the next one, which would abort every snapshot.
+    """
+
+    def __init__(self) -> None:
+        self.limit = LARGEST_PAGE
+
+    def shrink(self) -> None:
+        """Halve it: there was no answer in time."""
+        self.limit = max(SMALLEST_PAGE, self.limit // 2)
+
+    def grow(self) -> None:
+        """Double it: a snapshot is complete."""
+        self.limit = min(LARGEST_PAGE, self.limit * 2)
 
 
 @frozen(kw_only=True)
@@ -44,9 +65,17 @@ def encode_delta(delta: Delta) -> EncodedDelta:
 
 
 def encode_page(
-    delta: EncodedDelta, after: Ref | None, budget: int, *, goes_on: bool = False
+    delta: EncodedDelta,
+    after: Ref | None,
+    budget: int,
+    *,
+    limit: int | None = None,
+    goes_on: bool = False,
 ) -> bytes:
-    """Encode what follows *after*; *goes_on*: *delta* is itself a page, and more follow."""
+    """Encode what follows *after*, *limit* resources at most.
+
+    *goes_on*: *delta* is itself a page, and more follow.
+    """
     start = None if after is None else position(after)
     refs = sorted((*delta.put, *delta.drop), key=position)
     remaining = [key for key in refs if start is None or position(key) > start]
@@ -56,7 +85,7 @@ def encode_page(
     for key in remaining:
         body = delta.put.get(key)
         line = f'["{key.kind}",{body or text(str(key.id))}]'
-        if taken and size + len(line) > budget:
+        if taken == limit or (taken and size + len(line) > budget):
             break
         (drop if body is None else put).append(line)
         size, taken = size + len(line), taken + 1

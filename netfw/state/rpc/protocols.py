@@ -37,8 +37,12 @@ class EncodedDelta:
 class EncodedSource(Protocol):
     """A source that has its resources as text, and can continue a snapshot of another process."""
 
-    def written_part(self, subscription: Subscription, after: Ref | None = None) -> EncodedDelta:
+    def written_part(
+        self, subscription: Subscription, after: Ref | None = None, limit: int | None = None
+    ) -> EncodedDelta:
         """Return a page of the resources of *subscription* after *after*, by :func:`position`.
+
+        It has *limit* resources at most, or fewer.
 
         Its cursor is from before it was read.  A reader of several pages keeps the cursor of the
         first: the changes since then correct inconsistent pages.

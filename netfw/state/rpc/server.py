@@ -98,13 +98,14 @@ class StateRpcServer:
 
     def _snapshot(self, content: Content, caller: Caller) -> bytes:
         subscription, after = self._subscription(content, caller), _after(content)
+        limit = _limit(content)
         if isinstance(self._source, EncodedSource):
-            page = self._source.written_part(subscription, after)
+            page = self._source.written_part(subscription, after, limit)
             return encode_page(page, after, self._budget, goes_on=page.more)
         pages = list(self._source.snapshot(subscription))
         put = tuple(resource for page in pages for resource in page.put)
         delta = encode_delta(Delta(put=put, cursor=pages[0].cursor))
-        return encode_page(delta, after, self._budget)
+        return encode_page(delta, after, self._budget, limit=limit)
 
     def _changes(self, content: Content, caller: Caller) -> bytes:
         subscription = self._subscription(content, caller)
@@ -160,6 +161,16 @@ class StateRpcServer:
 def _after(content: Content) -> Ref | None:
     raw = content.get("after")
     return None if raw is None else read(REF, raw, "after")
+
+
+def _limit(content: Content) -> int | None:
+    """Return the number of resources that the agent wants at most; ``None``: it does not say."""
+    limit = content.get("limit")
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidInput({"limit": f"{str(limit)[:20]!r} is no number of resources"})
+    return limit
 
 
 def _host(report: Report) -> str:

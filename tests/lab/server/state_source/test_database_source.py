@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 from hypothesis import settings
 
+from netfw.model.resource import ref
 from netfw.server.db import Database
 from netfw.server.state_source import CommitWatcher, DatabaseSource
 from netfw.state.dependencies import reachable
@@ -120,3 +121,14 @@ class TestFromAnotherProcess(OnADatabase):
                 source.close()
                 desk.close()
                 wire.close()
+
+    @pytest.mark.spec("L3-04")
+    def test_snapshot_has_pages_of_the_size_that_the_agent_requests(self) -> None:
+        with self.setting(50) as at:
+            at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
+            assert isinstance(at.source, RemoteSource)
+            at.source._page_size.limit = 2
+            pages = [page.put for page in at.source.snapshot(samples.L2_HERE)]
+            assert max(map(len, pages)) == 2
+            found = {ref(each): each for page in pages for each in page}
+            assert found == reachable(at.backend.items(), samples.L2_HERE)
