@@ -26,6 +26,12 @@ COMMON = (
         mutable=True,
         help="Seconds between two state reports, which are also the agent's heartbeat.",
     ),
+    cfg.BoolOpt(
+        "log_agent_heartbeats",
+        default=False,
+        mutable=True,
+        help="Log each state report that the source has accepted, with its counts.",
+    ),
     cfg.FloatOpt(
         "refresh_interval",
         default=30.0,

@@ -39,9 +39,11 @@ _STATUS_PAUSE = 1.0
 
 @frozen(kw_only=True)
 class Intervals:
-    """Seconds between periodic tasks; 0: never."""
+    """Seconds between periodic tasks, 0: never; and how they are done."""
 
     report: float = 30.0
+    log_reports: bool = False
+    """Log each heartbeat that the source has accepted."""
     audit: float = 600.0
     poll: float = 0.0
     pull: float = 30.0
@@ -268,7 +270,12 @@ class Loop(Generic[K]):
 
     def _heartbeat(self) -> None:
         self._published = None  # publish the status with every heartbeat
-        if self._source.report((self._agent.heartbeat(start=not self._announced),)).resync:
+        heartbeat = self._agent.heartbeat(start=not self._announced)
+        result = self._source.report((heartbeat,))
+        if self._timing().log_reports:
+            counts = ", ".join(f"{name} {count}" for name, count in heartbeat.counts.items())
+            LOG.info("heartbeat: sent, start=%s, %s", heartbeat.start, counts or "no counts")
+        if result.resync:
             LOG.warning("source: this agent was considered dead; resyncing")
             self._events.resync()
         self._announced = True

@@ -44,6 +44,7 @@ def timing_of(conf: ConfigOpts, poll: float = 0.0, *, longest: float | None = No
     options = conf.agent
     return Intervals(
         report=options.report_interval,
+        log_reports=options.log_agent_heartbeats,
         audit=options.audit_interval,
         pull=options.refresh_interval,
         poll=poll,

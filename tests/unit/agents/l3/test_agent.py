@@ -6,6 +6,7 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve
 
+from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
 from netfw.drivers.agent_requests import EnabledServices
 from netfw.drivers.events import FeedLost
@@ -330,6 +331,21 @@ def test_state_report_has_what_operators_know(environment):
     assert content["agent_mode"] == "legacy"
     assert content["handle_internal_only_routers"] is True
     assert (content["routers"], content["floating_ips"], content["ex_gw_ports"]) == (2, 1, 1)
+
+
+@pytest.mark.spec("L3-13")
+@pytest.mark.parametrize(("is_logged", "lines"), [(False, []), (True, [True, False])])
+def test_heartbeats_are_logged_if_the_option_says_so(environment, caplog, is_logged, lines):
+    found = environment(ONE)
+    caplog.set_level("INFO")
+    intervals = Intervals(report=30, log_reports=is_logged)
+    found.loop = Loop(found.source, found.agent, lambda: intervals, clock=found.clock)
+    found.agent.watch(found.loop._events.event)
+    found.ready()
+    found.turn(after=30)
+    logged = [each for each in caplog.messages if each.startswith("heartbeat")]
+    assert [line.split(", ")[1] for line in logged] == [f"start={start}" for start in lines]
+    assert all("routers 2" in line for line in logged[1:])
 
 
 def test_interface_on_another_network_reaches_the_router_of_this_host(environment):

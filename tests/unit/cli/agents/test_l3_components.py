@@ -26,7 +26,8 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
     conf = conf_of(
         tmp_path,
         "num_sync_threads = 7\nretry_pause_max = 9\navailability_zone = north\n"
-        "handle_internal_only_routers = false\nipv6_gateway = fe80::1",
+        "handle_internal_only_routers = false\nipv6_gateway = fe80::1\n"
+        "log_agent_heartbeats = true",
     )
     assert refuse_misspelt(conf) == ()
     with L3AgentComponents(conf) as parts:
@@ -35,6 +36,7 @@ def test_drivers_are_chosen_by_name_and_bring_their_options(tmp_path):
             "metadata driver haproxy, extensions port_forwarding"
         )
         assert parts.timing().pauses == RetryBackoff(1.0, 9.0)
+        assert parts.timing().log_reports
         assert parts.status_path() == tmp_path / "status" / "netfw-l3-agent.json"
         beat = parts.agent.heartbeat(start=True)
         content = beat.agent.configurations.content()
