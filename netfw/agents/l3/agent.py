@@ -102,7 +102,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         self._is_marked, self._has_swept = interface is None, False
         self._services: frozenset[str] | None = None
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
-        super().__init__(settings, L3JobExecutor(driver, metadata), self.make_desired(), statuses)
+        executor = L3JobExecutor(driver, metadata, routers.publish)
+        super().__init__(settings, executor, self.make_desired(), statuses)
 
     @property
     def subscription(self) -> Subscription:

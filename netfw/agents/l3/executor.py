@@ -32,6 +32,12 @@ from netfw.drivers.router_values import (
     RouterState,
 )
 from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.drivers.support.router_directory import (
+    RouterAction,
+    RouterEvent,
+    RouterListener,
+    RouterPhase,
+)
 from netfw.errors import NetfwError, NotSupported, PartlyInvalid
 from netfw.model.ids import RouterId
 from netfw.plan import Outcome, Update
@@ -46,13 +52,41 @@ L3Job = Job[RouterId, L3Key, L3Value]
 class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
     """Executes jobs, each for one router and some of its floating IPs."""
 
-    def __init__(self, driver: RouterDriver, metadata: MetadataDriver | None = None) -> None:
+    def __init__(
+        self,
+        driver: RouterDriver,
+        metadata: MetadataDriver | None = None,
+        publish: RouterListener = lambda event: None,
+    ) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
-        self._driver, self._metadata = driver, metadata
+        self._driver, self._metadata, self._publish = driver, metadata, publish
+        self._created: set[RouterKey] = set()
+        """Routers that were converged since the agent started."""
         self._failed: dict[RouterKey, Mapping[L3Key, NetfwError]] = {}
         """Errors of the last job of each router, its own and those of its floating IPs."""
 
     def execute_job(self, job: L3Job) -> Outcome[L3Key]:
+        """Execute *job*, with the events before and after it."""
+        key, action = RouterKey(job.group), self._action(job)
+        if action in (RouterAction.UPDATE, RouterAction.DELETE):
+            self._publish(RouterEvent(router=job.group, action=action, phase=RouterPhase.BEFORE))
+        outcome = self._converge(job)
+        if action is not None and key not in self._failed.get(key, {}):
+            (self._created.discard if action is RouterAction.DELETE else self._created.add)(key)
+            self._publish(RouterEvent(router=job.group, action=action, phase=RouterPhase.AFTER))
+        return outcome
+
+    def _action(self, job: L3Job) -> RouterAction | None:
+        """Return what *job* does to its router; ``None``: the router is not there."""
+        key = RouterKey(job.group)
+        if key in job.put and not isinstance(job.put[key], Absent):
+            return RouterAction.UPDATE if key in self._created else RouterAction.CREATE
+        if key not in self._created:
+            return None
+        named = key in job.put or key in job.drop
+        return RouterAction.DELETE if named else RouterAction.UPDATE
+
+    def _converge(self, job: L3Job) -> Outcome[L3Key]:
         key, put = RouterKey(job.group), _present(job.put)
         absent = job.put.keys() - put.keys()
         state = put.get(key)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+import logging
 import threading
+from collections.abc import Callable
+
+from attrs import frozen
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.l3_extension import ExtendedRouter
@@ -11,9 +16,42 @@ from netfw.drivers.router_values import RouterStatus
 from netfw.errors import NotFound
 from netfw.model.ids import RouterId
 
+LOG = logging.getLogger(__name__)
+
+
+class RouterAction(enum.StrEnum):
+    """A change of a router on this host."""
+
+    CREATE = "create"
+    """The agent runs the router for the first time since it started."""
+    UPDATE = "update"
+    """The router, or one of its floating IPs, changes."""
+    DELETE = "delete"
+
+
+class RouterPhase(enum.StrEnum):
+    """A moment of a change."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    """The router driver has done it.  A change that fails has no such event."""
+
+
+@frozen(kw_only=True)
+class RouterEvent:
+    """A change of a router, for extensions; a creation has no event before it."""
+
+    router: RouterId
+    action: RouterAction
+    phase: RouterPhase
+
+
+RouterListener = Callable[[RouterEvent], None]
+"""Takes an event, in a thread that converges this router: what it does delays the router."""
+
 
 class RouterDirectory:
-    """Looks up routers by id and by namespace; may be used from any thread.
+    """Looks up routers by id and by namespace, and announces changes; may be used by any thread.
 
     An extension gets it from the resources of its host (`router_directory`), so that it needs no
     reference to the agent.
@@ -23,6 +61,12 @@ class RouterDirectory:
         self._lock = threading.Lock()
         self._driver: RouterDriver | None = None
         self._routers: dict[RouterId, ExtendedRouter] = {}
+        self._listeners: tuple[RouterListener, ...] = ()
+
+    def watch(self, listener: RouterListener) -> None:
+        """Have *listener* called before and after each change of a router."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
 
     def router(self, id: RouterId) -> ExtendedRouter | None:
         """Return a router as extensions see it; ``None``: it is not on this host."""
@@ -60,6 +104,16 @@ class RouterDirectory:
     def attach(self, driver: RouterDriver) -> None:
         """Read namespaces and devices from *driver*."""
         self._driver = driver
+
+    def publish(self, event: RouterEvent) -> None:
+        """Call the listeners; an error of one is logged, and concerns nothing else."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                LOG.exception(
+                    "router %s: a listener failed %s %s", event.router, event.phase, event.action
+                )
 
     def update(self, id: RouterId, view: ExtendedRouter | None) -> None:
         """Store a router; ``None``: it is gone."""

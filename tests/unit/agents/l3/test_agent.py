@@ -216,6 +216,16 @@ def test_revived_agent_compares_everything(environment):
     assert found.router.floating_ips().keys() == {ONE.id}
 
 
+@pytest.mark.spec("L3-04")
+def test_router_that_a_full_sync_does_not_list_is_removed(environment):
+    found = environment(ONE)
+    found.ready()
+    found.source.remove(assigned(EDGE))
+    found.loop.resync()
+    found.ready()
+    assert found.machine.present.keys() == {RouterKey(INNER.id)}
+
+
 def test_lost_feed_is_a_complete_pass_and_an_event_repairs_its_key(environment):
     found = environment(ONE)
     found.ready()
