@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.common import SOURCE_KINDS, timing_of
+from netfw.cli.agents.components import ConfiguredComponents, name_of
 from netfw.cli.agents.program import AgentProgram
-from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, values
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, values
 from netfw.conf import core
 from netfw.conf.agent import GROUP
 from netfw.conf.dhcp_agent import COMMON, DHCP
@@ -21,11 +20,9 @@ from netfw.conf.loader import Groups
 from netfw.drivers.dhcp import DhcpDriver
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.errors import ConfigError
 
 if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts, Opt
+    from oslo_config.cfg import Opt
 
 PROGRAM = "netfw-dhcp-agent"
 KINDS: Kinds = {
@@ -49,55 +46,30 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), (GROUP, (*COMMON, *DHCP)), *driver_options(KINDS)]
 
 
-class DhcpAgentComponents:
+class DhcpAgentComponents(ConfiguredComponents):
     """State source and drivers of one DHCP agent; closing them leaves all DHCP servers running.
 
     :raises ConfigError: the configuration is not possible.
     """
 
-    def __init__(self, conf: ConfigOpts) -> None:
-        self._conf = conf
-        options = conf.agent
-        for name in ("interface_driver", "dhcp_driver"):
-            if not options[name]:
-                raise ConfigError(f"[{GROUP}] {name}: name a driver")
-        with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHostResources())
-            self.source = source_of(conf, self.host, stack)
-            self.interface = make(conf, InterfaceDriver, options.interface_driver, self.host)
-            stack.callback(self.interface.close)
-            self.host.add(self.interface)
-            self.dhcp = make(conf, DhcpDriver, options.dhcp_driver, self.host)
-            stack.callback(self.dhcp.close)
-            self.metadata: MetadataDriver | None = None
-            if options.metadata_driver:
-                self.metadata = make(conf, MetadataDriver, options.metadata_driver, self.host)
-                stack.callback(self.metadata.close)
-            self.agent = DhcpAgent(self._settings(), self.source, self.dhcp, metadata=self.metadata)
-            stack.callback(self.agent.close)
-            self._stack = stack.pop_all()
+    PROGRAM = PROGRAM
+    REQUIRED = ("interface_driver", "dhcp_driver")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def build(self) -> None:
+        self.interface = self.make_driver(InterfaceDriver, "interface_driver", shared=True)
+        self.dhcp = self.make_driver(DhcpDriver, "dhcp_driver")
+        self.metadata = self.make_optional_driver(MetadataDriver, "metadata_driver")
+        self.agent = DhcpAgent(self._settings(), self.source, self.dhcp, metadata=self.metadata)
+        self._stack.callback(self.agent.close)
 
     def __str__(self) -> str:
-        metadata = "none" if self.metadata is None else self.metadata.describe().name
         return (
-            f"host {self._conf.host}, source {self.source.describe().name}, "
-            f"interface driver {self.interface.describe().name}, "
-            f"DHCP driver {self.dhcp.describe().name}, metadata driver {metadata}"
+            f"{super().__str__()}, interface driver {self.interface.describe().name}, "
+            f"DHCP driver {self.dhcp.describe().name}, metadata driver {name_of(self.metadata)}"
         )
 
     def timing(self) -> Intervals:
-        """Return the intervals that the options state now."""
         return timing_of(self._conf, longest=self._conf.agent.resync_interval)
-
-    def status_path(self) -> Path:
-        """Return the path of the status file."""
-        return status_path_of(self._conf, PROGRAM)
 
     def _settings(self) -> DhcpAgentConfig:
         options = self._conf.agent

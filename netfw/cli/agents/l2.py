@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
-from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.common import SOURCE_KINDS, timing_of
+from netfw.cli.agents.components import ConfiguredComponents, name_of
 from netfw.cli.agents.program import AgentProgram
-from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names, values
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, names, values
 from netfw.conf import core, l2_agent
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l2_agent import L2
 from netfw.conf.loader import Groups
-from netfw.drivers.base import Contract, Driver
+from netfw.drivers.base import Driver
 from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
 from netfw.errors import ConfigError
 from netfw.linux.sockets.local_address import is_local
@@ -54,72 +52,47 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), *l2_agent.list_opts(), *driver_options(KINDS)]
 
 
-class L2AgentComponents:
+class L2AgentComponents(ConfiguredComponents):
     """State source, drivers and extensions of one L2 agent; closing them changes no host state.
 
     :raises ConfigError: the configuration is not possible.
     """
 
+    PROGRAM = PROGRAM
+
     def __init__(self, conf: ConfigOpts) -> None:
-        self._conf = conf
         _check_retired(conf)
-        with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHostResources())
-            self.source = source_of(conf, self.host, stack)
-            self.switch = make(conf, SwitchDriver, conf.agent.switch_driver, self.host)
-            stack.callback(self.switch.close)
-            self.host.add(self.switch)
-            shared = values(conf, SwitchDriver, conf.agent.switch_driver)
-            made = self._make_all(FirewallDriver, "firewall_driver", stack, shared)
-            self.firewall = made[0] if made else None
-            if self.firewall is not None:
-                self.host.add(self.firewall)
-            self.retired = self._make_all(FirewallDriver, "retired_firewall_drivers", stack, shared)
-            self.extensions = self._make_all(L2Extension, "extensions", stack, {})
-            self.agent = L2Agent(
-                self._settings(),
-                self.switch,
-                firewall=self.firewall,
-                retired=self.retired,
-                extensions=self.extensions,
-                is_local=is_local,
-            )
-            self._stack = stack.pop_all()
+        super().__init__(conf)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def build(self) -> None:
+        self.switch = self.make_driver(SwitchDriver, "switch_driver", shared=True)
+        options = values(self._conf, SwitchDriver, self._conf.agent.switch_driver)
+        self.firewall = self.make_optional_driver(FirewallDriver, "firewall_driver", options)
+        if self.firewall is not None:
+            self.host.add(self.firewall)
+        self.retired = self.make_drivers(FirewallDriver, "retired_firewall_drivers", options)
+        self.extensions = self.make_drivers(L2Extension, "extensions")
+        self.agent = L2Agent(
+            self._settings(),
+            self.switch,
+            firewall=self.firewall,
+            retired=self.retired,
+            extensions=self.extensions,
+            is_local=is_local,
+        )
 
     def __str__(self) -> str:
-        firewall = "none" if self.firewall is None else self.firewall.describe().name
         extensions = ", ".join(each.describe().name for each in self.extensions) or "none"
         return (
-            f"host {self._conf.host}, source {self.source.describe().name}, "
-            f"switch driver {self.switch.describe().name}, firewall driver {firewall}, "
-            f"extensions {extensions}"
+            f"{super().__str__()}, switch driver {self.switch.describe().name}, "
+            f"firewall driver {name_of(self.firewall)}, extensions {extensions}"
         )
 
     def timing(self) -> Intervals:
-        """Return the intervals that the options state now."""
         options = self._conf.agent
         told = HostCapability.WATCH in self.switch.describe().capabilities
         poll = 0.0 if told and options.minimize_polling else options.polling_interval
         return timing_of(self._conf, poll)
-
-    def status_path(self) -> Path:
-        """Return the path of the status file."""
-        return status_path_of(self._conf, PROGRAM)
-
-    def _make_all(
-        self, kind: Contract[D], option: str, stack: ExitStack, fallback: Mapping[str, Any]
-    ) -> list[D]:
-        made: list[D] = []
-        for name in names(self._conf, GROUP, option):
-            made.append(make(self._conf, kind, name, self.host, fallback))
-            stack.callback(made[-1].close)
-        return made
 
     def _settings(self) -> L2AgentConfig:
         options = self._conf.agent

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from ipaddress import IPv6Address
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from netfw.agents.common.loop import Intervals
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
-from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.common import SOURCE_KINDS
+from netfw.cli.agents.components import ConfiguredComponents, name_of
 from netfw.cli.agents.program import AgentProgram
-from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of
 from netfw.conf import core
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l3_agent import DRIVER_DEFAULTS, L3
@@ -22,14 +20,13 @@ from netfw.conf.loader import Groups
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.l3_extension import L3Extension
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.router_directory import router_directory
 from netfw.errors import ConfigError
 from netfw.model.ids import NetworkId
 
 if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts, Opt
+    from oslo_config.cfg import Opt
 
 PROGRAM = "netfw-l3-agent"
 KINDS: Kinds = {
@@ -55,69 +52,38 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*own, *driver_options(KINDS, DRIVER_DEFAULTS)]
 
 
-class L3AgentComponents:
+class L3AgentComponents(ConfiguredComponents):
     """State source, drivers and extensions of one L3 agent; closing them leaves routers running.
 
     :raises ConfigError: the configuration is not possible.
     """
 
-    def __init__(self, conf: ConfigOpts) -> None:
-        self._conf = conf
-        options = conf.agent
-        for name in ("interface_driver", "router_driver"):
-            if not options[name]:
-                raise ConfigError(f"[{GROUP}] {name}: name a driver")
-        with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHostResources())
-            self.source = source_of(conf, self.host, stack)
-            self.interface = make(conf, InterfaceDriver, options.interface_driver, self.host)
-            stack.callback(self.interface.close)
-            self.host.add(self.interface)
-            self.router = make(conf, RouterDriver, options.router_driver, self.host)
-            stack.callback(self.router.close)
-            self.metadata: MetadataDriver | None = None
-            if options.metadata_driver:
-                self.metadata = make(conf, MetadataDriver, options.metadata_driver, self.host)
-                stack.callback(self.metadata.close)
-            self.extensions: list[L3Extension] = []
-            for name in names(conf, GROUP, "extensions"):
-                self.extensions.append(make(conf, L3Extension, name, self.host))
-                stack.callback(self.extensions[-1].close)
-            self.agent = L3Agent(
-                self._settings(),
-                self.source,
-                self.router,
-                interface=self.interface,
-                metadata=self.metadata,
-                extensions=self.extensions,
-                directory=router_directory(self.host),
-            )
-            stack.callback(self.agent.close)
-            self._stack = stack.pop_all()
+    PROGRAM = PROGRAM
+    REQUIRED = ("interface_driver", "router_driver")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def build(self) -> None:
+        self.interface = self.make_driver(InterfaceDriver, "interface_driver", shared=True)
+        self.router = self.make_driver(RouterDriver, "router_driver")
+        self.metadata = self.make_optional_driver(MetadataDriver, "metadata_driver")
+        self.extensions = self.make_drivers(L3Extension, "extensions")
+        self.agent = L3Agent(
+            self._settings(),
+            self.source,
+            self.router,
+            interface=self.interface,
+            metadata=self.metadata,
+            extensions=self.extensions,
+            directory=router_directory(self.host),
+        )
+        self._stack.callback(self.agent.close)
 
     def __str__(self) -> str:
-        metadata = "none" if self.metadata is None else self.metadata.describe().name
         extensions = ", ".join(each.describe().name for each in self.extensions) or "none"
         return (
-            f"host {self._conf.host}, source {self.source.describe().name}, "
-            f"interface driver {self.interface.describe().name}, "
-            f"router driver {self.router.describe().name}, metadata driver {metadata}, "
-            f"extensions {extensions}"
+            f"{super().__str__()}, interface driver {self.interface.describe().name}, "
+            f"router driver {self.router.describe().name}, "
+            f"metadata driver {name_of(self.metadata)}, extensions {extensions}"
         )
-
-    def timing(self) -> Intervals:
-        """Return the intervals that the options state now."""
-        return timing_of(self._conf)
-
-    def status_path(self) -> Path:
-        """Return the path of the status file."""
-        return status_path_of(self._conf, PROGRAM)
 
     def _settings(self) -> L3AgentConfig:
         options = self._conf.agent

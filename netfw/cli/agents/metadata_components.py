@@ -7,9 +7,8 @@ import logging
 import os
 import pwd
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -21,14 +20,14 @@ from netfw.agents.metadata.proxy_app import MOST_BODY, MetadataProxyApp, Policy
 from netfw.agents.metadata.state_report import MetadataSettings, RunAs, socket_mode
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
-from netfw.cli.agents.common import SOURCE_KINDS, source_of, status_path_of, timing_of
+from netfw.cli.agents.common import SOURCE_KINDS, timing_of
+from netfw.cli.agents.components import ConfiguredComponents
 from netfw.cli.runtime.driver_options import driver_options, groups_of
 from netfw.conf import core, metadata_agent
 from netfw.conf.agent import COMMON
 from netfw.conf.agent import GROUP as AGENT_GROUP
 from netfw.conf.loader import Groups
 from netfw.conf.metadata_agent import GROUP, OWN, PROGRAM
-from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import ConfigError
 from netfw.http.server import HttpSettings
 from netfw.linux.fs.lock_file import LockFile
@@ -56,61 +55,48 @@ def list_opts() -> list[tuple[str | None, Sequence[Opt]]]:
     return [*core.list_opts(), *own, *driver_options(SOURCE_KINDS)]
 
 
-class MetadataAgentComponents:
+class MetadataAgentComponents(ConfiguredComponents):
     """State source, proxy application and listener of one metadata agent.
 
     :raises ConfigError: the configuration is not possible.
     """
 
-    def __init__(self, conf: ConfigOpts) -> None:
-        self._conf = conf
+    PROGRAM = PROGRAM
+
+    def build(self) -> None:
+        conf, stack = self._conf, self._stack
         settings = _settings(conf)
-        with ExitStack() as stack:
-            self.host = stack.enter_context(LocalHostResources())
-            self.source = source_of(conf, self.host, stack)
-            self._liveness = HealthProbe(
-                _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
-            )
-            self._relay = MetadataProxyApp(
-                InstanceCache(self.source.request, _cache_policy(conf)),
-                _policy(conf),
-                share=max(1, settings.workers // 2),
-                probe=self._liveness.token,
-                alive=self._liveness.write,
-            )
-            stack.callback(self._forget_service)
-            door = UnixListener(
-                self._relay,
-                settings.socket,
-                mode=settings.mode,
-                settings=_http(settings),
-                lock=LockFile(settings.socket.with_name(f"{settings.socket.name}.lock")),
-            )
-            stack.callback(door.close)
-            stack.callback(self._liveness.close)
-            self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
-            self._stack = stack.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._liveness = HealthProbe(
+            _liveness_path(conf), settings.socket, lambda: conf[GROUP].liveness_interval
+        )
+        self._relay = MetadataProxyApp(
+            InstanceCache(self.source.request, _cache_policy(conf)),
+            _policy(conf),
+            share=max(1, settings.workers // 2),
+            probe=self._liveness.token,
+            alive=self._liveness.write,
+        )
+        stack.callback(self._forget_service)
+        door = UnixListener(
+            self._relay,
+            settings.socket,
+            mode=settings.mode,
+            settings=_http(settings),
+            lock=LockFile(settings.socket.with_name(f"{settings.socket.name}.lock")),
+        )
+        stack.callback(door.close)
+        stack.callback(self._liveness.close)
+        self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
 
     def __str__(self) -> str:
         settings = self.agent.settings
         return (
-            f"host {settings.host}, source {self.source.describe().name}, socket "
-            f"{settings.socket}, metadata service {_service(self._conf)}"
+            f"{super().__str__()}, socket {settings.socket}, "
+            f"metadata service {_service(self._conf)}"
         )
 
     def timing(self) -> Intervals:
-        """Return the intervals that the options state now."""
         return timing_of(self._conf, LOOK_EVERY)
-
-    def status_path(self) -> Path:
-        """Return the path of the status file."""
-        return status_path_of(self._conf, PROGRAM)
 
     def reload(self) -> None:
         """Apply changed options and TLS files; on an error, keep the former ones."""

@@ -1,18 +1,15 @@
-"""A lab host that runs the L2 and the DHCP agent, as processes, on one topology file."""
+"""A lab host with a DHCP agent."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Udhcpc
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance, Plug
+from tests.lab.agents.environment import TopologySite
 
 NETWORK = str(UUID(int=1))
 NAMESPACE = f"qdhcp-{NETWORK}"
@@ -26,14 +23,11 @@ def mac(number: int) -> str:
     return f"fa:16:3e:00:02:{number:02x}"
 
 
-class Site:
-    """The host, its topology, its agents and their instances."""
+class Site(TopologySite):
+    """A host with DHCP servers and their clients."""
 
     def __init__(self, host: Host, directory: Path) -> None:
-        self.host, self.directory = host, directory
-        self.path = directory / "topology.json"
-        self.content: dict[str, Any] = {
-            "hosts": {host.name: {}},
+        content = {
             "networks": [{"id": NETWORK, "name": "net", "network_type": "local"}],
             "subnets": [{"name": "sub", "network": "net", "cidr": "10.0.0.0/24"}],
             "ports": [
@@ -43,35 +37,9 @@ class Site:
             ],
             "assignments": [{"service": "dhcp", "host": host.name, "network": "net"}],
         }  # fmt: skip
-        self.write()
-        self.wiring = PrivateAgent(
-            host, directory / "l2", "netfw.cli.agents.l2", self._options("l2")
-        )
-        self.dhcp = PrivateAgent(
-            host,
-            directory / "dhcp",
-            "netfw.cli.agents.dhcp",
-            {**self._options("dhcp"), "dnsmasq": {"dnsmasq_user": "root"}},
-        )
+        super().__init__(host, directory, "dhcp", content, dnsmasq={"dnsmasq_user": "root"})
+        self.dhcp = self.agent
         self._clients: list[Udhcpc] = []
-
-    def _options(self, name: str) -> dict[str, dict[str, object]]:
-        return {
-            "DEFAULT": {"log_level": "debug"},
-            "agent": {"retry_pause": 0.1},
-            "file": {
-                "path": self.path,
-                "status_path": self.directory / f"said-{name}",
-                "poll": 0.05,
-                "settle": 0,
-            },
-            "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": self.host.ovs.remote},
-        }
-
-    def write(self) -> None:
-        temporary = self.path.with_suffix(".new")
-        temporary.write_text(json.dumps(self.content))
-        temporary.rename(self.path)
 
     def port(self, number: int, **more: Any) -> None:
         """Port 10.0.0.<number>; it is in force after `write`."""
@@ -99,13 +67,6 @@ class Site:
         content["assignments"].append({"service": "dhcp", "host": host, "network": name})
         return id
 
-    def plan(self) -> Any:
-        """What the agent would do."""
-        self.dhcp.directory.mkdir(exist_ok=True)
-        self.dhcp.conf.write_text(ini(self.dhcp.options))
-        words = ["netfw.cli.commands.main", "plan", "--agent", "dhcp", "--config-file"]
-        return self.host.attempt([sys.executable, "-m", *words, str(self.dhcp.conf)])
-
     def answer(self, client: Udhcpc) -> str:
         """What the metadata proxy answers in the instance of *client*; empty: nothing."""
         client.instance.run(["ip", "route", "replace", "169.254.169.254", "via", "10.0.0.2"])
@@ -129,11 +90,6 @@ class Site:
         self._clients.append(Udhcpc(self.instance(number), patience=30.0))
         return self._clients[-1]
 
-    def start(self) -> None:
-        """Start both agents, and wait until all is as it should be."""
-        self.wiring.start()
-        self.dhcp.start()
-
     def pid(self, network: str = NETWORK) -> int | None:
         """Of the dnsmasq that serves a network."""
         return next(iter(self.processes(network, (b"dnsmasq",))), None)
@@ -153,14 +109,7 @@ class Site:
                     found.add(int(directory.name))
         return found
 
-    def said(self) -> dict[str, Any]:
-        """What the DHCP agent reported."""
-        path = Path(f"{self.directory}/said-dhcp.{self.host.name}.dhcp.json")
-        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        return found
-
     def close(self) -> None:
         for client in self._clients:
             client.close()
-        for agent in (self.dhcp, self.wiring):
-            agent.kill()
+        super().close()

@@ -27,7 +27,7 @@ def test_an_instance_gets_its_lease_and_the_next_one_too(site):
     site.port(12)
     site.write()
     assert site.client(12).lease().ip == IPv4Address("10.0.0.12")
-    wait_until(lambda: {port_id(11), port_id(12)} <= _ready(site.said()))
+    wait_until(lambda: {port_id(11), port_id(12)} <= _ready(site.status_reports()))
     counts = {"networks": 1, "subnets": 1, "ports": 2}
     site.dhcp.wait_for(lambda status: status.get("counts") == counts)
     assert client.renew().ip == lease.ip
@@ -160,7 +160,7 @@ def test_a_port_that_cannot_be_served_is_alone_with_that(site):
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert set(status["degraded"]) == {f"port {port_id(12)}"}
     assert client.lease().ip == IPv4Address("10.0.0.11")
-    wait_until(lambda: _ready(site.said()) == {port_id(11)})
+    wait_until(lambda: _ready(site.status_reports()) == {port_id(11)})
     site.port(12)
     site.write()
     site.dhcp.wait_for(lambda status: status["ready"])

@@ -1,17 +1,14 @@
-"""A lab host that runs the L2 and the L3 agent, as processes, on one topology file."""
+"""A lab host with an L3 agent."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.ini import ini
 from netfw.testing.lab.instance import Instance, Plug
+from tests.lab.agents.environment import TopologySite
 
 ROUTER = str(UUID(int=9))
 NAMESPACE = f"qrouter-{ROUTER}"
@@ -27,14 +24,12 @@ def mac(number: int) -> str:
     return f"fa:16:3e:00:05:{number:02x}"
 
 
-class RouterSite:
-    """The host, its topology with a router to an outside network, its agents, its instances."""
+class RouterSite(TopologySite):
+    """A host with a router to an outside network, and instances on both sides."""
 
     def __init__(self, host: Host, directory: Path) -> None:
-        self.host, self.directory = host, directory
-        self.path = directory / "topology.json"
-        self.content: dict[str, Any] = {
-            "hosts": {host.name: {}},
+        self.host = host
+        content: dict[str, Any] = {
             "networks": [
                 {"name": "blue", "network_type": "local"},
                 {"name": "outside", "network_type": "local", "router:external": True},
@@ -56,24 +51,8 @@ class RouterSite:
             "floatingips": [self.floating_ip(VM)],
             "assignments": [{"service": "l3", "host": host.name, "router": "edge"}],
         }
-        self.write()
-        self.wiring = PrivateAgent(
-            host, directory / "l2", "netfw.cli.agents.l2", self._options("l2")
-        )
-        self.l3 = PrivateAgent(host, directory / "l3", "netfw.cli.agents.l3", self._options("l3"))
-
-    def _options(self, name: str) -> dict[str, dict[str, object]]:
-        return {
-            "DEFAULT": {"log_level": "debug"},
-            "agent": {"retry_pause": 0.1},
-            "file": {
-                "path": self.path,
-                "status_path": self.directory / f"reported-{name}",
-                "poll": 0.05,
-                "settle": 0,
-            },
-            "openvswitch": {"datapath_type": "netdev", "ovsdb_connection": self.host.ovs.remote},
-        }
+        super().__init__(host, directory, "l3", content)
+        self.l3 = self.agent
 
     def _port(self, number: int, network: str, address: str, **more: Any) -> dict[str, Any]:
         return {
@@ -88,16 +67,6 @@ class RouterSite:
             "id": FLOATING_IP, "floating_network": "outside", "port": port_id(number),
             "floating_ip_address": FLOATING_ADDRESS,
         }  # fmt: skip
-
-    def write(self) -> None:
-        temporary = self.path.with_suffix(".new")
-        temporary.write_text(json.dumps(self.content))
-        temporary.rename(self.path)
-
-    def start(self) -> None:
-        """Start both agents, and wait until everything is converged."""
-        self.wiring.start()
-        self.l3.start()
 
     def instance(self, number: int, address: str, gateway: str | None = None) -> Instance:
         plug = Plug(
@@ -118,13 +87,6 @@ class RouterSite:
         """A machine on the outside network, without a route to the inside."""
         return self.instance(WORLD, "203.0.113.1/24")
 
-    def plan(self) -> Any:
-        """What the agent would do."""
-        self.l3.directory.mkdir(exist_ok=True)
-        self.l3.conf.write_text(ini(self.l3.options))
-        words = ["netfw.cli.commands.main", "plan", "--agent", "l3", "--config-file"]
-        return self.host.attempt([sys.executable, "-m", *words, str(self.l3.conf)])
-
     def namespaces(self) -> set[str]:
         return {line.split()[0] for line in self.host.run(["ip", "netns", "list"]).splitlines()}
 
@@ -134,10 +96,5 @@ class RouterSite:
 
     def reported(self) -> dict[str, str]:
         """The status that the L3 agent reported, by id of the resource."""
-        path = Path(f"{self.directory}/reported-l3.{self.host.name}.l3.json")
-        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        return {entry["id"]: entry["status"] for entry in found.get("resources", ())}
-
-    def close(self) -> None:
-        for agent in (self.l3, self.wiring):
-            agent.kill()
+        resources = self.status_reports().get("resources", ())
+        return {entry["id"]: entry["status"] for entry in resources}
