@@ -199,6 +199,7 @@ class Listeners:
         self.messages = AgentListener(parts, over) if "messages" in wanted else None
         self.clients = ApiListener(parts, sockets, lambda: self.starting)
         self._stack = ExitStack()
+        self._lock, self._is_open = threading.Lock(), False
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -212,21 +213,24 @@ class Listeners:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def wait_for(self, reason: str) -> None:
+    def serve_health_only(self, reason: str) -> None:
         """Serve the health endpoints with *reason*; clients get 503 until :meth:`open`.
 
         A worker that is merely starting must not do this: it would refuse the clients of the
-        others, which share its sockets.
+        others, which share its sockets.  Without effect after :meth:`open`; any thread.
         """
-        self.starting = reason
-        self.clients.open()
+        with self._lock:
+            if not self._is_open:
+                self.starting = reason
+                self.clients.open()
 
     def open(self) -> None:
         """Start to serve clients and agents."""
         if self.messages is not None:
             self.messages.open()
-        self.starting = ""
-        self.clients.open()
+        with self._lock:
+            self._is_open, self.starting = True, ""
+            self.clients.open()
 
     def reload(self) -> None:
         """Apply options that can change at run time."""

@@ -7,8 +7,10 @@ import logging
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +32,8 @@ LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this 
 PROGRAM = "netfw-server"
 PAUSE, SAID_AGAIN = 1.0, 60.0
 """Seconds between attempts to reach the database, and between log lines about it."""
+SILENCE = 1.0
+"""Seconds without an answer of the database after which the health endpoints report that."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,16 +107,22 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
     """
     told, told_at = "", 0.0
     while not control.stop.is_set():
+        silent = told or f"{parts.database} has not answered yet"
+        silence = threading.Timer(SILENCE, listeners.serve_health_only, [silent])
+        silence.daemon = True
+        silence.start()
         try:
             parts.prepare()
         except BackendUnavailable as exc:
-            listeners.wait_for(str(exc))
+            listeners.serve_health_only(str(exc))
             if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
                 LOG.warning("%s: %s; waiting for it", parts.database, exc)
                 told, told_at = str(exc), time.monotonic()
             control.stop.wait(PAUSE)
         else:
             return True
+        finally:
+            silence.cancel()
     return False
 
 
@@ -144,7 +154,7 @@ def _supervise(conf: ConfigOpts, control: DaemonControl, files: Sequence[str], c
 def _check(conf: ConfigOpts, sockets: Sockets) -> None:
     """Find configuration errors once for all workers, and migrate an SQLite file.
 
-    Workers wait for a database that is away, and serve the health endpoints meanwhile.
+    Workers wait for a database that is away or silent, and serve the health endpoints meanwhile.
 
     :raises ConfigError: the configuration is not possible.
     :raises BackendBroken: the schema is wrong.
@@ -156,9 +166,35 @@ def _check(conf: ConfigOpts, sockets: Sockets) -> None:
         if "api" in conf.server.serve:
             ApiBundle(parts, sockets)
         try:
-            parts.prepare()
+            _prepare_at_once(parts)
         except BackendUnavailable as exc:
             LOG.warning("%s: %s; workers wait for it", parts.database, exc)
+
+
+def _prepare_at_once(parts: ServerComponents) -> None:
+    """Prepare the database, without waiting for one that is silent; a file never is.
+
+    :raises BackendUnavailable: it does not answer, or has not answered yet.
+    :raises BackendBroken: its schema is wrong.
+    """
+    if parts.database.is_file:
+        parts.prepare()
+        return
+    result: Future[None] = Future()
+
+    def prepare() -> None:
+        try:
+            parts.prepare()
+        except BaseException as exc:  # noqa: BLE001 - it is raised in the thread that waits
+            result.set_exception(exc)
+        else:
+            result.set_result(None)
+
+    threading.Thread(target=prepare, name="prepare-database", daemon=True).start()
+    try:
+        result.result(SILENCE)
+    except TimeoutError as exc:
+        raise BackendUnavailable(f"it has not answered within {SILENCE:g} s") from exc
 
 
 @contextmanager

@@ -65,6 +65,18 @@ class PrivateNetfw:
 
         :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
+        process = self.begin()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                log_tail = self.log.read_text(errors="replace")[-3000:]
+                raise BackendBroken(f"netfw-server does not start: {log_tail}")
+            time.sleep(0.02)
+        return self
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        """Start it, without waiting for it."""
         self.directory.mkdir(exist_ok=True)
         conf = self.directory / "server.conf"
         conf.write_text(self.configuration())
@@ -73,14 +85,7 @@ class PrivateNetfw:
             self._process = subprocess.Popen(
                 [*argv, *self._arguments], stdout=log, stderr=subprocess.STDOUT
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self.ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                log_tail = self.log.read_text(errors="replace")[-3000:]
-                raise BackendBroken(f"netfw-server does not start: {log_tail}")
-            time.sleep(0.02)
-        return self
+        return self._process
 
     def stop(self) -> int:
         """Stop it, and wait; return its exit status."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -244,6 +245,20 @@ def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
         postgres.stop()
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_health_endpoints_answer_while_the_database_hangs(tmp_path: Path, workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
+        url = f"postgresql://netfw:x@127.0.0.1:{silent.getsockname()[1]}/netfw"
+        options = {"database": {"connection": url, "lock_timeout": 600}}
+        server = PrivateNetfw(tmp_path / "server", options, arguments=["--workers", workers])
+        server.begin()
+        wait_until(lambda: "has not answered" in str(probe(server)[1]))
+        assert probe(server)[0] == 503
+        assert server.request("GET", "/healthz")[0] == 200
+        assert server.request("GET", "/v2.0/networks")[0] == 503
+    assert server.stop() == 0
+
+
 @pytest.mark.spec("ML2-11", "RPC-01", "RPC-02")
 def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
     database = {"connection": f"sqlite:///{tmp_path}/netfw.db"}
@@ -276,8 +291,8 @@ def test_api_and_messages_run_apart_over_one_database(tmp_path: Path) -> None:
 
 
 @contextmanager
-def source_on(socket: Path) -> Iterator[StateSource]:
-    transport = create(Transport, "socket", {"connect": f"unix:{socket}"}, LocalHostResources())
+def source_on(path: Path) -> Iterator[StateSource]:
+    transport = create(Transport, "socket", {"connect": f"unix:{path}"}, LocalHostResources())
     with closing(transport), closing(RemoteSource(transport)) as source:
         yield source
 
