@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 from oslo_config import cfg
 
-from netfw.conf.paths import in_state_path
+from netfw.conf.paths import absolute_path, in_state_path
 from netfw.errors import ConfigError
 from netfw.linux.process.program import OnDeath
 
@@ -183,9 +183,7 @@ def _windows(options: Mapping[str, Any]) -> tuple[Window, ...]:
 
 def _path(options: Mapping[str, Any], name: str) -> str | None:
     path = _word(options, name)
-    if path is not None and not path.startswith("/"):
-        raise ConfigError(f"{name}: {path!r} is not an absolute path")
-    return path
+    return None if path is None else str(absolute_path(name, path))
 
 
 def _word(options: Mapping[str, Any], name: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 from oslo_config import cfg
 
-from netfw.conf.paths import STATE_PATH, in_state_path
+from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.text_validation import check_dns_name, check_text
@@ -157,9 +157,7 @@ def _path(options: Mapping[str, Any], name: str) -> Path | None:
     text = options[name]
     if not text:
         return None
-    path = Path(in_state_path(text))
-    if not path.is_absolute():
-        raise ConfigError(f"{name}: not an absolute path: {text!r}")
+    path = absolute_path(name, text)
     try:
         check_text(text)
     except ValueError as exc:

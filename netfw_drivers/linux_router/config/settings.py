@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 from oslo_config import cfg
 
-from netfw.conf.paths import STATE_PATH, in_state_path
+from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.errors import ConfigError
 from netfw.linux.process.program import OnDeath
 from netfw.model.address import Mac
@@ -98,11 +98,8 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         announce_mac = None if mac is None else Mac(mac)
     except ValueError as error:
         raise ConfigError(f"announce_mac: {error}") from error
-    directory = Path(in_state_path(options["router_confs"]))
-    if not directory.is_absolute():
-        raise ConfigError(f"router_confs = {directory}: not an absolute path")
     return RouterSettings(
-        directory=directory,
+        directory=absolute_path("router_confs", options["router_confs"]),
         iptables=options["iptables_tool"],
         random_fully=options["use_random_fully"],
         radvd_user=options["radvd_user"],
