@@ -101,6 +101,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         self.resources: L3ResourceIndex = L3ResourceIndex()
         self._is_marked, self._has_swept = interface is None, False
         self._services: frozenset[str] | None = None
+        self._activated: set[L3Key] = set()
+        """Keys that were ACTIVE since the agent started."""
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
         executor = L3JobExecutor(driver, metadata, routers.publish)
         super().__init__(settings, executor, self.make_desired(), statuses)
@@ -161,6 +163,7 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
     def sweep(self) -> SweepResult[L3Key]:
         result = self._executor.sweep(self._desired.values, first=not self._has_swept)
         self._has_swept = True
+        self._activated &= self._desired.all_keys()
         return result
 
     def everything(self) -> Iterator[DriverUpdate]:
@@ -217,12 +220,15 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         if isinstance(value, Absent) and not value.refused:
             return Status.DOWN, value.reason
         if not result.reason:
+            self._activated.add(key)
             return Status.ACTIVE, ""
         error = result.error
         if error is not None and not isinstance(error, BackendUnavailable | PartlyInvalid):
             return Status.ERROR, result.reason
-        retried = Status.DEGRADED if isinstance(key, RouterKey) else Status.DOWN
-        return retried, result.reason
+        if isinstance(key, FloatingIpKey):
+            return Status.DOWN, result.reason
+        is_new = error is None and key not in self._activated
+        return Status.BUILD if is_new else Status.DEGRADED, result.reason
 
 
 __all__ = ["L3Agent", "L3AgentConfig"]

@@ -56,7 +56,7 @@ def change_wiring(found, *unwired):
 @pytest.mark.spec("L3-10")
 def test_router_and_all_its_floating_ips_wait_until_the_gateway_is_wired(environment):
     found = environment(EDGE_OUT)
-    status = found.until(lambda status: statuses(found) == ["DEGRADED", "DOWN", "DOWN"])
+    status = found.until(lambda status: statuses(found) == ["BUILD", "DOWN", "DOWN"])
     assert f"port {EDGE_OUT.id}" in status.waiting[f"router {EDGE.id}"]
     assert "has not admitted the gateway" in found.report(FORWARDED)[1]
     assert found.report(INNER) == ACTIVE
@@ -81,7 +81,7 @@ def test_gateway_that_is_unwired_later_is_reported_with_its_floating_ips(environ
 @pytest.mark.spec("L3-10")
 def test_unwired_interface_concerns_its_router_alone(environment):
     found = environment(EDGE_BLUE)
-    found.until(lambda status: statuses(found) == ["DEGRADED", "ACTIVE", "ACTIVE"])
+    found.until(lambda status: statuses(found) == ["BUILD", "ACTIVE", "ACTIVE"])
     change_wiring(found)
     found.ready()
     assert found.report(EDGE) == ACTIVE
