@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 from pathlib import Path
 
@@ -17,6 +18,8 @@ REAL_FOLDERS = (
     "samples/",
 )
 RESULTS = ".netfw/spec-results.json"
+
+gc.disable()  # until the tests are collected: modules are no garbage
 
 settings.register_profile("netfw", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("netfw")  # how fast examples are made is up to what else the machine does
@@ -35,6 +38,8 @@ def _is_real(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # no collection goes over the modules and the collected tests again
+    gc.enable()
     if target := session.config.getoption("--spec-collect"):
         marked = {
             item.nodeid: {"ids": _ids(item), "real": _is_real(item)}

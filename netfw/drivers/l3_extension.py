@@ -8,10 +8,10 @@ from attrs import frozen
 
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.contribution import RouterContribution
-from netfw.drivers.router_values import HaRole, RouterState
+from netfw.drivers.router_values import RouterState
 from netfw.model.ids import RouterId
 from netfw.model.resource import Resource
-from netfw.model.router import Router
+from netfw.model.router import HaRole, Router
 
 
 @frozen(kw_only=True)

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
+from netfw.model.router import HaRole
 
 
 @frozen(kw_only=True)

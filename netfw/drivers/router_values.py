@@ -24,18 +24,11 @@ from netfw.drivers.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
 from netfw.model.ids import AddressScopeId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.route import Route
+from netfw.model.router import HaRole
 from netfw.model.subnet import Subnet
 
 METADATA_PORT = 9697
 """Default port of the metadata proxy in the namespace of a router."""
-
-
-class HaRole(enum.StrEnum):
-    """The role of one instance of a highly available router."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
-    FAULT = "fault"
 
 
 class RouterPart(enum.StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 
 from attrs import field, frozen
@@ -12,6 +13,14 @@ from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.text_validation import check_host
 from netfw.model.validation import Fault, Validated, each, repeated
+
+
+class HaRole(enum.StrEnum):
+    """The role of one instance of a highly available router."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    FAULT = "fault"
 
 
 @frozen(kw_only=True)

@@ -19,12 +19,12 @@ from netfw.drivers.agent_requests import (
 )
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.router import HaRole
 from netfw.state.agent_requests import (
     DESCRIBED_SERVICES,
     dhcp_port,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service
 from netfw.model.resource import Ref
+from netfw.model.router import HaRole
 from netfw.state.dependencies import AgentRoot
 from netfw.state.store import Store
 

@@ -137,10 +137,13 @@ def is_same(now: Identity, expected: Identity) -> bool:
 
 
 def runs(actual: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether a command line is *wanted*, perhaps a script after its interpreter."""
+    """Return whether a command line is *wanted*, perhaps a script after its interpreter.
+
+    A process that is about to end has none, and runs nothing.
+    """
     tail = actual[len(actual) - len(wanted) :]
     return (
-        len(actual) >= len(wanted)
+        0 < len(wanted) <= len(actual)
         and list(tail[1:]) == list(wanted[1:])
         and os.path.basename(tail[0]) == os.path.basename(wanted[0])
     )

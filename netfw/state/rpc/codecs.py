@@ -21,11 +21,11 @@ from netfw.drivers.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.resource import Kind, Ref
+from netfw.model.router import HaRole
 from netfw.model.wire import CODECS
 from netfw.model.wire.codec import Codec, Faulty, Json, Listed, Nullable, Scalar, describe
 from netfw.model.wire.common import STATUS

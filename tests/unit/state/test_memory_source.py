@@ -18,12 +18,12 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
 )
 from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.model.address import eui64
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance.state_source import samples

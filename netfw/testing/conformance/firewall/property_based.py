@@ -61,7 +61,11 @@ class FirewallPropertyConformance(InjectionSuite):
     examples: ClassVar[int] = 800 if os.environ.get(LONG) else 60
 
     def draw_cases(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-        """Run *check* on drawn examples; the short form draws the same ones every time."""
+        """Run *check* on drawn examples.
+
+        The short form draws the same ones in every run of the same tests.  hypothesis draws
+        constants of the loaded modules too, so that other tests beside them change the examples.
+        """
         settled = settings(
             max_examples=self.examples,
             deadline=None,

@@ -34,8 +34,8 @@ from netfw.testing.conformance.firewall.factories import (
 from netfw.testing.conformance.firewall.packets import ECHO, Packet
 
 GROUPS = tuple(SecurityGroupId(UUID(int=0x5E << 64 | n)) for n in range(4))
-PLAIN = GROUPS[0]
-"""The one that may be without state; a port is in it, or in others."""
+PLAIN, *OTHERS = GROUPS
+"""The one that may be without state, and the others; a port is in it, or in some of them."""
 BOOK = AddressGroupId(UUID(int=0xAD << 64))
 PORTS = (1, 22, 79, 80, 81, 443, 1023, 1024, 32768, 65535)
 _RANGES = st.tuples(st.sampled_from(PORTS), st.sampled_from(PORTS)).map(sorted)
@@ -68,9 +68,9 @@ def _rules(
 ) -> SecurityGroupRule:
     version = draw(st.sampled_from(FAMILIES))
     icmp = _ICMP[version]
-    protocol = draw(st.sampled_from([None, TCP, TCP, UDP, UDP, icmp]))
+    protocol = draw(st.sampled_from([None, icmp, *(TCP, UDP) * 3]))
     low, high = None, None
-    if protocol in (TCP, UDP) and draw(st.integers(0, 3)) > 0:
+    if protocol in (TCP, UDP) and draw(st.integers(0, 5)) > 0:
         low, high = draw(_RANGES)
     elif protocol == icmp and draw(st.booleans()):
         low, high = draw(st.sampled_from(_TYPES[version])), draw(st.sampled_from([None, 0]))
@@ -94,12 +94,10 @@ def _rules(
 
 @st.composite
 def _ports(draw: st.DrawFn, test_port: FirewallTestPort) -> State:
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.integers(0, 4)) == 0:
         return trusted(test_port)
-    groups = draw(st.lists(st.sampled_from(GROUPS), min_size=1, max_size=3, unique=True))
-    if PLAIN in groups and draw(st.booleans()):
-        groups = [PLAIN]
-    groups = [group for group in groups if group != PLAIN or groups == [PLAIN]]
+    several = st.lists(st.sampled_from(OTHERS), min_size=1, unique=True)
+    groups = [PLAIN] if draw(st.integers(0, 2)) == 0 else draw(several)
     pairs: list[AllowedSource] = []
     if draw(st.booleans()):
         pairs = [pair(test_port, str(_home(test_port, version))) for version in FAMILIES]
@@ -114,14 +112,18 @@ def policies(
     stateless: bool,
     address_groups: bool,
 ) -> State:
-    """Draw a desired state of a firewall for *test_ports*, with each of them."""
+    """Draw a desired state of a firewall for *test_ports*, with each of them.
+
+    One port is always trusted, so that the rules of another one decide alone between them.
+    """
     state: State = {}
     for test_port in test_ports:
         state |= draw(_ports(test_port))
-    for group in draw(st.lists(st.sampled_from(GROUPS), min_size=2, unique=True)):
-        drawn = draw(st.lists(_rules(group, test_ports), min_size=1, max_size=5))
+    state |= trusted(draw(st.sampled_from(test_ports)))
+    for group in (PLAIN, *draw(st.lists(st.sampled_from(OTHERS), min_size=1, unique=True))):
+        drawn = draw(st.lists(_rules(group, test_ports), min_size=1, max_size=4))
         rules = [r for r in drawn if address_groups or r.remote_address_group_id is None]
-        stateful = not (stateless and group == PLAIN and draw(st.booleans()))
+        stateful = not (stateless and group == PLAIN and draw(st.integers(0, 3)) > 0)
         state[GroupKey(group)] = Rules(frozenset(rules), stateful)
     for version in FAMILIES:
         prefixes = st.lists(_prefixes(test_ports, version), max_size=3, unique=True)
@@ -142,11 +144,11 @@ def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State)
     protocol = draw(st.sampled_from([TCP, UDP, _ICMP[version]]))
     number = draw(st.sampled_from(PORTS))
     rules = [(one, rule) for one in test_ports for rule in _rules_of(one, state)]
-    if rules and draw(st.integers(0, 4)) > 0:
+    if rules and draw(st.integers(0, 7)) > 0:
         one, rule = draw(st.sampled_from(rules))
         others = [port for port in test_ports if port is not one]
         open_ones = [port for port in others if _is_open(port, state)]
-        other = draw(st.sampled_from([*others, *open_ones, *open_ones, *open_ones]))
+        other = draw(st.sampled_from([*others, *open_ones * 6]))
         incoming = rule.direction is Direction.INGRESS
         sender, receiver = (other, one) if incoming else (one, other)
         version, protocol = rule.ethertype.ip_version, rule.ip_protocol or protocol
@@ -154,7 +156,7 @@ def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State)
         if rule.ports is not None:
             number = draw(st.sampled_from(_edges(rule.ports)))
     packet = sender.packet(receiver, protocol, number, version=version, icmp=ECHO[version])
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.integers(0, 5)) < (3 if _has_pair(sender, state) else 1):
         packet = evolve(packet, source=_home(sender, version)[9])
     return Trip(sender, receiver, packet)
 
@@ -162,6 +164,11 @@ def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State)
 def _is_open(test_port: FirewallTestPort, state: State) -> bool:
     port = state.get(test_port.key)
     return isinstance(port, FilteredPort) and port.trusted
+
+
+def _has_pair(test_port: FirewallTestPort, state: State) -> bool:
+    port, home = state.get(test_port.key), _home(test_port, 4)
+    return isinstance(port, FilteredPort) and any(each.prefix == home for each in port.sources)
 
 
 def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGroupRule]:

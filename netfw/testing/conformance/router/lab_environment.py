@@ -15,7 +15,6 @@ import os
 import shutil
 import socket
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -33,15 +32,15 @@ from netfw.drivers.router_values import RouterPort, RouterState
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.ovs.ovsdb.client import share_ovsdb
-from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DEAD, DhcpLabHost, processes
+from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DhcpLabHost, processes
 from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
+from netfw.testing.conformance.router.port_admission import PortAdmission
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import KINDS, NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
-from netfw.testing.lab.wait import wait_until
 
 ANSWER = 5.0
 """Seconds that the interface driver waits for the switch."""
@@ -68,12 +67,9 @@ class RouterLabEnvironment(RouterEnvironment):
         self._stack = ExitStack()
         self._hosts: list[tuple[RouterDriver, LocalHostResources]] = []
         self._vlans: dict[NetworkId, int] = {}
-        self._tags: dict[str, int] = {}
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
         self._foreign: list[str] = []
-        self._ended = threading.Event()
-        self._admitting = threading.Lock()
 
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
         """Return the driver for a *host* with an ``InterfaceDriver``; it writes to *directory*."""
@@ -102,10 +98,7 @@ class RouterLabEnvironment(RouterEnvironment):
             self._service = EchoService()
             stack.callback(self._service.close)
             self._refuse_by_path(stack)
-            admitting = threading.Thread(target=self._admit_loop, daemon=True)
-            admitting.start()
-            stack.callback(admitting.join)
-            stack.callback(self._ended.set)
+            self._admission = stack.enter_context(PortAdmission(self._ovs.remote))
             self._stack = stack.pop_all()
         return self
 
@@ -136,14 +129,11 @@ class RouterLabEnvironment(RouterEnvironment):
         self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
 
     def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
-        tags = {str(port.id): self._vlan(port.network) for port in ports}
-        if wired:
-            self._tags |= tags
-            return
-        with self._admitting:
-            self._tags = {id: tag for id, tag in self._tags.items() if id not in tags}
-            for device in (name for id, name in self._site.rows().items() if id in tags):
-                self._ovs.vsctl("set", "Port", device, f"tag={DEAD}")
+        for port in ports:
+            if wired:
+                self._admission.add(str(port.id), self._vlan(port.network))
+            else:
+                self._admission.remove(str(port.id))
 
     def machine(
         self,
@@ -210,19 +200,11 @@ class RouterLabEnvironment(RouterEnvironment):
         return found
 
     def dump_state(self) -> frozenset[str]:
-        with self._admitting:  # its commands are no processes of a driver
-            running = {f"process {words}" for words in processes()}
-            return frozenset({*self._site.dump_state(), *running})
+        running = {f"process {words}" for words in processes()}
+        return frozenset({*self._site.dump_state(), *running})
 
     def await_wired(self, ports: Collection[RouterPort]) -> None:
-        wanted = {str(port.id) for port in ports} & self._tags.keys()
-
-        def wired() -> bool:
-            dead = self._ovs.vsctl("--bare", "--columns=name", "find", "Port", f"tag={DEAD}")
-            rows = self._site.rows()
-            return not {rows[each] for each in wanted if each in rows} & set(dead.split())
-
-        wait_until(wired, "ports are not admitted", seconds=self.patience)
+        self._admission.wait_admitted([str(port.id) for port in ports], self.patience)
 
     def contains(self, text: str) -> bool:
         saved = (
@@ -320,15 +302,6 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def _vlan(self, network: NetworkId) -> int:
         return self._vlans.setdefault(network, FIRST_VLAN + len(self._vlans))
-
-    def _admit_loop(self) -> None:
-        """Admit known ports as they are plugged, as the L2 agent does."""
-        while not self._ended.wait(0.05):
-            try:
-                with self._admitting:
-                    self._site.admit(dict(self._tags))
-            except Exception:  # noqa: BLE001 - the switch is stopped in an outage
-                continue
 
     def _answer(self, listener: socket.socket) -> None:
         connected, peer = listener.accept()

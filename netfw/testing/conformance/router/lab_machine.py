@@ -51,12 +51,14 @@ class EchoService:
         self._rounds = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="netfw-echo", daemon=True)
         self._ended = False
+        self._waker, self._woken = socket.socketpair()
+        self.serve(self._woken, _drain)
         self._thread.start()
 
     def serve(self, opened: socket.socket, handler: Handler) -> None:
         """Call *handler* whenever there is something to read."""
         opened.setblocking(False)
-        with self._lock:
+        with self._lock:  # epoll can be changed while the thread waits in it
             self._selector.register(opened, selectors.EVENT_READ, handler)
 
     def release(self, opened: socket.socket) -> None:
@@ -76,29 +78,41 @@ class EchoService:
         The kernel queues a request before it answers it, so that the second of two more rounds of
         the thread has read it.
         """
-        with self._rounds:
-            until = self._round + 2
-            self._rounds.wait_for(lambda: self._round >= until)
+        for _ in range(2):
+            self._wait_round()
         with self._lock:
             return self._seen.pop(token, None)
 
     def close(self) -> None:
         self._ended = True
+        self._wake()
         self._thread.join()
+        self.release(self._woken)
+        self._waker.close()
         self._selector.close()
+
+    def _wake(self) -> None:
+        self._waker.sendall(b"\0")
+
+    def _wait_round(self) -> None:
+        """Wait until the thread has ended one more round."""
+        with self._rounds:
+            until = self._round + 1
+            self._wake()
+            self._rounds.wait_for(lambda: self._round >= until)
 
     def _run(self) -> None:
         while not self._ended:
-            with self._lock:
-                ready = self._selector.select(0)
-            for key, _ in ready:
+            for key, _ in self._selector.select():
                 with contextlib.suppress(OSError, ValueError):
                     key.data(key.fileobj)
             with self._rounds:
                 self._round += 1
                 self._rounds.notify_all()
-            if not ready:
-                time.sleep(0.001)
+
+
+def _drain(woken: socket.socket) -> None:
+    woken.recv(4096)
 
 
 class LabStream(Stream):

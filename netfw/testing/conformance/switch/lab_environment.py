@@ -248,10 +248,10 @@ class LabTrafficProbe(TrafficProbe):
 def _answer(
     wire: socket.socket, frame: bytes, ear: socket.socket, address: IpAddress, expected: bool
 ) -> Mac | None:
-    """Send *frame* until *ear* receives the MAC of *address*, as hosts do; if not, once.
+    """Send *frame* repeatedly, as hosts do; return the MAC of *address* that *ear* receives.
 
-    One question is not enough: a kernel is silent until it has the address for good, and a busy
-    switch may drop the first packet of a flow.
+    One request is not enough: a kernel is silent until it has the address for good, and a busy
+    switch may drop the first packet of a flow.  If no answer is *expected*, the wait is short.
     """
     until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
     while (left := until - time.monotonic()) > 0:

@@ -31,6 +31,11 @@ global
     nbthread 1
     maxconn 1024
     noreuseport
+    .if version_atleast(2.6)
+    .if feature(OPENSSL)
+    httpclient.ssl.verify none
+    .endif
+    .endif
 defaults
     mode http
     option http-server-close

@@ -101,6 +101,10 @@ def test_a_command_line_is_known_behind_an_interpreter(actual, same):
     assert runs(actual, ("dnsmasq", "-x")) is same
 
 
+def test_a_process_that_has_lost_its_command_line_runs_nothing() -> None:
+    assert not runs((), ())
+
+
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
 from netfw.model.agent import Agent
@@ -19,6 +18,7 @@ from netfw.model.common_fields import Status
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
+from netfw.model.router import HaRole
 from netfw.state.file import FileSource
 from netfw.state.file.name_resolution import id_of
 

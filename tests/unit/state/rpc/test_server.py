@@ -27,13 +27,13 @@ from netfw.drivers.agent_requests import (
     SetPrefix,
 )
 from netfw.drivers.reports import Heartbeat, Report, ReportResult, RoleReport
-from netfw.drivers.router_values import HaRole
 from netfw.drivers.state_source import Cursor, Delta
 from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Message
 from netfw.errors import BackendUnavailable, RequestError
 from netfw.model import Mac
 from netfw.model.resource import ref
+from netfw.model.router import HaRole
 from netfw.state.dependencies import AgentRoot, reachable
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
