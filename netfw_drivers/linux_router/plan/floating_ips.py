@@ -69,11 +69,14 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
             if id not in named and (not update.complete or id in kept)
         }
     refused: dict[RouterDriverKey, NetfwError] = {}
+    holders = {
+        (router, each.floating): id for router, own in desired.items() for id, each in own.items()
+    }
     for id, nat in put.items():
         own = desired.setdefault(nat.router, {})
-        rivals = [each for each, has in own.items() if has.floating == nat.floating_address]
-        if rivals:
-            text = f"{nat.floating_address} belongs to floating IP {rivals[0]} of the same router"
+        rival = holders.setdefault((nat.router, nat.floating_address), id)
+        if rival != id:
+            text = f"{nat.floating_address} belongs to floating IP {rival} of the same router"
             refused[FloatingIpKey(id)] = Conflict(text)
         else:
             own[id] = Translation(nat.floating_address, nat.fixed_address)
