@@ -28,8 +28,8 @@ from netfw_drivers.linux_router.plan.ended_connections import (
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
     RouterUpdate,
-    is_served,
     plan_floating_ips,
+    served_families,
     sort_floating_ips,
 )
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
@@ -153,7 +153,8 @@ class _RouterPlanner:
         self, router: RouterId, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
         """Plan the floating IPs of a router that is not in the update, or is refused."""
-        served = {id: each for id, each in floating_ips.items() if is_served(each, found)}
+        families = served_families(found)
+        served = {id: each for id, each in floating_ips.items() if each.family in families}
         self.served[router] = served
         return [*plan_floating_ips(router, served, found)]
 
