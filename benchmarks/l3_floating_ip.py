@@ -11,12 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 from attrs import frozen
 
-from benchmarks.dhcp_rig import cpu
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import run_alone
 from benchmarks.l3_restart import memory
@@ -24,7 +22,7 @@ from benchmarks.l3_rig import Rig, Router, rig, used
 from benchmarks.server_limits import resident
 
 MANY = 500
-ROUNDS = 15
+ROUNDS = 11
 TARGET, FLAT, MEMORY = 300.0, 1.5, 130.0
 NEUTRON = 1.8
 _NARROW, _WIDE = "10.0.0.0/24", "10.0.0.0/16"
@@ -84,39 +82,34 @@ def _one_more(found: Rig, instance: str) -> Cost:
     walls, requests, agent, server = [], [], [], []
     for _ in range(ROUNDS):
         found.await_rest(found.l3)
-        before = used(found.l3.pid), _server(found)
+        before = used(found.l3.pid), used(found.server.pid)
         began = time.monotonic()
         floating = found.floating_ip(found.ports[instance])
         requests.append(time.monotonic() - began)
         walls.append(found.answered(floating["floating_ip_address"]) - began)
         found.await_rest(found.l3)
         agent.append(used(found.l3.pid) - before[0])
-        server.append(_server(found) - before[1])
+        server.append(used(found.server.pid) - before[1])
         found.delete_floating_ip(floating["id"])
         found.silent(floating["floating_ip_address"])
     return Cost(*map(median, (walls, requests, agent, server)))
 
 
-def _server(found: Rig) -> float:
-    return cpu(Path("/proc", str(found.server.pid)))
-
-
 def _make_floating_ips(found: Rig, router: Router, count: int) -> None:
     began = time.monotonic()
-    found.add_floating_ips(router, count)
+    found.add_floating_ips([router], count)
     _await(found, f"{count} floating IPs", began)
 
 
 def _make_routers(found: Rig, count: int) -> None:
     began = time.monotonic()
-    for _ in range(count):
-        found.router(_NARROW, 1)
+    found.routers(count, _NARROW, 1)
     _await(found, f"{count} routers", began)
 
 
 def _await(found: Rig, what: str, began: float) -> None:
     made = time.monotonic()
-    found.await_active()
+    found.await_active(pause=0.5)
     print(
         f"    {what}: made by the API in {made - began:.1f} s, served {time.monotonic() - made:.1f}"
         " s later",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import resource
-import struct
 import subprocess
 import sys
 import time
@@ -30,8 +29,7 @@ from benchmarks.l3_rig import Rig, Router, reach, rig, used
 from benchmarks.server_limits import resident
 from netfw.linux import netns
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
-from netfw.linux.netlink.messages import parse_attributes
-from netfw.linux.netlink.raw_socket import RawNetlinkSocket
+from netfw.linux.netlink.nftables import read_generation
 
 ROUTERS = 50
 ROUNDS = 3
@@ -56,7 +54,6 @@ printf 'route show table all\\nrule show\\n' | ip -6 -batch -
 iptables-save
 ip6tables-save
 """
-_NETLINK_NETFILTER, _NFTABLES, _GET_GENERATION, _GENERATION_ID = 12, 10, 16, 1
 
 
 @frozen
@@ -70,7 +67,7 @@ class Cost:
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
     """The figures of this file."""
     with rig() as found:
-        made = [found.router() for _ in range(routers)]
+        made = found.routers(routers)
         found.instance("vm", made[0].network, _SUBNET, "10.0.0.1")
         target = found.floating_ip(found.ports["vm"])["floating_ip_address"]
         found.answered(target)
@@ -155,18 +152,9 @@ def _operations(found: Rig, routers: list[Router]) -> Iterator[list[int]]:
 
 def _state(found: Rig, names: list[str]) -> set[object]:
     """The generation of the rules of each namespace, and the devices of the switch."""
-    generations = {(name, found.host.call(netns.run_in, name, _generation)) for name in names}
+    generations = {(name, found.host.call(netns.run_in, name, read_generation)) for name in names}
     rows = found.host.ovs.vsctl("--columns=_uuid,name,mac,external_ids", "list", "Interface")
     return {*generations, *rows.split("\n\n")}
-
-
-def _generation() -> int:
-    """Return the number of the present rules of nftables, which every change increments."""
-    with RawNetlinkSocket(_NETLINK_NETFILTER, timeout=10) as netlink:
-        kind = _NFTABLES << 8 | _GET_GENERATION
-        reply = next(netlink.replies({netlink.request(kind, bytes(4))}))
-    (number,) = struct.unpack("!I", parse_attributes(reply.body[4:])[_GENERATION_ID])
-    return int(number)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
     own, raw = [], []
     with rig() as found:
         found.l3.stop()
-        made = [found.router() for _ in range(routers)]
+        made = found.routers(routers)
         print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
         for number in range(ROUNDS):
             own.append(_by_netfw(found, made))
