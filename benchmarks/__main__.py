@@ -42,6 +42,11 @@ SUITES = {
         "dhcp_agent",
         "dhcp_restart",
     ),
+    "l3": (
+        "l3_routers",
+        "l3_restart",
+        "l3_floating_ip",
+    ),
     "metadata": ("metadata_relay",),
 }
 RESULTS = Path(__file__).parent / "results"

@@ -76,7 +76,7 @@ class LinuxRouterDriver(
             interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY), tool=tool
         )
         self._radvd = RadvdRunner(settings, self._notify)
-        self._observer = RouterObserver(self._executor, self._radvd, self._context, tool)
+        self._observer = RouterObserver(self._executor, self._radvd, self._context)
         self._monitor = RouterMonitor(self._executor, interface, settings, self._notify)
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
@@ -244,18 +244,17 @@ class LinuxRouterDriver(
     ) -> dict[RouterDriverKey, str]:
         """Watch and announce the routers; return the floating IPs that wait for the switch."""
         waiting: dict[RouterDriverKey, str] = {}
+        by_router: dict[RouterId, set[RouterDriverKey]] = {}
+        for key, value in update.put.items():
+            if isinstance(value, FloatingIpNat):
+                by_router.setdefault(value.router, set()).add(key)
         for router in concerned:
             converged = self._observer.converged(router)
             if converged is None:
                 self._monitor.forget(router)
                 continue
-            keys: frozenset[RouterDriverKey] = frozenset(
-                key
-                for key, value in update.put.items()
-                if isinstance(value, FloatingIpNat) and value.router == router
-            )
             if not self._monitor.resume(converged, watch=bool(self._sinks)):
-                waiting |= dict.fromkeys(keys, NOT_WIRED)
+                waiting |= dict.fromkeys(by_router.get(router, ()), NOT_WIRED)
         return waiting
 
     def _reset(self) -> None:

@@ -72,10 +72,11 @@ class L3ResourceIndex(ResourceIndex):
         """Yield the floating IPs of a router and their port forwardings, in order of id."""
         for floating in self.floating_ips(router):
             yield floating
-            yield from self._sorted(self._forwardings.refs(floating.id))
+            if refs := self._forwardings.refs(floating.id):
+                yield from self._sorted(refs)
 
     def _sorted(self, refs: Set[Ref]) -> list[Resource]:
-        return [self[key] for key in sorted(refs, key=lambda key: key.id)]
+        return [self[key] for key in sorted(refs, key=lambda key: key.id.int)]
 
 
 def _known(id: RouterId | None) -> tuple[RouterId, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from socket import AF_INET, AF_INET6
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from netfw.errors import NotFound
 from netfw.linux import netns
@@ -99,7 +99,7 @@ class NetlinkClient:
 
         def read(netlink: Netlink) -> list[Link]:
             messages = netlink.dump(netlink_encode.read_links())
-            names = {message["index"]: message.get_attr("IFLA_IFNAME") for message in messages}
+            names = dict(map(netlink_decode.link_name, messages))
             return [netlink_decode.link(message, names.get) for message in messages]
 
         return {link.name: link for link in self._read("ip link show", read)}
@@ -187,17 +187,17 @@ class NetlinkClient:
             raise error_from_errno(error.number, f"{what} {self._where}", error.said) from error
 
 
-def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[Any]:
+def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[memoryview]:
     """Dump both families; without IPv6 a kernel returns nothing for it, or IPv4's entries again."""
     return [
         message
         for version, family in ((4, AF_INET), (6, AF_INET6))
         for message in _dump_existing(netlink, request(version))
-        if message["family"] == family
+        if message[0] == family
     ]
 
 
-def _dump_existing(netlink: Netlink, request: Request) -> list[Any]:
+def _dump_existing(netlink: Netlink, request: Request) -> list[memoryview]:
     """Dump a routing table; one that does not exist is empty, as it exists only while used."""
     try:
         return netlink.dump(request)
@@ -208,8 +208,8 @@ def _dump_existing(netlink: Netlink, request: Request) -> list[Any]:
 
 
 def _kept(
-    messages: Iterable[Any],
-    decoded: Callable[[Any, netlink_decode.Names], T | None],
+    messages: Iterable[memoryview],
+    decoded: Callable[[netlink_decode.Body, netlink_decode.Names], T | None],
     netlink: Netlink,
 ) -> list[T]:
     names = cache(netlink.name)

@@ -1,10 +1,24 @@
-"""Decoding of netlink messages to values."""
+"""Decoding of netlink messages (rtnetlink) to values.
+
+The bodies are read directly: a router with 500 addresses is read whenever one of them changes, and
+decoding by pyroute2 took 0.2 ms for each address.
+"""
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable
-from typing import Any
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from ipaddress import (
+    IPv4Interface,
+    IPv4Network,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+)
+from socket import AF_INET
+from typing import overload
 
 from netfw.linux.ip.values import (
     Address,
@@ -18,7 +32,23 @@ from netfw.linux.ip.values import (
     RuleAction,
     Scope,
 )
-from netfw.model.address import IpAddress, IpNetwork, Mac
+from netfw.linux.netlink.messages import parse_attributes
+from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
+
+_LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=4BI")
+_ROUTE, _RULE = struct.Struct("=8BI"), struct.Struct("=8BI")
+_NEIGHBOUR, _NEXT_HOP = struct.Struct("=BxxxiHBB"), struct.Struct("=HBBi")
+_VIA = struct.Struct("=H")
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 10
+_IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_CARRIER, _IFLA_LINK_NETNSID = 16, 18, 33, 37
+_IFLA_INFO_KIND = 1
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_PROTO = 1, 2, 8, 11
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC = 1, 4, 5, 6, 7
+_RTA_MULTIPATH, _RTA_TABLE, _RTA_VIA = 9, 15, 18
+_FRA_DST, _FRA_SRC, _FRA_IIFNAME, _FRA_PRIORITY, _FRA_FWMARK = 1, 2, 3, 6, 10
+_FRA_SUPPRESS_IFGROUP, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE, _FRA_FWMASK = 13, 14, 15, 16
+_FRA_OIFNAME, _FRA_PAD, _FRA_PROTOCOL = 17, 18, 21
+_NDA_DST, _NDA_LLADDR = 1, 2
 
 _UP = 0x1
 _SECONDARY, _DUPLICATE, _TENTATIVE, _PERMANENT = 0x01, 0x08, 0x40, 0x80
@@ -26,178 +56,229 @@ _NODAD, _NOPREFIXROUTE = 0x02, 0x200
 _MADE_BY_KERNEL_FOR_LINK = 3
 _ONLINK = 0x4
 _FIXED, _PROXY = 0x80, 0x8
+_ALL_BITS = 0xFFFFFFFF
+_LINK_STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
 _NO_GATEWAY = frozenset(
     {RouteKind.BLACKHOLE, RouteKind.UNREACHABLE, RouteKind.PROHIBIT, RouteKind.THROW}
 )
-_RULE_WORDS = frozenset(
+_MODELLED = frozenset(
     {
-        "FRA_DST", "FRA_SRC", "FRA_IIFNAME", "FRA_OIFNAME", "FRA_PRIORITY", "FRA_FWMARK",
-        "FRA_FWMASK", "FRA_TABLE", "FRA_PROTOCOL", "FRA_PAD",
+        _FRA_DST, _FRA_SRC, _FRA_IIFNAME, _FRA_OIFNAME, _FRA_PRIORITY, _FRA_FWMARK,
+        _FRA_FWMASK, _FRA_TABLE, _FRA_PROTOCOL, _FRA_PAD,
     }
 )  # fmt: skip
+_LINK_LOCAL = IPv6Network("fe80::/64")
+_CACHED = 4096
+"""Limit of cached addresses; an address that did not change has the same message."""
 
+Body = bytes | memoryview
+"""A message without its header."""
 Names = Callable[[int], str | None]
 """Lookup of a device's name by its index; None if it is gone."""
+_Attributes = Mapping[int, memoryview]
 
 
-def link(message: Any, names: Names) -> Link:
-    master = message.get_attr("IFLA_MASTER")
-    kind = message.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
-    is_whole = kind == "veth" and message.get_attr("IFLA_LINK_NETNSID") is None
+def link_name(body: Body) -> tuple[int, str]:
+    """Decode the index and the name of a link."""
+    attributes = parse_attributes(memoryview(body)[_LINK.size :])
+    return int(_LINK.unpack_from(body)[2]), _text(attributes[_IFLA_IFNAME])
+
+
+def link(body: Body, names: Names) -> Link:
+    """Decode a link."""
+    _family, _type, index, flags, _change = _LINK.unpack_from(body)
+    attributes = parse_attributes(memoryview(body)[_LINK.size :])
+    master = _number(attributes, _IFLA_MASTER)
+    info = parse_attributes(attributes.get(_IFLA_LINKINFO, memoryview(b"")))
+    kind = _text(info[_IFLA_INFO_KIND]) if _IFLA_INFO_KIND in info else None
+    is_whole = kind == "veth" and _IFLA_LINK_NETNSID not in attributes
     return Link(
-        name=message.get_attr("IFLA_IFNAME"),
-        index=message["index"],
+        name=_text(attributes[_IFLA_IFNAME]),
+        index=index,
         kind=kind,
-        mtu=message.get_attr("IFLA_MTU"),
-        mac=_mac(message.get_attr("IFLA_ADDRESS")),
-        up=bool(message["flags"] & _UP),
-        state=str(message.get_attr("IFLA_OPERSTATE") or "unknown").lower(),
-        carrier=message.get_attr("IFLA_CARRIER") != 0,
+        mtu=_number(attributes, _IFLA_MTU) or 0,
+        mac=_mac(attributes.get(_IFLA_ADDRESS)),
+        up=bool(flags & _UP),
+        state=_link_state(_number(attributes, _IFLA_OPERSTATE) or 0),
+        carrier=_number(attributes, _IFLA_CARRIER) != 0,
         master=names(master) if master else None,
-        peer=message.get_attr("IFLA_LINK") if is_whole else None,
+        peer=_number(attributes, _IFLA_LINK) if is_whole else None,
     )
 
 
-def _mac(text: str | None) -> Mac | None:
+def _link_state(number: int) -> str:
+    return _LINK_STATES[number] if number < len(_LINK_STATES) else _LINK_STATES[0]
+
+
+def _mac(value: memoryview | None) -> Mac | None:
     """Return the MAC address; None for devices that are not Ethernet."""
     try:
-        return Mac(text) if text else None
+        return Mac(value.hex(":")) if value else None
     except ValueError:
         return None
 
 
-def address(message: Any, names: Names) -> FoundAddress | None:
+def address(body: Body, names: Names) -> FoundAddress | None:
     """Decode an address; None if its device is gone already."""
-    device = names(message["index"])
-    if device is None:
-        return None
-    flags = message.get_attr("IFA_FLAGS", message["flags"])
-    local = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
-    interface = ipaddress.ip_interface(f"{local}/{message['prefixlen']}")
-    scope = _scope(message["scope"])
+    device = names(_ADDRESS.unpack_from(body)[4])
+    return None if device is None else _address(bytes(body), device)
+
+
+@lru_cache(_CACHED)
+def _address(body: bytes, device: str) -> FoundAddress:
+    family, length, flags, scope, _index = _ADDRESS.unpack_from(body)
+    attributes = parse_attributes(memoryview(body)[_ADDRESS.size :])
+    flags = _number(attributes, _IFA_FLAGS, flags)
+    local = bytes(attributes.get(_IFA_LOCAL) or attributes[_IFA_ADDRESS])
+    interface = (IPv4Interface if family == AF_INET else IPv6Interface)((local, length))
     return FoundAddress(
         address=Address(
             device=device,
             interface=interface,
-            scope=scope,
+            scope=_scope(scope),
             noprefixroute=bool(flags & _NOPREFIXROUTE),
             nodad=bool(flags & _NODAD),
         ),
         permanent=bool(flags & _PERMANENT),
-        automatic=_is_automatic(message, interface),
+        automatic=_is_automatic(_number(attributes, _IFA_PROTO), interface),
         secondary=bool(flags & _SECONDARY) and interface.version == 4,
         tentative=bool(flags & _TENTATIVE),
         duplicate=bool(flags & _DUPLICATE),
     )
 
 
-def _is_automatic(
-    message: Any, interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface
-) -> bool:
+def _is_automatic(origin: int | None, interface: IpInterface) -> bool:
     """Return whether the kernel made the address; before 5.18 only its form indicates that."""
     if interface.version == 4 or not interface.is_link_local:
         return False
-    origin = message.get_attr("IFA_PROTO")
     if origin is not None:
-        return bool(origin == _MADE_BY_KERNEL_FOR_LINK)
-    return interface.network == ipaddress.ip_network("fe80::/64")
+        return origin == _MADE_BY_KERNEL_FOR_LINK
+    return interface.network == _LINK_LOCAL
 
 
 def _scope(number: int) -> Scope | None:
     return Scope(number) if number in Scope._value2member_map_ else None
 
 
-def route(message: Any, names: Names) -> Route | None:
+def route(body: Body, names: Names) -> Route | None:
     """Decode a route; None for a kind that netfw does not model."""
-    if message["type"] not in RouteKind._value2member_map_:
+    family, length, _src, _tos, table, protocol, scope, type_, flags = _ROUTE.unpack_from(body)
+    if type_ not in RouteKind._value2member_map_:
         return None
-    kind = RouteKind(message["type"])
-    version = 4 if message["family"] == 2 else 6
-    source = message.get_attr("RTA_PREFSRC")
-    metric = message.get_attr("RTA_PRIORITY")
+    kind = RouteKind(type_)
+    attributes = parse_attributes(memoryview(body)[_ROUTE.size :])
+    metric = _number(attributes, _RTA_PRIORITY)
     return Route(
-        destination=_network(message.get_attr("RTA_DST"), message["dst_len"], version),
-        hops=() if kind in _NO_GATEWAY else _hops(message, names),
-        table=message.get_attr("RTA_TABLE", message["table"]),
-        scope=_scope(message["scope"]),
-        source=ipaddress.ip_address(source) if source else None,
+        destination=_network(attributes.get(_RTA_DST), length, family),
+        hops=() if kind in _NO_GATEWAY else _hops(attributes, flags, names),
+        table=_number(attributes, _RTA_TABLE, table),
+        scope=_scope(scope),
+        source=_ip_address(attributes.get(_RTA_PREFSRC)),
         kind=kind,
-        protocol=message["proto"],
+        protocol=protocol,
         **({"metric": metric} if metric else {}),
     )
 
 
-def _network(text: str | None, length: int, version: int) -> IpNetwork:
-    return ipaddress.ip_network(f"{text or ('0.0.0.0' if version == 4 else '::')}/{length}")
+def _network(value: memoryview | None, length: int, family: int) -> IpNetwork:
+    if family == AF_INET:
+        return IPv4Network((bytes(value or bytes(4)), length))
+    return IPv6Network((bytes(value or bytes(16)), length))
 
 
-def _hops(message: Any, names: Names) -> tuple[NextHop, ...]:
-    several = message.get_attr("RTA_MULTIPATH")
+def _ip_address(value: memoryview | None) -> IpAddress | None:
+    return None if value is None else ip_address(bytes(value))
+
+
+def _hops(attributes: _Attributes, flags: int, names: Names) -> tuple[NextHop, ...]:
+    several = attributes.get(_RTA_MULTIPATH)
     if several:
-        return tuple(_hop(entry, entry["oif"], entry["hops"] + 1, names) for entry in several)
-    index = message.get_attr("RTA_OIF")
-    gateway = _gateway(message)
+        return tuple(_several_hops(several, names))
+    index = _number(attributes, _RTA_OIF)
+    gateway = _gateway(attributes)
     if index is None and gateway is None:
         return ()
-    return (_hop(message, index, 1, names),)
+    device = names(index) if index else None
+    return (NextHop(via=gateway, device=device, onlink=bool(flags & _ONLINK)),)
 
 
-def _hop(entry: Any, index: int | None, weight: int, names: Names) -> NextHop:
-    return NextHop(
-        via=_gateway(entry),
-        device=names(index) if index else None,
-        weight=weight,
-        onlink=bool(entry["flags"] & _ONLINK),
-    )
+def _several_hops(data: memoryview, names: Names) -> list[NextHop]:
+    hops = []
+    while len(data) >= _NEXT_HOP.size:
+        size, flags, weight, index = _NEXT_HOP.unpack_from(data)
+        if size < _NEXT_HOP.size:
+            break
+        gateway = _gateway(parse_attributes(data[_NEXT_HOP.size : size]))
+        device = names(index) if index else None
+        onlink = bool(flags & _ONLINK)
+        hops.append(NextHop(via=gateway, device=device, weight=weight + 1, onlink=onlink))
+        data = data[(size + 3) & ~3 :]
+    return hops
 
 
-def _gateway(entry: Any) -> IpAddress | None:
-    gateway = entry.get_attr("RTA_GATEWAY")
-    if gateway is None and (other := entry.get_attr("RTA_VIA")):
-        gateway = other["addr"]
-    return ipaddress.ip_address(gateway) if gateway else None
+def _gateway(attributes: _Attributes) -> IpAddress | None:
+    if (other := attributes.get(_RTA_VIA)) is not None and _RTA_GATEWAY not in attributes:
+        return _ip_address(other[_VIA.size :])
+    return _ip_address(attributes.get(_RTA_GATEWAY))
 
 
-def rule(message: Any, _names: Names) -> Rule | None:
+def rule(body: Body, _names: Names) -> Rule | None:
     """Decode a rule; None for one that netfw does not model."""
-    if message["action"] not in RuleAction._value2member_map_:
+    family, dst_len, src_len, _tos, table, _, _, action, _flags = _RULE.unpack_from(body)
+    if action not in RuleAction._value2member_map_:
         return None
-    version = 4 if message["family"] == 2 else 6
-    source, destination = message.get_attr("FRA_SRC"), message.get_attr("FRA_DST")
-    mark = message.get_attr("FRA_FWMARK")
+    attributes = parse_attributes(memoryview(body)[_RULE.size :])
+    source, destination = attributes.get(_FRA_SRC), attributes.get(_FRA_DST)
+    mark = _number(attributes, _FRA_FWMARK)
     return Rule(
-        priority=message.get_attr("FRA_PRIORITY") or 0,
-        source=_network(source, message["src_len"], version) if source else None,
-        destination=_network(destination, message["dst_len"], version) if destination else None,
-        version=version,
-        iif=message.get_attr("FRA_IIFNAME"),
-        oif=message.get_attr("FRA_OIFNAME"),
+        priority=_number(attributes, _FRA_PRIORITY, 0),
+        source=_network(source, src_len, family) if source else None,
+        destination=_network(destination, dst_len, family) if destination else None,
+        version=4 if family == AF_INET else 6,
+        iif=_text(attributes[_FRA_IIFNAME]) if _FRA_IIFNAME in attributes else None,
+        oif=_text(attributes[_FRA_OIFNAME]) if _FRA_OIFNAME in attributes else None,
         mark=mark,
-        mask=0xFFFFFFFF if mark is None else message.get_attr("FRA_FWMASK", 0xFFFFFFFF),
-        table=message.get_attr("FRA_TABLE", message["table"]),
-        action=RuleAction(message["action"]),
-        protocol=message.get_attr("FRA_PROTOCOL") or 0,
-        other=_other_conditions(message),
+        mask=_ALL_BITS if mark is None else _number(attributes, _FRA_FWMASK, _ALL_BITS),
+        table=_number(attributes, _FRA_TABLE, table),
+        action=RuleAction(action),
+        protocol=_number(attributes, _FRA_PROTOCOL, 0),
+        other=_other_conditions(attributes),
     )
 
 
-def _other_conditions(message: Any) -> frozenset[str]:
-    unset = {"FRA_SUPPRESS_PREFIXLEN": 0xFFFFFFFF, "FRA_SUPPRESS_IFGROUP": 0xFFFFFFFF}
+def _other_conditions(attributes: _Attributes) -> frozenset[str]:
+    unset = (_FRA_SUPPRESS_PREFIXLEN, _FRA_SUPPRESS_IFGROUP)
     return frozenset(
-        name
-        for name, value in message["attrs"]
-        if name not in _RULE_WORDS and unset.get(name) != value
+        f"attribute {kind}"
+        for kind in attributes.keys() - _MODELLED
+        if not (kind in unset and _number(attributes, kind) == _ALL_BITS)
     )
 
 
-def neighbour(message: Any, names: Names) -> Neighbour | None:
+def neighbour(body: Body, names: Names) -> Neighbour | None:
     """Decode a configured neighbour; None if learned, multicast, or of a device that is gone."""
-    device, address = names(message["ifindex"]), message.get_attr("NDA_DST")
+    _family, index, state, flags, _type = _NEIGHBOUR.unpack_from(body)
+    attributes = parse_attributes(memoryview(body)[_NEIGHBOUR.size :])
+    device, address = names(index), _ip_address(attributes.get(_NDA_DST))
     if device is None or address is None:
         return None
-    if message["flags"] & _PROXY:
+    if flags & _PROXY:
         return Neighbour(device=device, address=address, proxy=True)
-    mac = _mac(message.get_attr("NDA_LLADDR"))
-    if not message["state"] & _FIXED or mac is None:
+    mac = _mac(attributes.get(_NDA_LLADDR))
+    if not state & _FIXED or mac is None:
         return None
     return Neighbour(device=device, address=address, mac=mac)
+
+
+@overload
+def _number(attributes: _Attributes, kind: int) -> int | None: ...
+@overload
+def _number(attributes: _Attributes, kind: int, default: int) -> int: ...
+def _number(attributes: _Attributes, kind: int, default: int | None = None) -> int | None:
+    """Return a number in the byte order of the machine, of any size."""
+    value = attributes.get(kind)
+    return default if value is None else int.from_bytes(value, sys.byteorder)
+
+
+def _text(value: memoryview) -> str:
+    return bytes(value).rstrip(b"\0").decode(errors="surrogateescape")

@@ -1,6 +1,6 @@
 """Netlink socket: requests to the kernel's routing and link tables.
 
-The messages are pyroute2's; the socket is ours.  pyroute2's own ``IPRoute`` opens a socket per
+Requests are encoded by pyroute2; the socket is ours.  pyroute2's own ``IPRoute`` opens a socket per
 *using* thread, so that one made in a namespace and used elsewhere silently configures another
 network.  A plain socket stays in the namespace it was opened in; and because device names are still
 looked up by thread, a :class:`Netlink` refuses to work for any thread but the one that opened it.
@@ -92,37 +92,33 @@ class Netlink:
                     _raise_error(message)
                     return
 
-    def dump(self, request: Request) -> list[Any]:
-        """Dump a table as pyroute2 messages.  A dump that a change interrupts is repeated.
+    def dump(self, request: Request) -> list[memoryview]:
+        """Dump a table as bodies of messages.  A dump that a change interrupts is repeated.
 
         :raises NetlinkError: the kernel refused.
         """
         self._check_owner()
         for _ in range(_DUMP_ATTEMPTS):
             sequence = self._put(request, NLM_F_DUMP)
-            entries: list[Any] = []
+            entries: list[memoryview] = []
             if self._collect(entries, sequence):
                 return entries
         raise NetlinkError(errno.EAGAIN, "the table changed faster than it could be read")
 
-    def get(self, request: Request) -> list[Any]:
-        """Read the object that *request* names as pyroute2 messages, without a dump of the table.
+    def get(self, request: Request) -> list[memoryview]:
+        """Read the object that *request* names as bodies of messages, without a dump of the table.
 
         :raises NetlinkError: there is no such object.
         """
         self._check_owner()
         sequence = self._put(request, NLM_F_ACK)
-        entries: list[Any] = []
+        entries: list[memoryview] = []
         while True:
-            data = self._receive()
-            replies = self._replies(data, sequence)
-            final = [reply for reply in replies if reply.kind == NLMSG_ERROR]
-            for reply in final:
-                _raise_error(reply)
-            if len(final) < len(replies):  # pyroute2 cannot parse some errors
-                entries.extend(filter(_is_entry, self._marshal.parse(data)))
-            if final:
-                return entries
+            for reply in self._replies(self._receive(), sequence):
+                if reply.kind == NLMSG_ERROR:
+                    _raise_error(reply)
+                    return entries
+                entries.append(reply.body)
 
     def index(self, device: str) -> int:
         """Return the index of *device* within this namespace.
@@ -143,17 +139,16 @@ class Netlink:
         except OSError:
             return None
 
-    def _collect(self, entries: list[Any], sequence: int) -> bool:
+    def _collect(self, entries: list[memoryview], sequence: int) -> bool:
         """Read the replies to a dump; return False when it was interrupted by a change."""
         whole = True
         while True:
-            data = self._receive()
-            entries.extend(filter(_is_entry, self._marshal.parse(data)))
-            for reply in self._replies(data, sequence):
+            for reply in self._replies(self._receive(), sequence):
                 whole = whole and not reply.flags & NLM_F_DUMP_INTR
                 if reply.is_final:
                     _raise_error(reply)
                     return whole
+                entries.append(reply.body)
 
     def _put(self, request: Request, flags: int) -> int:
         """Send *request*; return its sequence number."""
@@ -194,10 +189,6 @@ class Netlink:
                 f"this netlink socket belongs to the thread {self._owner.name} and its namespace, "
                 f"not to {threading.current_thread().name}: hand the call to its Worker"
             )
-
-
-def _is_entry(message: Any) -> bool:
-    return bool(message["header"]["type"] >= NEW_LINK)
 
 
 def _raise_error(reply: NetlinkMessage) -> None:

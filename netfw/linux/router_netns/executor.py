@@ -37,6 +37,12 @@ class _Filters:
     """That of the rules in the mirror of *tables*; None: not known."""
     lock: threading.Lock = field(factory=threading.Lock)
 
+    def observe(self, generation: int | None, *, mirrored: bool) -> None:
+        """Read the tables, unless the mirror is accepted and of the present *generation*."""
+        if not mirrored or generation != self.generation:
+            self.tables.observe()
+            self.generation = generation
+
 
 class RouterNetnsExecutor(NetnsExecutor):
     """The router namespaces of this host; *interface* plugs their ports.
@@ -82,10 +88,7 @@ class RouterNetnsExecutor(NetnsExecutor):
         try:
             with NetlinkClient(namespace) as network:
                 with self._lock_filters(namespace) as filters:
-                    generation = network.run(read_generation)
-                    if not mirrored or generation != filters.generation:
-                        filters.tables.observe()
-                        filters.generation = generation
+                    filters.observe(network.run(read_generation), mirrored=mirrored)
                     rules, spelling = filters.tables.mirror(update)
                 observed = network.run(
                     lambda: ObservedNetns(
@@ -105,6 +108,15 @@ class RouterNetnsExecutor(NetnsExecutor):
             self._forget_namespace(namespace)
             observed = ObservedNetns(netns=namespace)
         return self._with_ports(observed)
+
+    def read_filters(self, namespace: str) -> Mirror:
+        """Return the filters of a namespace, which are read if they are not as mirrored.
+
+        :raises NotFound: there is no such namespace.
+        """
+        with self._lock_filters(namespace) as filters:
+            filters.observe(netns.run_in(namespace, read_generation), mirrored=True)
+            return filters.tables.mirror(Update(complete=True))[0]
 
     def mirror(self, namespace: str) -> Mirror:
         """Return the filters of a namespace as they were last read or written.

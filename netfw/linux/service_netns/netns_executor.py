@@ -74,6 +74,14 @@ class NetnsExecutor:
         with self._interface_lock:
             return self._interface.devices()
 
+    def ports(self) -> frozenset[PortId]:
+        """Return the ports that the interface driver has on this host, without their devices.
+
+        :raises BackendUnavailable: its backend does not answer.
+        """
+        with self._interface_lock:
+            return self._interface.present()
+
     def device(self, port: PortId) -> Device | None:
         """Return the device of a port, if the interface driver has it on this host.
 
@@ -171,8 +179,7 @@ class NetnsExecutor:
 
     def _present_ports(self) -> frozenset[PortId] | None:
         try:
-            with self._interface_lock:
-                return self._interface.present()
+            return self.ports()
         except BackendUnavailable:
             return None
 

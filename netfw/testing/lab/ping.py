@@ -88,6 +88,11 @@ class Pinger:
             self._collect(time.monotonic() + grace, self._all_back)
         return Ping(tuple(self._times), self._interval)
 
+    @property
+    def answered(self) -> bool:
+        """Whether any request was answered so far."""
+        return any(time is not None for time in self._times)
+
     def _all_back(self) -> bool:
         return None not in self._times
 

@@ -24,6 +24,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     floating_interface,
     of_family,
     render_float_chains,
+    sort_by_id,
 )
 from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
@@ -213,7 +214,7 @@ def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
     """Add the addresses of floating IPs, each owned by its floating IP, to the gateway's port."""
     owners = {
         floating_interface(each.floating): FloatingIpKey(id)
-        for id, each in sorted(translations.items())
+        for id, each in sort_by_id(translations)
     }
     own = frozenset(port.addresses)
     more = {interface: key for interface, key in owners.items() if interface not in own}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from ipaddress import ip_address, ip_interface, ip_network
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.keys import FloatingIpKey
 from netfw.linux.iptables.chain import Chain, ChainKey
@@ -43,15 +43,17 @@ class Translation:
 
     floating: IpAddress
     fixed: IpAddress
+    family: Family = field(init=False, eq=False, repr=False)
 
-    @property
-    def family(self) -> Family:
+    @family.default
+    def _family(self) -> Family:
         return Family(self.floating.version)
 
 
 Translations = Mapping[FloatingIpId, Translation]
 
 
+@cache
 def float_chain(name: str, family: Family) -> ChainKey:
     """Return the key of one of the chains of floating IPs."""
     return ChainKey(family=family, table=_TABLES[name], name=name)
@@ -61,7 +63,7 @@ def render_float_chains(
     names: Iterable[str], family: Family, translations: Translations
 ) -> dict[ChainKey, Chain]:
     """Render the chains *names* of one family; each rule is owned by its floating IP."""
-    own = sorted(of_family(translations, family).items())
+    own = sort_by_id(of_family(translations, family))
     return {
         float_chain(name, family): Chain(tuple(_rule(name, *each) for each in own))
         for name in names
@@ -77,6 +79,11 @@ def by_address(translations: Translations) -> dict[IpAddress, tuple[FloatingIpId
 def floating_interface(address: IpAddress) -> IpInterface:
     """Return the address of a floating IP as one of a device."""
     return ip_interface(address)
+
+
+def sort_by_id(translations: Translations) -> list[tuple[FloatingIpId, Translation]]:
+    """Return the translations in order of id; numbers are compared faster than UUIDs."""
+    return sorted(translations.items(), key=lambda item: item[0].int)
 
 
 def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, Translation]:

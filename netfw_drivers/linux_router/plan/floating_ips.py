@@ -18,6 +18,7 @@ from netfw.linux.ip.operations import AddAddress, DelAddress
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.plan import plan_chains
+from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
 from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, RouterId
@@ -69,11 +70,14 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
             if id not in named and (not update.complete or id in kept)
         }
     refused: dict[RouterDriverKey, NetfwError] = {}
+    holders = {
+        (router, each.floating): id for router, own in desired.items() for id, each in own.items()
+    }
     for id, nat in put.items():
         own = desired.setdefault(nat.router, {})
-        rivals = [each for each, has in own.items() if has.floating == nat.floating_address]
-        if rivals:
-            text = f"{nat.floating_address} belongs to floating IP {rivals[0]} of the same router"
+        rival = holders.setdefault((nat.router, nat.floating_address), id)
+        if rival != id:
+            text = f"{nat.floating_address} belongs to floating IP {rival} of the same router"
             refused[FloatingIpKey(id)] = Conflict(text)
         else:
             own[id] = Translation(nat.floating_address, nat.fixed_address)
@@ -105,10 +109,11 @@ def plan_floating_ips(
             yield _stage(router, ChangeNetwork(netns=netns, operation=add), [id])
 
 
-def is_served(translation: Translation, found: FoundRouter) -> bool:
-    """Return whether the router, as it is, has a gateway for *translation*."""
-    has_gateway = found.gateway_device is not None
-    return has_gateway and float_chain(DNAT, translation.family) in found.mirror.chains
+def served_families(found: FoundRouter) -> frozenset[Family]:
+    """Return the families for which the router, as it is, has a gateway for floating IPs."""
+    if found.gateway_device is None:
+        return frozenset()
+    return frozenset(each for each in Family if float_chain(DNAT, each) in found.mirror.chains)
 
 
 def _restore(

@@ -68,7 +68,7 @@ class FoundRouter:
         """The floating IPs that have rules here, or connections that are still to be removed."""
         return parse_floating_ips(self.mirror.chains)
 
-    @property
+    @cached_property
     def gateway_addresses(self) -> frozenset[IpAddress]:
         """The addresses on the device of the gateway."""
         device = self.gateway_device
@@ -78,7 +78,7 @@ class FoundRouter:
             if entry.address.device == device
         )
 
-    @property
+    @cached_property
     def translated(self) -> TranslatedAddresses:
         """The addresses on the gateway, and what the rules in force translate them to."""
         return TranslatedAddresses(

@@ -28,8 +28,8 @@ from netfw_drivers.linux_router.plan.ended_connections import (
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
     RouterUpdate,
-    is_served,
     plan_floating_ips,
+    served_families,
     sort_floating_ips,
 )
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
@@ -89,6 +89,8 @@ class _RouterPlanner:
     context: RouterContext
     refused: dict[RouterDriverKey, NetfwError] = field(factory=dict)
     waiting: dict[RouterDriverKey, str] = field(factory=dict)
+    served: dict[RouterId, Translations] = field(factory=dict)
+    """The floating IPs that each router has after the plan; a dropped router has none."""
 
     def plan(self) -> Plan:
         for key, value in self.update.put.items():
@@ -98,25 +100,26 @@ class _RouterPlanner:
         changes = sort_floating_ips(accepted, self.observed)
         self.refused |= changes.refused
         stages: list[Stage] = []
-        for router in sorted(changes.desired.keys() | self._routers(), key=self._order):
+        gaining = self._gaining()  # those that lose a floating IP come first
+        routers = changes.desired.keys() | self._routers()
+        for router in sorted(routers, key=lambda id: (id in gaining, str(id))):
             stages += self._router(router, changes.desired.get(router, {}))
+        self._wait()
         return Plan(stages, self.waiting, self.refused)
 
     def _routers(self) -> frozenset[RouterId]:
         named = {key.router for key in self.update if isinstance(key, RouterKey)}
         return frozenset(named | self.observed.routers.keys())
 
-    def _order(self, router: RouterId) -> tuple[bool, str]:
-        """Order routers that lose a floating IP first."""
-        found = self._found(router)
-        gains = any(
-            isinstance(value, FloatingIpNat)
-            and value.router == router
-            and isinstance(key, FloatingIpKey)
-            and key.floating_ip not in found.translations
+    def _gaining(self) -> frozenset[RouterId]:
+        """Return the routers that get a floating IP which they do not have."""
+        return frozenset(
+            value.router
             for key, value in self.update.put.items()
+            if isinstance(value, FloatingIpNat)
+            and isinstance(key, FloatingIpKey)
+            and key.floating_ip not in self._found(value.router).translations
         )
-        return gains, str(router)
 
     def _found(self, router: RouterId) -> FoundRouter:
         found = self.observed.routers.get(router)
@@ -125,7 +128,6 @@ class _RouterPlanner:
     def _router(self, router: RouterId, floating_ips: Translations) -> list[Stage]:
         key, found = RouterKey(router), self._found(router)
         if self._is_dropped(key):
-            self._wait(router, served={})
             return self._removal(router, found)
         state = self.update.put.get(key)
         if key not in self.refused and isinstance(state, RouterState):
@@ -151,8 +153,9 @@ class _RouterPlanner:
         self, router: RouterId, floating_ips: Translations, found: FoundRouter
     ) -> list[Stage]:
         """Plan the floating IPs of a router that is not in the update, or is refused."""
-        served = {id: each for id, each in floating_ips.items() if is_served(each, found)}
-        self._wait(router, served)
+        families = served_families(found)
+        served = {id: each for id, each in floating_ips.items() if each.family in families}
+        self.served[router] = served
         return [*plan_floating_ips(router, served, found)]
 
     def _whole(
@@ -170,7 +173,7 @@ class _RouterPlanner:
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
-        self._wait(router, served)
+        self.served[router] = served
         if left_out := {**desired.routes().left_out, **left_out_advertisements(desired)}:
             self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [
@@ -180,12 +183,12 @@ class _RouterPlanner:
             *(_radvd_stage(router, step) for step in radvd),
         ]
 
-    def _wait(self, router: RouterId, served: Translations) -> None:
-        """Have the floating IPs of the update wait that are not *served* by their router."""
+    def _wait(self) -> None:
+        """Have the floating IPs of the update wait that their routers do not serve."""
         for key, value in self.update.put.items():
             if isinstance(key, FloatingIpKey) and isinstance(value, FloatingIpNat):
-                here = value.router == router and key not in self.refused
-                if here and key.floating_ip not in served:
+                served = self.served.get(value.router, {})
+                if key not in self.refused and key.floating_ip not in served:
                     self.waiting[key] = NO_GATEWAY
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-
-from attrs import frozen
+from typing import NamedTuple
 
 from netfw.errors import BackendUnavailable
 from netfw.linux.sockets.announcer import Announcer
@@ -14,8 +13,7 @@ from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import INTERFACE
 
 
-@frozen
-class AnnouncedAddress:
+class AnnouncedAddress(NamedTuple):
     """An address of a device; the same one with another MAC address is new to the neighbours."""
 
     device: str

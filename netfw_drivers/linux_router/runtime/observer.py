@@ -9,8 +9,7 @@ from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
-from netfw.linux.iptables import Family, IptablesBinaries
-from netfw.linux.iptables.mirror import parse_save
+from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
@@ -18,12 +17,7 @@ from netfw_drivers.linux_router.plan.contributed_rules import without_refused_ru
 from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
-from netfw_drivers.linux_router.plan.names import (
-    CHAIN_OWNER,
-    GATEWAY,
-    parse_namespace,
-    router_namespace,
-)
+from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
 from netfw_drivers.linux_router.plan.observed import (
     FoundRouter,
     ObservedRouters,
@@ -40,8 +34,8 @@ class RouterObserver:
 
     The namespaces are read at each observation; packet filters are mirrored while their generation
     is the same (of iptables-legacy: between two observations of everything).  Where each floating
-    IP is, is read once, and then known from the observations.  Different routers may be observed by
-    different threads.
+    IP is, is read once, and then known from the observations, so that an update reads nothing of a
+    router that it keeps.  Different routers may be observed by different threads.
     """
 
     def __init__(
@@ -49,13 +43,13 @@ class RouterObserver:
         executor: RouterNetnsExecutor,
         radvd: RadvdRunner,
         context: RouterContext,
-        tool: IptablesBinaries,
     ) -> None:
-        self._executor, self._radvd, self._context, self._tool = executor, radvd, context, tool
+        self._executor, self._radvd, self._context = executor, radvd, context
         self._lock = threading.Lock()
         self._homes: dict[FloatingIpId, RouterId] | None = None
         self._here: dict[RouterId, frozenset[FloatingIpId]] = {}
         self._states: dict[RouterId, RouterState] = {}
+        self._gateways: dict[str, PortId] = {}
 
     def routers(self) -> frozenset[RouterId]:
         """Return the routers that have a namespace, a process or a file."""
@@ -63,7 +57,7 @@ class RouterObserver:
         return frozenset(id for id in parsed if id is not None) | self._radvd.routers()
 
     def floating_ips(self) -> dict[FloatingIpId, RouterId]:
-        """Read where each floating IP is, without the mirrors of other threads."""
+        """Return where each floating IP is."""
         return {id: router for router in self.routers() for id in self._read_floating_ips(router)}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
@@ -90,9 +84,12 @@ class RouterObserver:
         """Return the routers of *update*, those that lose a floating IP included."""
         named = {key.router for key in update if isinstance(key, RouterKey)}
         named |= {each.router for each in update.put.values() if isinstance(each, FloatingIpNat)}
+        ids = {key.floating_ip for key in update if isinstance(key, FloatingIpKey)}
         if update.complete:
-            named |= self.routers()
-        ids = [key.floating_ip for key in update if isinstance(key, FloatingIpKey)]
+            kept = {key.router for key in update.keep if isinstance(key, RouterKey)}
+            named |= self.routers() - kept
+            kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
+            ids |= self._read_homes().keys() - kept_ips
         return frozenset(named | self._homes_of(ids))
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
@@ -153,6 +150,7 @@ class RouterObserver:
             self._homes = None
             self._here.clear()
             self._states.clear()
+            self._gateways.clear()
 
     def _mirrored(self, router: RouterId) -> FoundRouter:
         """Return the filters of a router as they were last read or written.
@@ -201,13 +199,26 @@ class RouterObserver:
 
     def _read_gateway(self, namespace: str, translations: Translations) -> NetnsPort | None:
         """Return the gateway of a router that was not converged as a whole yet."""
-        links = self._executor.observe(namespace, mirrored=True).links
-        for port, device in self._executor.devices().items():
-            link = links.get(device.name)
-            if device.name.startswith(GATEWAY) and link is not None and link.mac is not None:
+        try:
+            with NetlinkClient(namespace) as network:
+                links = network.links()
+        except NotFound:
+            return None
+        for link in links.values():
+            port = self._gateway_port(link.name) if link.name.startswith(GATEWAY) else None
+            if port is not None and link.mac is not None:
                 bare = NetnsPort(port=port, device=link.name, mac=link.mac, mtu=link.mtu)
                 return add_floating_ips(bare, translations)
         return None
+
+    def _gateway_port(self, device: str) -> PortId | None:
+        """Return the port of a gateway's device; all ports are read for a name that is new."""
+        with self._lock:
+            if device not in self._gateways:
+                ports = self._executor.ports()
+                name = self._context.device_name
+                self._gateways = {name(port, GATEWAY): port for port in ports}
+            return self._gateways.get(device)
 
     def _wanted(self, router: RouterId, state: RouterState) -> RouterNetns | None:
         """Return the namespace as far as it is known now: its parameters and rules are read."""
@@ -217,25 +228,28 @@ class RouterObserver:
         except NetfwError:
             return None  # the plan refuses it
 
-    def _homes_of(self, ids: list[FloatingIpId]) -> set[RouterId]:
+    def _homes_of(self, ids: Collection[FloatingIpId]) -> set[RouterId]:
         if not ids:
             return set()
+        homes = self._read_homes()
+        with self._lock:
+            return {homes[id] for id in ids if id in homes}
+
+    def _read_homes(self) -> dict[FloatingIpId, RouterId]:
+        """Return where each floating IP is, which is read by the first call."""
         with self._lock:
             if self._homes is None:
                 self._homes = self.floating_ips()
                 for id, router in self._homes.items():
                     self._here[router] = self._here.get(router, frozenset()) | {id}
-            return {self._homes[id] for id in ids if id in self._homes}
+            return self._homes
 
     def _read_floating_ips(self, router: RouterId) -> frozenset[FloatingIpId]:
-        found: set[FloatingIpId] = set()
-        for family in Family:
-            try:
-                text = self._tool.save(family, router_namespace(router), "nat")
-            except NotFound:
-                continue
-            found |= parse_floating_ips(parse_save(text, family, CHAIN_OWNER).chains)
-        return frozenset(found)
+        try:
+            rules = self._executor.read_filters(router_namespace(router))
+        except NotFound:
+            return frozenset()
+        return parse_floating_ips(rules.chains)
 
 
 def _ports(state: RouterState | None) -> frozenset[PortId]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import struct
 import subprocess
 import sys
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
+from socket import AF_INET, AF_INET6
 
 import pytest
 
@@ -25,6 +27,7 @@ from netfw.linux.ip.netlink_socket import Request
 from netfw.linux.ip.operations import AddAddress, MoveLink, SetSysctl
 from netfw.linux.ip.sysctl_names import device_parameter, path_of
 from netfw.linux.ip.values import Address
+from netfw.linux.netlink.messages import render_attribute
 from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.address import Mac
 
@@ -131,17 +134,6 @@ def test_importing_the_toolbox_does_not_import_pyroute2():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-class Message(dict):
-    """As much of a pyroute2 message as decoding looks at."""
-
-    def __init__(self, attributes: dict[str, object], **fields: object) -> None:
-        super().__init__(fields)
-        self._attributes = attributes
-
-    def get_attr(self, name: str, default: object = None) -> object:
-        return self._attributes.get(name, default)
-
-
 @pytest.mark.parametrize(
     ("cidr", "origin", "automatic"),
     [
@@ -154,9 +146,13 @@ class Message(dict):
     ],
 )
 def test_link_local_address_of_the_kernel_is_distinguished_from_others(cidr, origin, automatic):
-    address, length = cidr.split("/")
-    attributes = {"IFA_ADDRESS": address, "IFA_PROTO": origin, "IFA_FLAGS": 0x80}
-    message = Message(attributes, index=1, prefixlen=int(length), flags=0x80, scope=253)
+    interface = ip_interface(cidr)
+    family = AF_INET if interface.version == 4 else AF_INET6
+    header = struct.pack("=4BI", family, interface.network.prefixlen, 0x80, 253, 1)
+    attributes = render_attribute(1, interface.ip.packed)
+    if origin is not None:
+        attributes += render_attribute(11, bytes([origin]))
+    message = header + attributes + render_attribute(8, struct.pack("=I", 0x80))
     found = netlink_decode.address(message, {1: "e0"}.get)
     assert found is not None
     assert (found.automatic, found.permanent) == (automatic, True)

@@ -1,0 +1,161 @@
+"""L3: a restart of the agent with unchanged routers, against what no restart can do without.
+
+That is: a process that imports the same modules and reads the same snapshot from the server, and
+then, for each router, ``ip -batch`` that dumps links, addresses, routes and policy rules, and
+``iptables-save``, of both families.  The agent's clock runs from its start until it says that it is
+ready.  Operations are counted by the kernel: generations of the rules of each namespace, and
+announcements of changed links, addresses, routes and policy rules; and devices that are not the
+same in the database of the switch.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from attrs import frozen
+
+from benchmarks.figure import Figure, ratio
+from benchmarks.imports import IMPORT, list_modules
+from benchmarks.l2_rig import run_alone
+from benchmarks.l3_rig import Rig, Router, reach, rig, used
+from benchmarks.server_limits import resident
+from netfw.linux import netns
+from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
+from netfw.linux.netlink.nftables import read_generation
+
+ROUTERS = 50
+ROUNDS = 3
+TARGET, MEMORY = 2.0, 100.0
+NEUTRON_MEMORY = 700
+_SUBNET = "10.0.0.0/24"
+_LEAST = f"""{IMPORT}
+from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.registry.loader import create
+from netfw.drivers.transport import Transport
+from netfw.state.rpc import RemoteSource
+transport = create(Transport, "socket", {{"connect": sys.argv[2]}}, LocalHostResources())
+source = RemoteSource(transport)
+assert sum(len(page.put) for page in source.snapshot(Subscription(sys.argv[3], {{Service.L3}})))
+source.close()
+transport.close()
+"""
+_READ = """
+printf 'link show\\naddress show\\nroute show table all\\nrule show\\n' | ip -batch -
+printf 'route show table all\\nrule show\\n' | ip -6 -batch -
+iptables-save
+ip6tables-save
+"""
+
+
+@frozen
+class Cost:
+    """Seconds: wall, and of CPU with the processes that were run."""
+
+    wall: float
+    cpu: float
+
+
+def figures(routers: int = ROUTERS) -> Iterator[Figure]:
+    """The figures of this file."""
+    with rig() as found:
+        made = found.routers(routers)
+        found.instance("vm", made[0].network, _SUBNET, "10.0.0.1")
+        target = found.floating_ip(found.ports["vm"])["floating_ip_address"]
+        found.answered(target)
+        found.await_active()
+        reach(found, made)
+        found.l3.stop()
+        modules = list_modules(found.host, "netfw.cli.agents.l3", found.l3.conf)
+        print(f"    load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
+        raw, own = [], []
+        with found.world.pinging(target) as ping, _operations(found, made) as operations:
+            for _ in range(ROUNDS):
+                raw.append(_least(found, modules, made))
+                own.append(_restart(found))
+                held = resident(found.l3.pid)
+                found.l3.stop()
+            lost = ping.stop().lost
+        found.l3.begin()
+    name = f"l3: restart with {routers} routers"
+    wall = [min(cost.wall for cost in each) for each in (own, raw)]
+    yield ratio(f"{name} until ready", own=wall[0], raw=wall[1], target=TARGET)
+    cpu = [min(cost.cpu for cost in each) for each in (own, raw)]
+    yield ratio(f"{name}, CPU", own=cpu[0], raw=cpu[1], target=TARGET)
+    yield _none(f"l3: operations of {ROUNDS} restarts", operations[0])
+    yield _none(f"l3: pings lost in {ROUNDS} restarts", lost)
+    yield memory(f"with {routers} routers", held, MEMORY)
+
+
+def memory(when: str, megabytes: float, target: float) -> Figure:
+    """What the agent holds."""
+    print(f"    Neutron 29, with 50 routers: {NEUTRON_MEMORY} MB")
+    return Figure(
+        name=f"l3: memory of the agent {when}",
+        measured=megabytes,
+        target=target,
+        raw_seconds=0.0,
+        own_seconds=0.0,
+        unit="MB",
+    )
+
+
+def _none(name: str, count: int) -> Figure:
+    return Figure(name=name, measured=count, target=0, unit="", raw_seconds=0.0, own_seconds=0.0)
+
+
+def _restart(found: Rig) -> Cost:
+    wall = found.l3.start()
+    return Cost(wall, used(found.l3.pid))
+
+
+def _least(found: Rig, modules: Path, routers: list[Router]) -> Cost:
+    before, began = _children(), time.monotonic()
+    where = f"unix:{found.server.messages}"
+    argv = [sys.executable, "-c", _LEAST, str(modules), where, found.host.name]
+    subprocess.run(argv, check=True)
+    for router in routers:
+        enter = ["nsenter", f"--net=/run/netns/{router.netns}", "sh", "-ec", _READ]
+        found.host.run(enter)
+    return Cost(time.monotonic() - began, _children() - before)
+
+
+def _children() -> float:
+    """Seconds of CPU that processes have used that were waited for."""
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+
+@contextmanager
+def _operations(found: Rig, routers: list[Router]) -> Iterator[list[int]]:
+    """Count what changes on the host within the ``with`` statement; the count is there after it."""
+    count: list[int] = []
+    changed: list[str] = []
+    names = [router.netns for router in routers]
+    monitor = found.host.call(MultiNetnsMonitor, changed.extend, 0.01)
+    before = _state(found, names)
+    for name in names:
+        found.host.call(monitor.watch, name)
+    try:
+        yield count
+    finally:
+        monitor.close()
+    count.append(len(changed) + len(before ^ _state(found, names)))
+
+
+def _state(found: Rig, names: list[str]) -> set[object]:
+    """The generation of the rules of each namespace, and the devices of the switch."""
+    generations = {(name, found.host.call(netns.run_in, name, read_generation)) for name in names}
+    rows = found.host.ovs.vsctl("--columns=_uuid,name,mac,external_ids", "list", "Interface")
+    return {*generations, *rows.split("\n\n")}
+
+
+if __name__ == "__main__":
+    run_alone("benchmarks.l3_restart", partial(figures, *map(int, sys.argv[1:])))
