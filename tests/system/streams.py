@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.topology import Port
 
 INTERVAL = 0.005
 GRACE = 2.0
@@ -170,8 +169,3 @@ def connects(one: Instance, two: Instance, target: str, port: int, timeout: floa
 def introduce(one: Instance, mac: str, *addresses: str) -> None:
     """Have an instance know its neighbour, so that it sends from the first moment on."""
     one.place.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
-
-
-def introduce_ports(one: Instance, two: Instance, ports: tuple[Port, Port]) -> None:
-    introduce(one, ports[1].mac, ports[1].v4, ports[1].v6)
-    introduce(two, ports[0].mac, ports[0].v4, ports[0].v6)
