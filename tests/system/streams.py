@@ -169,3 +169,33 @@ def connects(one: Instance, two: Instance, target: str, port: int, timeout: floa
 def introduce(one: Instance, mac: str, *addresses: str) -> None:
     """Have an instance know its neighbour, so that it sends from the first moment on."""
     one.place.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
+
+
+class SteadyConnection:
+    """A TCP connection that carries words both ways all the time, in a background thread."""
+
+    def __init__(self, one: Instance, two: Instance, target: str, port: int) -> None:
+        self._connection = Connection(one, two, target, port)
+        self._ended = threading.Event()
+        self.carried = 0
+        self.problem = ""
+        """Why it broke; empty: it did not."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the word that is under way.  Idempotent."""
+        self._ended.set()
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(4 * INTERVAL):
+            try:
+                if not self._connection.carries():
+                    self.problem = f"no answer after {self.carried} words"
+                    return
+            except OSError as error:
+                self.problem = f"{error} after {self.carried} words"
+                return
+            self.carried += 1
