@@ -6,8 +6,9 @@ networks are VLANs, since userspace tunnels lose packets whenever a device appea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from netfw.cli.demo.agents import PHYSICAL, plan_of
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.server.db import Database, migration
 from netfw.testing.lab.databases import PrivatePostgres
+from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
@@ -26,6 +28,8 @@ from tests.system.pings import Pings, pinging_all
 from tests.system.streams import SteadyConnection
 
 MTU = 1500
+AUDIT_INTERVAL = 86400
+"""Seconds: whatever is repaired is repaired for another reason."""
 WORLD4, WORLD6 = "203.0.113.200", "2001:db8:ff::200"
 OPTIONS: dict[str, dict[str, object]] = {"vlan": {"network_vlan_ranges": f"{PHYSICAL}:100:199"}}
 
@@ -74,7 +78,13 @@ class EdgeSite(RoutedCloud):
 
     def __init__(self, cloud: Cloud, database: PrivatePostgres) -> None:
         super().__init__(cloud)
+        self.l3.options["agent"]["audit_interval"] = AUDIT_INTERVAL
         self.database = database
+
+    @property
+    def router_confs(self) -> Path:
+        """The directory of the router driver, a small file system of its own."""
+        return self.l3.directory / "routers"
 
     @property
     def router_host(self) -> ServedHost:
@@ -236,6 +246,14 @@ def _make_tables(url: str) -> None:
         database.close()
 
 
+def _prefer_switch(host: Host) -> None:
+    """Give the threads of the switch priority: its sockets overflow if it waits for a core."""
+    pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(PermissionError):  # of a user without privileges
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), -10)
+
+
 @contextmanager
 def edge_site() -> Iterator[EdgeSite]:
     """Run the server, the agents and the router."""
@@ -248,8 +266,13 @@ def edge_site() -> Iterator[EdgeSite]:
         _make_tables(url)
         options = {**OPTIONS, "database": {"connection": url}}
         cloud = stack.enter_context(make_cloud(options))
+        for each in cloud.hosts:
+            _prefer_switch(each.host)
         cloud.server.start()
         site = EdgeSite(cloud, database)
+        site.router_confs.mkdir(parents=True)
+        words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(site.router_confs)]
+        site.router_host.host.run(words)
         site.router_host.service.start()
         stack.enter_context(running(*site.agents))
         wait_until(lambda: any(site.network.agents(agent_type="L3 agent")))

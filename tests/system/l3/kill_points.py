@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import threading
@@ -14,6 +15,8 @@ from typing import Any
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.edge_site import EdgeSite, Segment
 
+START_SECONDS = 180.0
+"""Enough for an agent to start on a machine that does much else."""
 SPARE_PORTS, MOST_FLOATING_IPS, MOST_ROUTERS = 4, 4, 2
 _RESTORE = """#!/bin/sh
 text=$(cat)
@@ -116,12 +119,12 @@ class Churn:
 
 
 @contextmanager
-def churning(site: EdgeSite, chance: random.Random) -> Iterator[Churn]:
+def churning(churn: Churn) -> Iterator[None]:
     """Change things by the API all the time while the block runs."""
-    churn, stopped, errors = Churn(site, chance), threading.Event(), list[BaseException]()
+    stopped, errors = threading.Event(), list[Exception]()
 
     def run() -> None:
-        while not stopped.wait(0.1):
+        while not stopped.wait(0.2):
             try:
                 churn.step()
             except Exception as error:  # noqa: BLE001 - raised by the block's end
@@ -131,7 +134,7 @@ def churning(site: EdgeSite, chance: random.Random) -> Iterator[Churn]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        yield churn
+        yield
     finally:
         stopped.set()
         thread.join()
@@ -163,24 +166,26 @@ class AgentKiller:
 
     def _in_phase(self) -> str:
         """At any time from the start of the process to some time after its first full sync."""
-        seconds = self._chance.uniform(0, 2 * self.start_seconds)
+        seconds = self._chance.uniform(0, 1.5 * self.start_seconds)
         time.sleep(seconds)  # where the kill strikes is for chance to decide
         return f"{seconds:.2f}s"
 
     def _in_restore(self) -> str:
         mode = self._chance.choice(["none", "first-table", "all"])
         self._armed.write_text(mode)
-        wait_until(self._struck.exists, "a restore", pause=0.001)
-        process = self._site.l3.process
-        assert process is not None
-        process.wait(30)
-        self._struck.unlink()
+        try:
+            wait_until(self._struck.exists, "a restore", seconds=START_SECONDS, pause=0.001)
+            os.waitid(os.P_PID, self._site.l3.pid, os.WEXITED | os.WNOWAIT)
+        finally:
+            self._armed.unlink(missing_ok=True)
+            self._struck.unlink(missing_ok=True)
         return f"restore:{mode}"
 
     def _in_plug(self) -> str:
         """Soon after a new router has its namespace, before it has all of its ports."""
         router = self._churn.add_router()
         name = f"netns/qrouter-{router.id}"
-        wait_until((self._site.router_host.host.directory / name).exists, name, pause=0.001)
+        path = self._site.router_host.host.directory / name
+        wait_until(path.exists, name, seconds=START_SECONDS, pause=0.001)
         time.sleep(self._chance.uniform(0, 0.05))
         return "plug"

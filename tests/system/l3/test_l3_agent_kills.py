@@ -15,7 +15,7 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.edge_site import EdgeSite
-from tests.system.l3.kill_points import AgentKiller, churning
+from tests.system.l3.kill_points import AgentKiller, Churn, churning
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -74,20 +74,19 @@ def test_an_agent_killed_at_any_point_interrupts_nothing(
 ) -> None:
     """Check traffic, processes, the next plan, and that the host is as the API says."""
     chance = random.Random(seed)
+    churn = Churn(edge, chance)
     edge.l3.environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    killer = AgentKiller(edge, churn, chance, tmp_path)
     try:
         edge.l3.stop()
-        with edge.undisturbed(), churning(edge, chance) as churn:
-            killer = AgentKiller(edge, churn, chance, tmp_path)
-            killer.start_seconds = edge.l3.start()
-            try:
-                for _ in range(KILLS):
-                    killer.strike()
-            finally:
-                record_property("killed at", f"{' '.join(killer.points)}; {churn.calls} calls")
-        check_converged(edge)
-        churn.remove_all()
+        killer.start_seconds = edge.l3.start()
+        with edge.undisturbed(), churning(churn):
+            for _ in range(KILLS):
+                killer.strike()
         check_converged(edge)
     finally:
+        record_property("killed at", f"{' '.join(killer.points)}; {churn.calls} calls")
         edge.l3.environment.clear()
+        churn.remove_all()
+        check_converged(edge)
     assert edge.processes().keys() == {"radvd", "haproxy"}
