@@ -101,6 +101,12 @@ def test_a_command_line_is_known_behind_an_interpreter(actual, same):
     assert runs(actual, ("dnsmasq", "-x")) is same
 
 
+def test_a_program_with_an_environment_can_be_a_key_of_reasons():
+    one, same = (Program(("radvd",), environment={"LANG": "C"}) for _ in range(2))
+    assert {one: "refused"}[same] == "refused"
+    assert one != Program(("radvd",), environment={"LANG": "de"})
+
+
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [
