@@ -14,6 +14,7 @@ from tests.system.l3.environment import is_reached
 from tests.system.l3.spare_router import await_active, external_address, spare_router, status
 
 pytestmark = [
+    pytest.mark.exclusive,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]

@@ -18,6 +18,7 @@ from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.kill_points import AgentKiller, Churn, churning
 
 pytestmark = [
+    pytest.mark.exclusive,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]

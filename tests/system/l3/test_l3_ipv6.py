@@ -9,10 +9,12 @@ import pytest
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.edge_site import WORLD6, EdgeSite
+from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.environment import is_reached
+from tests.system.l3.spare_router import spare_router, status
 
 pytestmark = [
+    pytest.mark.exclusive,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
@@ -35,25 +37,24 @@ def default_routes(instance: Instance) -> list[Any]:
 
 @pytest.mark.spec("L3-26", "L3-22")
 def test_an_instance_gets_and_loses_its_address_by_advertisements(edge: EdgeSite) -> None:
-    segment = edge.segment("slaac", 7)
-    host = edge.hosts[0]
-    port = edge.network.create_port(
-        network_id=segment.network.id, name="slaac", binding_host_id=host.host.name,
-        port_security_enabled=False, security_groups=[],
-    )  # fmt: skip
-    address = next(e["ip_address"] for e in port.fixed_ips if ":" in e["ip_address"])
-    instance = host.plug_port(port, "slaac", addressed=False)
-    instance.configure([])
-    with edge.undisturbed():
-        edge.connect(edge.router, segment)
+    """Check it with a router that is set down: its ports stay wired, so that it can withdraw."""
+    with edge.undisturbed(), spare_router(edge) as spare:
+        host, segment = edge.hosts[0], spare.segment
+        port = edge.network.create_port(
+            network_id=segment.network.id, name="slaac", binding_host_id=host.host.name,
+            port_security_enabled=False, security_groups=[],
+        )  # fmt: skip
+        address = next(e["ip_address"] for e in port.fixed_ips if ":" in e["ip_address"])
+        instance = host.plug_port(port, f"auto{port.id[:4]}", addressed=False)
+        instance.configure([])
         wait_until(lambda: preferred_addresses(instance) == {address})
         wait_until(lambda: default_routes(instance))
-        for target in (WORLD6, edge.web.address(6)):
-            wait_until(lambda target=target: is_reached(instance, target), target)
-        edge.disconnect(edge.router, segment)
+        wait_until(lambda: is_reached(instance, segment.v6.gateway_ip))
+        edge.network.update_router(spare.router, is_admin_state_up=False)
         wait_until(lambda: not preferred_addresses(instance))
         wait_until(lambda: not default_routes(instance))
-    edge.network.delete_port(port)
-    host.unplug_port(port)
-    edge.network.delete_network(segment.network)
-    edge.await_converged()
+        wait_until(lambda: status(edge, spare.router) == "DOWN")
+        edge.network.update_router(spare.router, is_admin_state_up=True)
+        wait_until(lambda: preferred_addresses(instance) == {address})
+        edge.network.delete_port(port)
+        host.unplug_port(port)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
+from netfw.testing.lab.temp_directory import temporary_directory
 from tests.system.l3.edge_site import EdgeSite
 from tests.system.l3.spare_router import await_active, spare_router, status
 
 pytestmark = [
+    pytest.mark.exclusive,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
-PIDS = Path("/sys/fs/cgroup/pids")
 
 
 @contextmanager
@@ -33,12 +34,13 @@ def full_disk(edge: EdgeSite) -> Iterator[str]:
 @contextmanager
 def read_only_directory(edge: EdgeSite) -> Iterator[str]:
     """Make the directory ``router_confs`` read-only."""
-    host = edge.router_host.host
-    host.run(["mount", "-o", "remount,ro", str(edge.router_confs)])
+    host, path = edge.router_host.host, str(edge.router_confs)
+    host.run(["mount", "--bind", path, path])
     try:
+        host.run(["mount", "-o", "remount,bind,ro", path])
         yield "Read-only file system"
     finally:
-        host.run(["mount", "-o", "remount,rw", str(edge.router_confs)])
+        host.run(["umount", "--lazy", path])
 
 
 @contextmanager
@@ -55,20 +57,22 @@ def read_only_run(edge: EdgeSite) -> Iterator[str]:
 @contextmanager
 def process_limit(edge: EdgeSite) -> Iterator[str]:
     """Allow the agent no process or thread more than it has."""
-    if not (PIDS / "cgroup.procs").exists():
-        pytest.skip("no cgroup controller pids of version 1 at /sys/fs/cgroup/pids")
-    group = PIDS / f"netfw-{edge.l3.pid}"
-    group.mkdir()
-    former = PIDS / "cgroup.procs"
-    try:
-        (group / "cgroup.procs").write_text(str(edge.l3.pid))
-        (group / "pids.max").write_text((group / "pids.current").read_text())
-        yield "Resource temporarily unavailable"
-    finally:
-        (group / "pids.max").write_text("max")
-        for pid in (group / "cgroup.procs").read_text().split():
-            former.write_text(pid)
-        group.rmdir()
+    with temporary_directory("netfw-pids.") as root:
+        words = ["mount", "-t", "cgroup", "-o", "pids", "none", str(root)]
+        mounted = subprocess.run(words, capture_output=True, check=False)
+        if mounted.returncode:
+            pytest.skip(f"no cgroup controller for pids: {mounted.stderr.decode()}")
+        group = root / f"netfw-{root.name}"
+        try:
+            group.mkdir()
+            (group / "cgroup.procs").write_text(str(edge.l3.pid))
+            (group / "pids.max").write_text((group / "pids.current").read_text())
+            yield "Resource temporarily unavailable"
+        finally:
+            for pid in (group / "cgroup.procs").read_text().split():
+                (root / "cgroup.procs").write_text(pid)
+            group.rmdir()
+            subprocess.run(["umount", str(root)], check=True)
 
 
 LIMITS = full_disk, read_only_directory, read_only_run, process_limit

@@ -20,6 +20,7 @@ from tests.system.l3.environment import fetch, is_answered, is_reached
 from tests.system.l3.spare_router import external_address
 
 pytestmark = [
+    pytest.mark.exclusive,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
