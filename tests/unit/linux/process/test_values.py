@@ -102,9 +102,9 @@ def test_a_command_line_is_known_behind_an_interpreter(actual, same):
 
 
 def test_a_program_with_an_environment_can_be_a_key_of_reasons():
-    one, same = (Program(("radvd",), environment={"LANG": "C"}) for _ in range(2))
+    one, same = (Program(argv=("radvd",), environment={"LANG": "C"}) for _ in range(2))
     assert {one: "refused"}[same] == "refused"
-    assert one != Program(("radvd",), environment={"LANG": "de"})
+    assert one != Program(argv=("radvd",), environment={"LANG": "de"})
 
 
 @pytest.mark.parametrize(
