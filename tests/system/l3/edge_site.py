@@ -27,7 +27,6 @@ from tests.system.l3.environment import RoutedCloud, is_reached, running
 from tests.system.pings import Pings, pinging_all
 from tests.system.streams import SteadyConnection
 
-MTU = 1500
 AUDIT_INTERVAL = 86400
 """Seconds: whatever is repaired is repaired for another reason."""
 WORLD4, WORLD6 = "203.0.113.200", "2001:db8:ff::200"
@@ -105,9 +104,13 @@ class EdgeSite(RoutedCloud):
             floating_network_id=self.outside.network.id, port_id=self.web.port.id
         )
         wait_until(lambda: network.get_ip(self.floating_ip.id).status == "ACTIVE")
-        for name, (instance, address) in self.targets().items():
-            wait_until(lambda i=instance, a=address: is_reached(i, a), name)
+        self.await_reached()
         wait_until(lambda: len(self.processes()) == 2, self.processes)
+
+    def prefer_switches(self) -> None:
+        """Give the switches priority: their sockets overflow if they wait for a core."""
+        for each in self.hosts:
+            _prefer_switch(each.host)
 
     def segment(self, name: str, number: int) -> Segment:
         """A VLAN network of a project."""
@@ -150,6 +153,11 @@ class EdgeSite(RoutedCloud):
             "floating IP": (world, self.floating_ip.floating_ip_address),
             "gateway IPv6": (world, db.address(6)),
         }
+
+    def await_reached(self) -> None:
+        """Wait until every flow passes."""
+        for name, (instance, address) in self.targets().items():
+            wait_until(lambda i=instance, a=address: is_reached(i, a), name)
 
     @contextmanager
     def traffic(self) -> Iterator[Traffic]:
@@ -247,7 +255,6 @@ def _make_tables(url: str) -> None:
 
 
 def _prefer_switch(host: Host) -> None:
-    """Give the threads of the switch priority: its sockets overflow if it waits for a core."""
     pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(PermissionError):  # of a user without privileges
@@ -266,10 +273,9 @@ def edge_site() -> Iterator[EdgeSite]:
         _make_tables(url)
         options = {**OPTIONS, "database": {"connection": url}}
         cloud = stack.enter_context(make_cloud(options))
-        for each in cloud.hosts:
-            _prefer_switch(each.host)
         cloud.server.start()
         site = EdgeSite(cloud, database)
+        site.prefer_switches()
         site.router_confs.mkdir(parents=True)
         words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(site.router_confs)]
         site.router_host.host.run(words)

@@ -5,8 +5,13 @@ Traffic is pings every 10 ms and TCP connections, by SNAT, a floating IP and bet
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
+from netfw.testing.conformance.router.lab_environment import REFUSING_TOOL
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.edge_site import EdgeSite
@@ -26,6 +31,57 @@ def test_a_stopped_and_started_agent_interrupts_nothing(edge: EdgeSite) -> None:
         assert edge.l3.stop() == 0
         edge.l3.start()
         assert edge.plan() == []
+
+
+@pytest.mark.spec("L3-11")
+def test_what_is_made_while_no_agent_runs_is_there_when_one_is_back(edge: EdgeSite) -> None:
+    with edge.undisturbed():
+        edge.l3.kill()
+        with spare_router(edge) as spare:
+            assert status(edge, spare.floating_ip) == "DOWN"
+            edge.l3.start()
+            await_active(edge, spare.router, spare.floating_ip)
+
+
+@pytest.mark.spec("L3-11", "L3-21")
+def test_a_restarted_switch_has_its_routers_again(edge: EdgeSite) -> None:
+    """The devices of a switch in userspace go with it, also from namespaces."""
+    before = edge.processes()
+    edge.router_host.host.restart_switch()
+    edge.prefer_switches()
+    edge.await_reached()
+    edge.await_converged()
+    assert edge.processes().keys() == before.keys()
+
+
+@pytest.mark.spec("L3-10", "L3-30")
+def test_a_refused_rule_concerns_its_floating_ip_alone(edge: EdgeSite, tmp_path: Path) -> None:
+    address, refused = "203.0.113.160", tmp_path / "refused"
+    for name in ("iptables-restore", "ip6tables-restore"):
+        real = shutil.which(name)
+        (tmp_path / name).write_text(REFUSING_TOOL.format(file=refused, name=name, real=real))
+        (tmp_path / name).chmod(0o755)
+    refused.write_text(f"{address}/32\n")
+    edge.l3.stop()
+    edge.l3.environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    try:
+        edge.l3.start()
+        with edge.undisturbed():
+            floating = edge.network.create_ip(
+                floating_network_id=edge.outside.network.id,
+                floating_ip_address=address,
+                port_id=edge.db.port.id,
+            )
+            wait_until(lambda: status(edge, floating) == "ERROR", edge.l3.status)
+            edge.l3.wait_for(lambda found: "refused by the suite" in str(found["degraded"]))
+            assert status(edge, edge.router) == "ACTIVE"
+        refused.write_text("")
+        await_active(edge, floating)
+        wait_until(lambda: is_reached(edge.world, address))
+        edge.network.delete_ip(floating)
+        wait_until(lambda: not is_reached(edge.world, address))
+    finally:
+        edge.l3.environment.clear()
 
 
 @pytest.mark.spec("L3-10")

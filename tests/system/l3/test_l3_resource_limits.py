@@ -67,7 +67,7 @@ def process_limit(edge: EdgeSite) -> Iterator[str]:
             group.mkdir()
             (group / "cgroup.procs").write_text(str(edge.l3.pid))
             (group / "pids.max").write_text((group / "pids.current").read_text())
-            yield "Resource temporarily unavailable"
+            yield "start new thread"
         finally:
             for pid in (group / "cgroup.procs").read_text().split():
                 (root / "cgroup.procs").write_text(pid)

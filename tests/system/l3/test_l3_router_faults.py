@@ -89,8 +89,7 @@ def test_what_is_changed_by_hand_is_repaired_without_an_audit(edge: EdgeSite) ->
         assert is_back(), name
         edge.in_router(*words)
         wait_until(is_back, name)
-    for name, (instance, address) in edge.targets().items():
-        wait_until(lambda i=instance, a=address: is_reached(i, a), name)
+    edge.await_reached()
     edge.await_converged()
 
 
