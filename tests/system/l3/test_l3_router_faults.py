@@ -82,6 +82,8 @@ def test_what_is_changed_by_hand_is_repaired_without_an_audit(edge: EdgeSite) ->
                     lambda: floating in edge.in_router("ip", "address")),
         "default route": (["ip", "route", "del", "default"],
                           lambda: "default via" in edge.in_router("ip", "route")),
+        "NAT rules": (["iptables", "-t", "nat", "-F"],
+                      lambda: f"{floating}/32" in edge.in_router("iptables-save", "-t", "nat")),
         "policy rule": (["ip", "rule", "add", "pref", "77", "to", "203.0.113.0/24", "unreachable"],
                         lambda: "77:" not in edge.in_router("ip", "rule")),
     }  # fmt: skip
