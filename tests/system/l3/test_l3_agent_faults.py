@@ -80,15 +80,12 @@ def test_a_router_waits_for_a_dead_l2_agent(edge: EdgeSite) -> None:
 @pytest.mark.spec("L3-11")
 def test_a_server_that_is_away_costs_nothing_and_hears_of_everything(edge: EdgeSite) -> None:
     server = edge.cloud.server
-    with edge.undisturbed():
-        server.kill()
+    with edge.undisturbed(), spare_router(edge) as spare:  # its removal arrives afterwards, too
+        server.kill()  # before or after it hears that the router works
         edge.l3.wait_for(lambda found: bool(found["errors"]))
         server.start()
-        with spare_router(edge) as spare:
-            server.kill()  # before or after it hears that the router works
-            server.start()
-            await_active(edge, spare.router, spare.floating_ip)
-            wait_until(lambda: is_reached(edge.world, external_address(edge, spare.router)))
+        await_active(edge, spare.router, spare.floating_ip)
+        wait_until(lambda: is_reached(edge.world, external_address(edge, spare.router)))
 
 
 @pytest.mark.spec("L3-11")
