@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest
 unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
+.PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -23,7 +23,7 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
 	@$(BIN)/python tools/steps.py lint imports conformance-values:2 conformance-real lab lab-services \
 	    conformance-services lab-server samples system system-dhcp system-l3 system-server system-l2 types docs unit server \
-	    system-l2-faults:alone
+	    system-l2-faults:alone system-l3-faults:alone
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
@@ -89,7 +89,11 @@ system-dhcp: packages $(READY) ## from a call of the API to a lease and metadata
 
 system-l3: packages $(READY) ## routers on two hosts, from a file and from a call of the API to packets
 	$(call STEP,routers on two hosts)
-	@$(PYTEST) -q --sandbox tests/system/l3
+	@$(PYTEST) -q --sandbox -m "not exclusive" tests/system/l3
+
+system-l3-faults: packages $(READY) ## a router of the API under faults: not one packet of others may be lost, so best alone
+	$(call STEP,routers under faults)
+	@$(PYTEST) -q --sandbox -m exclusive tests/system/l3
 
 system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kinds, ports that come, change and move
 	$(call STEP,L2 agent on three hosts)
@@ -110,6 +114,8 @@ fuzz: packages $(READY) ## the long forms: policies, packets, histories and API 
 	$(call STEP,property-based histories of state sources)
 	@NETFW_LONG=1 $(PYTEST) -q --sandbox --timeout 1800 tests/conformance/state_source/test_file_source.py \
 	    tests/conformance/state_source/test_remote_source.py tests/lab/server/state_source/test_database_source.py -k any_history
+	$(call STEP,L3 agent killed at 200 random points)
+	@NETFW_SEEDS=25 $(PYTEST) -q --sandbox tests/system/l3/test_l3_agent_kills.py
 	$(call STEP,property-based values)
 	@NETFW_LONG=1 $(PYTEST) -q -n 2 --timeout 1800 tests/unit
 	$(call STEP,property-based API requests: NETFW_API_SECONDS=3600)

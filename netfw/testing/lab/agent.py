@@ -36,6 +36,8 @@ class PrivateAgent:
         }
         for group, values in options.items():
             self.options.setdefault(group, {}).update(values)
+        self.environment: dict[str, str] = {}
+        """Environment variables beside those of this process."""
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -72,7 +74,7 @@ class PrivateAgent:
                 argv,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **self.environment},
             )
 
     def start(self) -> float:

@@ -136,6 +136,7 @@ def _in_order(prefixes: Iterable[RadvdPrefix]) -> list[RadvdPrefix]:
 
 
 def _prefix(prefix: RadvdPrefix) -> Iterator[str]:
+    """Render a prefix, which radvd deprecates when it ends: its last advertisement names it."""
     yield f"    prefix {prefix.prefix}"
     yield "    {"
     yield "        AdvOnLink on;"
@@ -143,6 +144,8 @@ def _prefix(prefix: RadvdPrefix) -> Iterator[str]:
     if prefix.removed:
         yield "        AdvValidLifetime 0;"
         yield "        AdvPreferredLifetime 0;"
+    else:
+        yield "        DeprecatePrefix on;"
     yield "    };"
 
 

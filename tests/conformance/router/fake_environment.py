@@ -125,6 +125,9 @@ class FakeMachine(Machine):
                     return self.backend.advertise(port, subnets)
         return None
 
+    def advertise_router(self) -> None:
+        self.backend.advertised[self.network] = self.own(6)
+
     def metadata(self, address):
         for router in self.backend.routers:
             if any(port.network == self.network for port in self.backend.ports(router)):
@@ -193,6 +196,7 @@ class FakeRouterEnvironment(RouterEnvironment):
             things.clear()
         self.backend.listening.clear()
         self.backend.foreign.clear()
+        self.backend.advertised.clear()
 
     def found(self, router, ports):
         if router not in self.backend.routers:

@@ -44,6 +44,8 @@ class FakeRouterBackend:
     """Routers whose process was killed."""
     withdrawn: dict[PortId, set] = field(factory=dict)
     """Prefixes that were advertised on ports before."""
+    advertised: dict[NetworkId, object] = field(factory=dict)
+    """Default routers by network, of machines that advertise themselves."""
     sinks: list = field(factory=list)
     rules: dict[str, RouterState] = field(factory=dict)
     online: bool = True
@@ -179,6 +181,8 @@ class FakeRouterBackend:
             if any(target in ip_network(each) for each in gateway.onlink_subnets):
                 return gateway.port, target
             hops = [each for each in gateway.next_hops if each.version == target.version]
+            if not hops and gateway.ipv6_from_ra and target.version == 6:
+                hops = [a for net, a in self.advertised.items() if net == gateway.port.network]
         if not hops:
             return None, None
         hop = hops[int(target) % len(hops)]

@@ -104,6 +104,22 @@ def refuse_next_hop_outside_subnets(driver, original, router, state):
 
 
 @MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def ignore_advertised_default_routes(driver, original, router, state):
+    """Take no default route from router advertisements."""
+    gateway = state.full.gateway
+    gateway = None if gateway is None else evolve(gateway, ipv6_from_ra=False)
+    original(router, full_of(state, gateway=gateway))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
+def forget_onlink_subnets(driver, original, router, state):
+    """Reach the other subnets of the external network by no route of their own."""
+    gateway = state.full.gateway
+    gateway = None if gateway is None else evolve(gateway, onlink_subnets=())
+    original(router, full_of(state, gateway=gateway))
+
+
+@MUTATIONS.override("write_router", breaks(RouterDriver, 1))
 def use_one_mark_for_all_scopes(driver, original, router, state):
     """Mark all scopes alike, so that nothing is between two of them."""
     ports = tuple(evolve(port, scopes={}) for port in state.full.interfaces)

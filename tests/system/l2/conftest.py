@@ -41,11 +41,3 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "flavours(...): the kinds of sites that a test runs on")
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Tell what faults cost, also where that is allowed."""
-    for report in terminalreporter.getreports("passed"):
-        for name, value in report.user_properties:
-            test = report.nodeid.rpartition("::")[2]
-            terminalreporter.write_line(f"{test}: {name}: {value}")

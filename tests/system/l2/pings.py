@@ -1,21 +1,19 @@
-"""Pings that run while something is done to the hosts, and what became of them."""
+"""Pings within couples, and of a control, that run while something is done to the hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-from attrs import field, frozen
+from attrs import frozen
 
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.ping import BackgroundPing, Ping
 from netfw.testing.lab.wait import wait_until
 from tests.system.l2.environment import SOON, Couple
+from tests.system.pings import Pings, pinging_all
 
 CONTROL = "control"
-INTERVAL = 0.01
 
 
 @frozen
@@ -43,46 +41,15 @@ class Control:
         return cls(*instances)
 
 
-@frozen
-class Pings:
-    """Pings under way; results once they have been stopped."""
-
-    running: Mapping[str, BackgroundPing]
-    results: dict[str, Ping] = field(factory=dict)
-
-    def stop(self) -> dict[str, Ping]:
-        if not self.results:
-            with ThreadPoolExecutor(len(self.running)) as pool:
-                stopped = pool.map(BackgroundPing.stop, self.running.values())
-                self.results.update(zip(self.running, stopped, strict=True))
-        return self.results
-
-    def lost(self) -> dict[str, int]:
-        """Who lost how many; nobody: nothing was lost."""
-        return {name: ping.lost for name, ping in self.stop().items() if ping.lost}
-
-    def report(self) -> str:
-        return "; ".join(
-            f"{name}: {ping.lost} of {ping.sent} lost, outage {ping.outage:.2f} s, "
-            f"longest round trip {1000 * (ping.longest or 0):.0f} ms"
-            for name, ping in self.stop().items()
-        )
-
-
 @contextmanager
 def pinging(couples: Mapping[str, Couple], control: Control) -> Iterator[Pings]:
     """Ping within all *couples* every 10 ms, both IP versions by turns, and the control too."""
-    with ExitStack() as stack:
-        running = {
-            name: stack.enter_context(
-                couple.instances[0].pinging(
-                    couple.ports[1].v6 if number % 2 else couple.ports[1].v4, INTERVAL
-                )
-            )
-            for number, (name, couple) in enumerate(couples.items())
-        }
-        running[CONTROL] = stack.enter_context(control.one.pinging("10.9.0.2", INTERVAL))
-        yield Pings(running)
+    targets = {
+        name: (couple.instances[0], couple.ports[1].v6 if number % 2 else couple.ports[1].v4)
+        for number, (name, couple) in enumerate(couples.items())
+    }
+    with pinging_all({**targets, CONTROL: (control.one, "10.9.0.2")}) as pings:
+        yield pings
 
 
 def await_reach(couples: Mapping[str, Couple], control: Control) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from netfw.cli.commands.plan import CHANGES
+from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
 from tests.system.l2.environment import BIN, PHYSNET, AgentHost, Flavour, Site
-from tests.system.l2.streams import Connection, Stream, connects, introduce_ports, streaming
+from tests.system.l2.topology import Port
+from tests.system.streams import Connection, Stream, connects, introduce, streaming
 
 pytestmark = pytest.mark.exclusive
 
@@ -31,6 +33,11 @@ def allow(protocol: str, port: int, way: str = "ingress", **more: Any) -> dict[s
         "direction": way, "protocol": protocol,
         "port_range_min": port, "port_range_max": port, **more,
     }  # fmt: skip
+
+
+def introduce_ports(one: Instance, two: Instance, ports: tuple[Port, Port]) -> None:
+    introduce(one, ports[1].mac, ports[1].v4, ports[1].v6)
+    introduce(two, ports[0].mac, ports[0].v4, ports[0].v6)
 
 
 class Pair:

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.captures import listening, shout
+from tests.system.captures import listening, shout
 from tests.system.l2.environment import (
     MESH4,
     MESH6,

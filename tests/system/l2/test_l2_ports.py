@@ -3,7 +3,7 @@
 import pytest
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.captures import listening
+from tests.system.captures import listening
 from tests.system.l2.environment import MESH4, POPULATED4, SOON, Site
 
 DEAD = "4095"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,13 +68,14 @@ def listening(instance: Instance, port: int) -> Iterator[None]:
 def is_answered(instance: Instance, address: str, port: int) -> bool:
     """Return whether an HTTP request of an instance is answered."""
     url = f"http://{address}:{port}/"
-    return instance.attempt(["curl", "-s", "-o", "/dev/null", "-m", "2", url]).status == 0
+    return instance.attempt(["curl", "-s", "-g", "-o", "/dev/null", "-m", "2", url]).status == 0
 
 
-def fetch(instance: Instance) -> str:
+def fetch(instance: Instance, headers: Mapping[str, str] | None = None) -> str:
     """Return the answer of the metadata service; empty: none."""
     url = "http://169.254.169.254/latest/meta-data/instance-id"
-    done = instance.attempt(["curl", "-sS", "--fail", "-m", "10", url])
+    words = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
+    done = instance.attempt(["curl", "-sS", "--fail", "-m", "10", *words, url])
     return done.output if done.status == 0 else ""
 
 

@@ -123,6 +123,10 @@ class Machine(ABC):
         """Solicit routers and return the advertisement; ``None``: none came."""
 
     @abstractmethod
+    def advertise_router(self) -> None:
+        """Advertise this machine to its network as an IPv6 default router, once."""
+
+    @abstractmethod
     def metadata(self, address: IpAddress) -> IpAddress | None:
         """Send a request to port 80 of a metadata *address*; return the source address that the
         listener in the router saw, or ``None``."""

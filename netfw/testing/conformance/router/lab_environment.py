@@ -46,7 +46,7 @@ ANSWER = 5.0
 """Seconds that the interface driver waits for the switch."""
 FIRST_VLAN = 101
 Spoil = Callable[[RouterKey, RouterState], None]
-_REFUSING = """#!/bin/sh
+REFUSING_TOOL = """#!/bin/sh
 text=$(cat)
 if [ -s {file} ] && printf '%s' "$text" | grep -qF -f {file}; then
     echo "{name}: line 1 failed: refused by the suite" >&2
@@ -54,6 +54,7 @@ if [ -s {file} ] && printf '%s' "$text" | grep -qF -f {file}; then
 fi
 printf '%s\\n' "$text" | exec {real} "$@"
 """
+"""A restore that refuses what has a text of *file*."""
 
 
 class RouterLabEnvironment(RouterEnvironment):
@@ -318,7 +319,7 @@ class RouterLabEnvironment(RouterEnvironment):
         self._refused.write_text("")
         for name in ("iptables-restore", "ip6tables-restore"):
             real = shutil.which(name)
-            script = _REFUSING.format(file=self._refused, name=name, real=real)
+            script = REFUSING_TOOL.format(file=self._refused, name=name, real=real)
             (tools / name).write_text(script)
             (tools / name).chmod(0o755)
         path = os.environ["PATH"]

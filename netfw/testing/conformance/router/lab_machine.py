@@ -34,6 +34,7 @@ ANSWER = 1.0
 """Seconds within which an answer arrives on an idle machine."""
 IP_PKTINFO, IP_MTU_DISCOVER, IP_MTU, IPV6_MTU_DISCOVER, IPV6_MTU = 8, 10, 14, 23, 24
 DISCOVER = 2
+ROUTER_ADVERTISEMENT = 134
 _ECHO = {4: (8, 0), 6: (128, 129)}
 _LEVEL = {4: socket.IPPROTO_IP, 6: socket.IPPROTO_IPV6}
 _FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -220,12 +221,21 @@ class LabMachine(Machine):
             name_servers=frozenset(found.dns),
         )
 
+    def advertise_router(self) -> None:
+        self.instance.call(self._advertise_router)
+
     def metadata(self, address: IpAddress) -> IpAddress | None:
         try:
             answer = self.instance.call(self._request, address, TCP, 80, 0)
         except (OSError, ValueError):
             return None
         return None if answer is None else answer.source
+
+    def _advertise_router(self) -> None:
+        message = struct.pack("!BBHBBHII", ROUTER_ADVERTISEMENT, 0, 0, HOP_LIMIT, 0, 1800, 0, 0)
+        with self._raw(6) as raw:
+            raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+            raw.sendto(message, ("ff02::1", 0, 0, socket.if_nametoindex("eth0")))
 
     def _forget_lock_time(self, version: int) -> None:
         self.instance.run(["sysctl", "-qw", f"net.ipv{version}.neigh.eth0.locktime=0"])

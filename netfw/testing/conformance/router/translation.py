@@ -14,7 +14,7 @@ from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.router.case import RouterSuite
-from netfw.testing.conformance.router.environment import TCP, UDP
+from netfw.testing.conformance.router.environment import TCP, UDP, Arrival
 from netfw.testing.conformance.router.factories import Floating, Net, Site, make_site
 from netfw.testing.lab.wait import wait_until
 
@@ -206,6 +206,40 @@ class RouterTranslationConformance(RouterSuite):
         faces = (*site.external.interfaces(1), *(_host(each) for each in (hop, far)))
         outside = self.environment.machine(site.external.id, faces)
         arrival = self.arrives(self.instance(site), far)
+        assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
+
+    @proves(RouterDriver, 1)
+    def test_a_router_advertisement_gives_the_ipv6_default_route(
+        self, driver: RouterDriver
+    ) -> None:
+        site, far = make_site(), ip_address("2001:db8:99::1")
+        site = site.with_gateway(next_hops=(site.external.address(1),), ipv6_from_ra=True)
+        self.bring(driver, site)
+        faces = (*site.external.interfaces(1), _host(far))
+        ways = (site.external.address(10, 6),)
+        outside = self.environment.machine(site.external.id, faces, ways)
+        one = self.instance(site)
+        self.arrives(one, site.external.address(1, 6))
+        self.assert_unreachable(one, far)
+
+        def attempt() -> Arrival | None:
+            outside.advertise_router()
+            return one.reach(far)
+
+        arrival = wait_until(attempt, f"{far} is not reached", seconds=self.environment.patience)
+        assert arrival is not None
+        assert (arrival.at, arrival.source) == (outside.name, site.nets[0].address(20, 6))
+
+    @proves(RouterDriver, 1)
+    def test_another_subnet_of_the_external_network_is_on_the_link(
+        self, driver: RouterDriver
+    ) -> None:
+        site, subnet = make_site(), ip_network("198.51.100.0/24")
+        site = site.with_gateway(next_hops=(), onlink_subnets=(subnet,))
+        self.bring(driver, site)
+        faces = (*site.external.interfaces(1), ip_interface((subnet[5], subnet.prefixlen)))
+        outside = self.environment.machine(site.external.id, faces)
+        arrival = self.arrives(self.instance(site), subnet[5])
         assert (arrival.at, arrival.source) == (outside.name, site.outside_address)
 
     @proves(RouterDriver, 3, 4)

@@ -105,6 +105,12 @@ def test_a_process_that_has_lost_its_command_line_runs_nothing() -> None:
     assert not runs((), ())
 
 
+def test_a_program_with_an_environment_can_be_a_key_of_reasons():
+    one, same = (Program(argv=("radvd",), environment={"LANG": "C"}) for _ in range(2))
+    assert {one: "refused"}[same] == "refused"
+    assert one != Program(argv=("radvd",), environment={"LANG": "de"})
+
+
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [

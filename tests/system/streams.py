@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.topology import Port
 
 INTERVAL = 0.005
 GRACE = 2.0
@@ -172,6 +171,31 @@ def introduce(one: Instance, mac: str, *addresses: str) -> None:
     one.place.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
 
 
-def introduce_ports(one: Instance, two: Instance, ports: tuple[Port, Port]) -> None:
-    introduce(one, ports[1].mac, ports[1].v4, ports[1].v6)
-    introduce(two, ports[0].mac, ports[0].v4, ports[0].v6)
+class SteadyConnection:
+    """A TCP connection that carries words both ways all the time, in a background thread."""
+
+    def __init__(self, one: Instance, two: Instance, target: str, port: int) -> None:
+        self._connection = Connection(one, two, target, port)
+        self._ended = threading.Event()
+        self.carried = 0
+        self.problem = ""
+        """Why it broke; empty: it did not."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the word that is under way.  Idempotent."""
+        self._ended.set()
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(4 * INTERVAL):
+            try:
+                if not self._connection.carries():
+                    self.problem = f"no answer after {self.carried} words"
+                    return
+            except OSError as error:
+                self.problem = f"{error} after {self.carried} words"
+                return
+            self.carried += 1

@@ -1,0 +1,283 @@
+"""A router between two networks and an external one, both IP versions, with traffic through it.
+
+The server is on PostgreSQL.  Instances are on the first host and the router is on the second;
+networks are VLANs, since userspace tunnels lose packets whenever a device appears on a host.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from netfw.cli.demo.agents import PHYSICAL, plan_of
+from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
+from netfw.server.db import Database, migration
+from netfw.testing.lab.databases import PrivatePostgres
+from netfw.testing.lab.host import Host
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.temp_directory import temporary_directory
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.environment import RoutedCloud, is_reached, running
+from tests.system.pings import Pings, pinging_all
+from tests.system.streams import SteadyConnection
+
+AUDIT_INTERVAL = 86400
+"""Seconds: whatever is repaired is repaired for another reason."""
+WORLD4, WORLD6 = "203.0.113.200", "2001:db8:ff::200"
+OPTIONS: dict[str, dict[str, object]] = {"vlan": {"network_vlan_ranges": f"{PHYSICAL}:100:199"}}
+
+
+@frozen(kw_only=True)
+class Guest:
+    """An instance with its port of the API."""
+
+    port: Any
+    instance: Instance
+
+    def address(self, version: int) -> str:
+        """The address of the port in that IP version."""
+        found = (str(each["ip_address"]) for each in self.port.fixed_ips)
+        return next(each for each in found if ip_address(each).version == version)
+
+
+@frozen(kw_only=True)
+class Segment:
+    """A network with a subnet per IP version."""
+
+    network: Any
+    v4: Any
+    v6: Any
+
+
+@frozen
+class Traffic:
+    """Pings every 10 ms and TCP connections that nothing may interrupt."""
+
+    pings: Pings
+    connections: Mapping[str, SteadyConnection]
+
+    def check(self) -> None:
+        """Check that not one packet and not one connection was lost."""
+        assert not self.pings.lost(), self.pings.report()
+        for each in self.connections.values():
+            each.stop()
+        broken = {name: each.problem for name, each in self.connections.items() if each.problem}
+        assert not broken, broken
+        assert all(each.carried for each in self.connections.values())
+
+
+class EdgeSite(RoutedCloud):
+    """The router *edge*, and machines behind it and outside."""
+
+    def __init__(self, cloud: Cloud, database: PrivatePostgres) -> None:
+        super().__init__(cloud)
+        self.l3.options["agent"]["audit_interval"] = AUDIT_INTERVAL
+        self.database = database
+
+    @property
+    def router_confs(self) -> Path:
+        """The directory of the router driver, a small file system of its own."""
+        return self.l3.directory / "routers"
+
+    @property
+    def router_host(self) -> ServedHost:
+        return self.hosts[1]
+
+    def build(self) -> None:
+        """Make networks, router, machines and a floating IP, and wait until all is reached."""
+        network = self.network
+        self.blue, self.green = self.segment("blue", 1), self.segment("green", 2)
+        self.outside = self._make_outside()
+        gateway = {"network_id": self.outside.network.id}
+        self.router = network.create_router(name="edge", external_gateway_info=gateway)
+        for segment in (self.blue, self.green):
+            self.connect(self.router, segment)
+        self.web, self.db = self.guest("web", self.blue), self.guest("db", self.green)
+        self.world = self._make_world()
+        self.floating_ip = network.create_ip(
+            floating_network_id=self.outside.network.id, port_id=self.web.port.id
+        )
+        wait_until(lambda: network.get_ip(self.floating_ip.id).status == "ACTIVE")
+        self.await_reached()
+        wait_until(lambda: len(self.processes()) == 2, self.processes)
+
+    def segment(self, name: str, number: int) -> Segment:
+        """A VLAN network of a project."""
+        network = self._make_vlan(name)
+        slaac = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
+        return Segment(
+            network=network,
+            v4=self._make_subnet(network, f"10.0.{number}.0/24"),
+            v6=self._make_subnet(network, f"fd00:{number:x}::/64", **slaac),
+        )
+
+    def connect(self, router: Any, segment: Segment) -> None:
+        """Add interfaces on both subnets to a router."""
+        for subnet in (segment.v4, segment.v6):
+            self.network.add_interface_to_router(router, subnet=subnet.id)
+
+    def disconnect(self, router: Any, segment: Segment) -> None:
+        for subnet in (segment.v6, segment.v4):
+            self.network.remove_interface_from_router(router, subnet=subnet.id)
+
+    def guest(self, name: str, segment: Segment) -> Guest:
+        """An instance on the first host, with its addresses and routes."""
+        port = self.network.create_port(
+            network_id=segment.network.id, name=name, binding_host_id=self.hosts[0].host.name,
+            port_security_enabled=False, security_groups=[], device_id=f"vm-{name}",
+            device_owner="compute:nova",
+        )  # fmt: skip
+        made = Guest(port=port, instance=self.hosts[0].plug_port(port, name, addressed=False))
+        addresses = [f"{made.address(4)}/24", f"{made.address(6)}/64"]
+        made.instance.configure(addresses, [segment.v4.gateway_ip, segment.v6.gateway_ip])
+        return made
+
+    def targets(self) -> dict[str, tuple[Instance, str]]:
+        """What each flow pings, by its name."""
+        web, db, world = self.web, self.db, self.world
+        return {
+            "east-west IPv4": (web.instance, db.address(4)),
+            "east-west IPv6": (db.instance, web.address(6)),
+            "SNAT": (db.instance, WORLD4),
+            "floating IP": (world, self.floating_ip.floating_ip_address),
+            "gateway IPv6": (world, db.address(6)),
+        }
+
+    def await_reached(self) -> None:
+        """Wait until every flow passes."""
+        for name, (instance, address) in self.targets().items():
+            wait_until(lambda i=instance, a=address: is_reached(i, a), name)
+
+    @contextmanager
+    def traffic(self) -> Iterator[Traffic]:
+        """Ping and stream over all flows while the block runs."""
+        ends = {
+            "east-west IPv4": (self.web.instance, self.db.instance, self.db.address(4)),
+            "east-west IPv6": (self.db.instance, self.web.instance, self.web.address(6)),
+            "SNAT": (self.db.instance, self.world, WORLD4),
+            "floating IP": (
+                self.world, self.web.instance, str(self.floating_ip.floating_ip_address)
+            ),
+        }  # fmt: skip
+        with ExitStack() as stack:
+            connections = {}
+            for port, (name, (one, two, target)) in enumerate(ends.items(), 7000):
+                connections[name] = SteadyConnection(one, two, target, port)
+                stack.callback(connections[name].stop)
+            yield Traffic(stack.enter_context(pinging_all(self.targets())), connections)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Check that no packet, connection or process of the router is lost in the block."""
+        before = self.processes()
+        with self.traffic() as traffic:
+            yield
+            traffic.check()
+        assert self.processes() == before
+
+    def processes(self, router: Any = None) -> dict[str, int]:
+        """The processes of a router by program."""
+        id = (router or self.router).id
+        found = {}
+        for program in ("radvd", "haproxy"):
+            pattern = f"^[^ ]*{program} .*{id}"
+            for pid in self.router_host.host.attempt(["pgrep", "-f", pattern]).output.split():
+                found[program] = int(pid)
+        return found
+
+    def plan(self) -> list[str]:
+        """What the L3 agent would do, and nothing else; empty: nothing."""
+        status, lines = plan_of(self.l3, "l3")
+        return [] if status == 0 else lines
+
+    def await_converged(self) -> None:
+        """Wait until the agent is ready and its host is as the server wants it."""
+        self.l3.wait_for(lambda status: bool(status.get("ready")))
+        wait_until(lambda: not self.plan(), lambda: "\n".join(self.plan()), pause=0.2)
+
+    def in_router(self, *words: str, router: Any = None) -> str:
+        """Run a command in the namespace of a router; return its output."""
+        netns = f"qrouter-{(router or self.router).id}"
+        return self.router_host.host.run(["ip", "netns", "exec", netns, *words])
+
+    def _make_vlan(self, name: str, **more: Any) -> Any:
+        kind = {"provider_network_type": "vlan", "provider_physical_network": PHYSICAL}
+        return self.network.create_network(name=name, **kind, **more)
+
+    def _make_subnet(self, network: Any, cidr: str, **more: Any) -> Any:
+        version = 6 if ":" in cidr else 4
+        return self.network.create_subnet(
+            network_id=network.id, cidr=cidr, ip_version=version, **more
+        )
+
+    def _make_outside(self) -> Segment:
+        network = self._make_vlan("outside", is_router_external=True)
+        return Segment(
+            network=network,
+            v4=self._make_subnet(network, "203.0.113.0/24"),
+            v6=self._make_subnet(network, "2001:db8:ff::/64"),
+        )
+
+    def _make_world(self) -> Instance:
+        fixed_ips = [{"ip_address": WORLD4}, {"ip_address": WORLD6}]
+        port = self.network.create_port(
+            network_id=self.outside.network.id, name="world", fixed_ips=fixed_ips,
+            binding_host_id=self.hosts[0].host.name, port_security_enabled=False,
+            security_groups=[],
+        )  # fmt: skip
+        world = self.hosts[0].plug_port(port, "world", addressed=False)
+        world.configure([f"{WORLD4}/24", f"{WORLD6}/64"])
+        inside = self.network.get_router(self.router.id).external_gateway_info
+        (gateway6,) = (
+            each["ip_address"] for each in inside["external_fixed_ips"] if ":" in each["ip_address"]
+        )
+        world.place.ip(f"route add fd00::/16 via {gateway6}")
+        return world
+
+
+def _make_tables(url: str) -> None:
+    database = Database(url)
+    try:
+        migration.upgrade(database)
+    finally:
+        database.close()
+
+
+def _prefer_switch(host: Host) -> None:
+    """Give the threads of the switch priority: its sockets overflow if it waits for a core."""
+    pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(PermissionError):  # of a user without privileges
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), -10)
+
+
+@contextmanager
+def edge_site() -> Iterator[EdgeSite]:
+    """Run the server, the agents and the router."""
+    with ExitStack() as stack:
+        home: Path = stack.enter_context(temporary_directory("netfw-edge."))
+        home.chmod(0o755)
+        database = PrivatePostgres(home / "postgres")
+        stack.callback(database.stop)
+        url = database.start().create("netfw")
+        _make_tables(url)
+        options = {**OPTIONS, "database": {"connection": url}}
+        cloud = stack.enter_context(make_cloud(options))
+        cloud.server.start()
+        site = EdgeSite(cloud, database)
+        for each in cloud.hosts:
+            _prefer_switch(each.host)
+        site.router_confs.mkdir(parents=True)
+        words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(site.router_confs)]
+        site.router_host.host.run(words)
+        site.router_host.service.start()
+        stack.enter_context(running(*site.agents))
+        wait_until(lambda: any(site.network.agents(agent_type="L3 agent")))
+        site.build()
+        yield site
