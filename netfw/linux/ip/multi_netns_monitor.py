@@ -107,6 +107,14 @@ class MultiNetnsMonitor:
             self._watched.pop(namespace, None)
             self._changed.discard(namespace)
 
+    def report(self, namespace: str) -> None:
+        """Report *namespace*, if it is watched, as one that has changed."""
+        with self._guard:
+            if self._closed or namespace not in self._watched:
+                return
+            self._changed.add(namespace)
+            os.eventfd_write(self._wake, 1)
+
     def close(self) -> None:
         """Stop the thread and close the socket.  Idempotent."""
         with self._guard:
@@ -135,6 +143,8 @@ class MultiNetnsMonitor:
                     self._receive(each)
             if self._mounts in ready:
                 self._compare()
+            if self._wake in ready:
+                os.eventfd_read(self._wake)
             if due is None and self._changed:
                 due = time.monotonic() + self._debounce
             elif due is not None and time.monotonic() >= due:

@@ -66,6 +66,13 @@ class DriftMonitor(Generic[D]):
             monitor.unwatch(netns)
         return watched
 
+    def recheck(self, netns: str) -> None:
+        """Compare a watched namespace soon: what it depends on elsewhere has changed."""
+        with self._lock:
+            monitor = self._monitor
+        if monitor is not None:
+            monitor.report(netns)
+
     def close(self) -> None:
         """Stop reporting.  `watch` starts the monitor anew."""
         with self._lock:

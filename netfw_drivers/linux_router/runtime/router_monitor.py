@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from attrs import frozen
 
@@ -64,12 +65,22 @@ class RouterMonitor:
         self._lock = threading.Lock()
         self._routers: dict[RouterId, ConvergedRouter] = {}
         self._owners: dict[PortId, RouterId] = {}
+        self._paused = 0
+        self._changed_ports: set[PortId] = set()
+        """Ports of which there were events while a router was paused."""
 
     def handle_event(self, event: Event) -> None:
-        """Handle an event of the interface driver."""
+        """Handle an event of the interface driver: its ports may need to be plugged again."""
         self._wiring.handle_event(event)
         if isinstance(event, FeedLost):
             self._notify(event)
+        elif isinstance(event, KeysChanged):
+            ports = {PortId(key) for key in event.keys if isinstance(key, UUID)}
+            with self._lock:
+                self._changed_ports |= ports if self._paused else set()
+                owners = {self._owners[port] for port in ports & self._owners.keys()}
+            for router in owners:
+                self._drift.recheck(router_namespace(router))
 
     @contextmanager
     def paused(self, routers: Iterable[RouterId]) -> Iterator[None]:
@@ -77,6 +88,8 @@ class RouterMonitor:
 
         If that ends in an error, they are watched again as they were.
         """
+        with self._lock:
+            self._paused += 1
         unwatched = [self._drift.unwatch(router_namespace(router)) for router in routers]
         try:
             yield
@@ -85,6 +98,11 @@ class RouterMonitor:
                 if desired is not None:
                     self._watch(desired)
             raise
+        finally:
+            with self._lock:
+                self._paused -= 1
+                if not self._paused:
+                    self._changed_ports.clear()
 
     def resume(self, router: ConvergedRouter, *, watch: bool) -> bool:
         """Announce the addresses of a router, and *watch* it; return whether its gateway is wired.
@@ -174,6 +192,10 @@ class RouterMonitor:
             self._drift.watch(desired)
         except NetfwError as error:
             LOG.warning("router: %s is not watched: %s", desired.netns, error)
+        with self._lock:
+            changed = any(port.port in self._changed_ports for port in desired.ports)
+        if changed:
+            self._drift.recheck(desired.netns)
 
     def _handle_drift(self, netns: str) -> None:
         router = parse_namespace(netns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,15 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
         """Run a command in the namespace of a router, and return its output."""
         command = ["ip", "netns", "exec", router_namespace(router), *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    @contextmanager
+    def stopped_switch(self) -> Iterator[None]:
+        """Stop ovs-vswitchd, not its database."""
+        self._ovs.stop_switch()
+        try:
+            yield
+        finally:
+            self._ovs.start_switch()
 
     def routes(self, router: RouterId, family: str = "-4") -> list[dict[str, Any]]:
         """Return the routes of a router."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from ipaddress import ip_interface
 from pathlib import Path
 from uuid import UUID
@@ -206,6 +207,29 @@ def test_a_router_whose_converge_fails_is_watched_again(
         seconds=30,
     )
     bring(driver, site)
+
+
+def test_a_router_is_plugged_again_after_a_restart_of_the_switch(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    """Whoever converges what is reported repairs it, whatever was tried without a switch."""
+    driver, due = make_driver(), threading.Event()
+    driver.watch(lambda event: due.set())
+    bring(driver, site)
+    outside = environment.machine(site.external.id, site.external.interfaces(1))
+    address = site.gateway.port.addresses[0].ip
+    wait_until(lambda: outside.reach(address), seconds=60)
+
+    def repaired() -> bool:
+        if due.is_set():
+            due.clear()
+            with suppress(BackendUnavailable):
+                driver.converge(Update(put=site.wanted()))
+        return outside.reach(address) is not None
+
+    with environment.stopped_switch(), suppress(BackendUnavailable):
+        driver.converge(Update(put=site.wanted()))
+    wait_until(repaired, "the router is not reached", seconds=60)
 
 
 BAD = RouterContribution(
