@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from netfw.errors import BackendUnavailable, NetfwError
@@ -43,6 +44,8 @@ class DriftMonitor(Generic[D]):
         self._lock = threading.Lock()
         self._monitor: MultiNetnsMonitor | None = None
         self._watched: dict[str, D] = {}
+        self._held: dict[str, bool] = {}
+        """Namespaces that are being changed, and whether the kernel has announced a change."""
 
     def watch(self, desired: D) -> None:
         """Watch a namespace that is as *desired* now.
@@ -56,15 +59,32 @@ class DriftMonitor(Generic[D]):
             monitor = self._monitor
             self._watched[desired.netns] = desired
         monitor.watch(desired.netns)
+        if self._held.get(desired.netns):
+            monitor.report(desired.netns)
 
-    def unwatch(self, netns: str) -> D | None:
-        """Stop watching a namespace, to change or to remove it; return how it was desired."""
+    @contextmanager
+    def held(self, names: Iterable[str]) -> Iterator[tuple[D, ...]]:
+        """Report none of these namespaces while they are changed; yield how they were desired.
+
+        One that is watched again is compared if anything changed in it meanwhile: the caller's own
+        changes, or those of another program that came after its observation.  The others are not
+        watched any more.  The callers hold different namespaces.
+        """
+        held = frozenset(names)
         with self._lock:
-            watched = self._watched.pop(netns, None)
-            monitor = self._monitor
-        if monitor is not None:
-            monitor.unwatch(netns)
-        return watched
+            self._held |= dict.fromkeys(held, False)
+            watched = tuple(self._watched.pop(name) for name in held & self._watched.keys())
+        try:
+            yield watched
+        finally:
+            with self._lock:
+                for name in held:
+                    self._held.pop(name, None)
+                ended = held - self._watched.keys()
+                monitor = self._monitor
+            if monitor is not None:
+                for name in ended:
+                    monitor.unwatch(name)
 
     def recheck(self, netns: str) -> None:
         """Compare a watched namespace soon: what it depends on elsewhere has changed."""
@@ -78,12 +98,16 @@ class DriftMonitor(Generic[D]):
         with self._lock:
             monitor, self._monitor = self._monitor, None
             self._watched.clear()
+            self._held.clear()
         if monitor is not None:
             monitor.close()
 
     def _check(self, changed: frozenset[str]) -> None:
         for netns in sorted(changed):
-            desired = self._watched.get(netns)
+            with self._lock:
+                if netns in self._held:
+                    self._held[netns] = True
+                desired = self._watched.get(netns)
             if desired is not None and self._has_drifted(desired):
                 self._report(desired)
 

@@ -71,12 +71,11 @@ class DeviceMonitor:
     def in_progress(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
         """Hold requests back while *networks* are converged; yield a set for those done."""
         done: set[NetworkId] = set()
-        for network in networks:
-            self._drift_monitor.unwatch(dhcp_namespace(network))
         with self._lock:
             self._in_progress |= networks
         try:
-            yield done
+            with self._drift_monitor.held(map(dhcp_namespace, networks)):
+                yield done
         finally:
             with self._lock:
                 changed = self._changed & networks

@@ -90,14 +90,14 @@ class RouterMonitor:
         """
         with self._lock:
             self._paused += 1
-        unwatched = [self._drift.unwatch(router_namespace(router)) for router in routers]
         try:
-            yield
-        except BaseException:
-            for desired in unwatched:
-                if desired is not None:
-                    self._watch(desired)
-            raise
+            with self._drift.held(map(router_namespace, routers)) as former:
+                try:
+                    yield
+                except BaseException:
+                    for desired in former:
+                        self._watch(desired)
+                    raise
         finally:
             with self._lock:
                 self._paused -= 1

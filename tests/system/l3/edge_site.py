@@ -107,6 +107,11 @@ class EdgeSite(RoutedCloud):
         self.await_reached()
         wait_until(lambda: len(self.processes()) == 2, self.processes)
 
+    def prefer_switches(self) -> None:
+        """Give the switches priority: their sockets overflow if they wait for a core."""
+        for each in self.hosts:
+            _prefer_switch(each.host)
+
     def segment(self, name: str, number: int) -> Segment:
         """A VLAN network of a project."""
         network = self._make_vlan(name)
@@ -250,7 +255,6 @@ def _make_tables(url: str) -> None:
 
 
 def _prefer_switch(host: Host) -> None:
-    """Give the threads of the switch priority: its sockets overflow if it waits for a core."""
     pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(PermissionError):  # of a user without privileges
@@ -271,8 +275,7 @@ def edge_site() -> Iterator[EdgeSite]:
         cloud = stack.enter_context(make_cloud(options))
         cloud.server.start()
         site = EdgeSite(cloud, database)
-        for each in cloud.hosts:
-            _prefer_switch(each.host)
+        site.prefer_switches()
         site.router_confs.mkdir(parents=True)
         words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(site.router_confs)]
         site.router_host.host.run(words)

@@ -35,6 +35,18 @@ def test_what_is_made_while_no_agent_runs_is_there_when_one_is_back(edge: EdgeSi
             await_active(edge, spare.router, spare.floating_ip)
 
 
+@pytest.mark.spec("L3-11", "L3-21")
+def test_a_restarted_switch_has_its_routers_again(edge: EdgeSite) -> None:
+    """The devices of a switch in userspace go with it, also from namespaces."""
+    before = edge.processes()
+    for _ in range(3):
+        edge.router_host.host.restart_switch()
+        edge.prefer_switches()
+        edge.await_reached()
+        edge.await_converged()
+    assert edge.processes().keys() == before.keys()
+
+
 @pytest.mark.spec("L3-10", "L3-30")
 def test_a_refused_rule_concerns_its_floating_ip_alone(edge: EdgeSite, tmp_path: Path) -> None:
     address, refused = "203.0.113.160", tmp_path / "refused"

@@ -6,6 +6,7 @@ import queue
 import subprocess
 
 import pytest
+from attrs import evolve
 
 from netfw.errors import NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
@@ -47,7 +48,7 @@ def assert_silent(reports: Reports) -> None:
 def test_each_drift_of_a_service_namespace_is_reported_once(
     stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
 ) -> None:
-    wanted, other = station(interface, 1), station(interface, 2)
+    wanted, other = evolve(station(interface, 1), fill_checksums=True), station(interface, 2)
     reports: Reports = queue.Queue()
     guard = DriftMonitor(stations, reports.put)
     for each in (wanted, other):
@@ -82,9 +83,27 @@ def test_consistent_or_unwatched_namespace_is_not_reported(
         shell=True,
         check=True,
     )
-    guard.unwatch(other.netns)
-    remove(stations, other)
+    with guard.held([other.netns]):
+        remove(stations, other)
     assert_silent(reports)
     guard.close()
     remove(stations, wanted)
     assert_silent(reports)
+
+
+def test_drift_between_observation_and_watch_is_reported(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
+) -> None:
+    wanted = station(interface, 1)
+    reports: Reports = queue.Queue()
+    guard = DriftMonitor(stations, reports.put)
+    make(stations, wanted)
+    guard.watch(wanted)
+    with guard.held([wanted.netns]) as former:
+        assert former == (wanted,)
+        assert not stations.plan(wanted)
+        subprocess.run(f"ip -n {wanted.netns} route delete default", shell=True, check=True)
+        assert_silent(reports)
+        guard.watch(wanted)
+    assert reports.get(timeout=10) == wanted.netns
+    guard.close()
