@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import evolve
 from oslo_config import cfg
 
-from netfw.drivers.attribute import Attribute, AttributeType, Value
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute, AttributeType, Value
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.query import Body
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.address import IpAddress
 from netfw.model.network import Network

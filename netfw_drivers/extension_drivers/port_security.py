@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self, cast
 
 from attrs import evolve
 
-from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute, AttributeType
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.query import Body
 from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource

@@ -7,7 +7,7 @@ from ipaddress import IPv6Network
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.ipam import (
+from netfw.drivers.server.ipam import (
     AddressRequest,
     AddressStore,
     AnyAddress,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 from attrs import fields_dict
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     MechanismCapability,

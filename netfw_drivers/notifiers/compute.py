@@ -14,8 +14,8 @@ from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendUnavailable, ConfigError
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_compute

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.notifier import Notifier
 from netfw.errors import ConfigError
 from netfw.model.resource import Kind, Resource
 from netfw.model.wire import render

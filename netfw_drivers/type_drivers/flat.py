@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
+from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput, nearest
 from netfw.model.segment import NetworkType, Provider
 from netfw.model.text_validation import check_physical_network

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.type_driver import AllocationStore, Range, TypeDriver
+from netfw.drivers.server.type_driver import AllocationStore, Range, TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import GLOBAL_MTU, global_mtu
 from netfw_drivers.type_drivers.ranges import check_type

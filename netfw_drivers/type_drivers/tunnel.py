@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.type_driver import AllocationStore, Pool, Range, TypeDriver
+from netfw.drivers.server.type_driver import AllocationStore, Pool, Range, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import (

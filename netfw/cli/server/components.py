@@ -17,19 +17,19 @@ from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, m
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.loader import Groups
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.api_extension import ApiExtension
 from netfw.drivers.base import Contract, Driver
-from netfw.drivers.core_plugin import CorePlugin
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.ipam import IpamDriver
-from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.notifier import Notifier
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.reports import Report, ReportResult
-from netfw.drivers.resource_plugin import ResourcePlugin
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.api_extension import ApiExtension
+from netfw.drivers.server.core_plugin import CorePlugin
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.ipam import IpamDriver
+from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.notifier import Notifier
+from netfw.drivers.server.resource_plugin import ResourcePlugin
+from netfw.drivers.server.service_plugin import ServicePlugin
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.drivers.transport import Transport
-from netfw.drivers.type_driver import TypeDriver
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, ca
 from attrs import frozen
 
 import netfw.drivers
+import netfw.drivers.server
 from netfw.drivers.base import Contract, Driver, HostResources
 from netfw.drivers.registry.signatures import mismatches
 from netfw.errors import (
@@ -32,11 +33,16 @@ from netfw.errors import (
 )
 
 
+def _modules() -> Iterator[pkgutil.ModuleInfo]:
+    yield from pkgutil.iter_modules(netfw.drivers.__path__, "netfw.drivers.")
+    yield from pkgutil.iter_modules(netfw.drivers.server.__path__, "netfw.drivers.server.")
+
+
 def all_contracts() -> list[type[Driver]]:
     """Return every contract of netfw, sorted by entry-point group."""
     found = {
         member.GROUP: member
-        for module in pkgutil.iter_modules(netfw.drivers.__path__, "netfw.drivers.")
+        for module in _modules()
         for member in vars(importlib.import_module(module.name)).values()
         if isinstance(member, type) and issubclass(member, Driver) and "GROUP" in vars(member)
     }

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.drivers.subscription import Service
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent

@@ -20,7 +20,7 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.query import Body, Query
+from netfw.drivers.server.query import Body, Query
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.model.text_validation import quote
 
 LOG = logging.getLogger(__name__)

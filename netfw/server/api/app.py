@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from netfw import request_id
-from netfw.drivers.api_event import ApiEventSubscriber
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.api_event import ApiEventSubscriber
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
 from netfw.model.text_validation import quote
 from netfw.server.api import discovery

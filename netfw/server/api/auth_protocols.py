@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.server.query import Body, RequestContext
 from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 
 Deed = Verb | ApiAction

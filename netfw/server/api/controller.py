@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from attrs import evolve, frozen
 
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import InvalidInput, NotFound
 from netfw.http.http_error import malformed
 from netfw.model.wire import Json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from netfw.drivers.api_extension import ExtensionInfo
+from netfw.drivers.server.api_extension import ExtensionInfo
 from netfw.errors import NotFound
 from netfw.model.text_validation import quote
 from netfw.server.api.error_responses import wrong_method

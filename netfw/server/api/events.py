@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from netfw.drivers.api_event import ApiEvent, ApiEventSubscriber
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.api_event import ApiEvent, ApiEventSubscriber
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 from netfw.server.api.schema.resource_schema import ApiResource
 

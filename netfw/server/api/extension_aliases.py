@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netfw.drivers.api_extension import ExtensionInfo
+from netfw.drivers.server.api_extension import ExtensionInfo
 from netfw.server.api.schema.resource_schema import ApiResource
 
 UPDATED = "2026-11-15T00:00:00Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlencode
 
-from netfw.drivers.query import Body, Query
+from netfw.drivers.server.query import Body, Query
 from netfw.server.api.query_params import Parameters
 
 _PAGE = frozenset({"marker", "page_reverse", "limit"})

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.attribute import Value
-from netfw.drivers.query import Query
+from netfw.drivers.server.attribute import Value
+from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.http.http_error import malformed
 from netfw.model.text_validation import quote

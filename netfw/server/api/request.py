@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import InvalidInput
 from netfw.model.text_validation import quote
 from netfw.server.api.query_params import Parameters

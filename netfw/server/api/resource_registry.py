@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from netfw.drivers.api_extension import ApiExtension, ExtensionInfo
-from netfw.drivers.attribute import Attribute
+from netfw.drivers.server.api_extension import ApiExtension, ExtensionInfo
+from netfw.drivers.server.attribute import Attribute
 from netfw.errors import ConfigError, nearest
 from netfw.server.api import vendor_extensions
 from netfw.server.api.extension_aliases import served_aliases

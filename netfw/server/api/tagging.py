@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from netfw.drivers.query import Body
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.query import Body
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import TagNotFound
 from netfw.model.text_validation import quote
 from netfw.server.api.auth_protocols import Policy

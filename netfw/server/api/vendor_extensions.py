@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import evolve
 
-from netfw.drivers.api_extension import Action, ApiExtension, ResourceDeclaration
-from netfw.drivers.attribute import Attribute, AttributeType, Value, plain
+from netfw.drivers.server.api_extension import Action, ApiExtension, ResourceDeclaration
+from netfw.drivers.server.attribute import Attribute, AttributeType, Value, plain
 from netfw.errors import ConfigError
 from netfw.model.wire.codec import ABSENT, Absent, Codec, Json, Listed, Nullable
 from netfw.model.wire.scalars import ADDRESS, DOCUMENT, ID, MAC, PREFIX, integer

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     Bound,

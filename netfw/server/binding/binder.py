@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import BindingRequest, MechanismDriver
-from netfw.drivers.query import Body, Query
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
+from netfw.drivers.server.query import Body, Query
 from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType

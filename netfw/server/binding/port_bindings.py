@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.binding import VifType
 from netfw.model.resource import Kind

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from netfw.drivers.attribute import Attribute, plain
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute, plain
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.query import Body
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref

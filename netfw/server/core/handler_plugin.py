@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import ResourceHandler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, nearest
 from netfw.server.core.resource_handler import Moment, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from uuid import UUID
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.database import ReadSnapshot, Transaction
@@ -35,7 +35,7 @@ class ResourceHandler(ABC):
     """Name of the resource in the API: ``network``."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
-        """Create resources, as :class:`~netfw.drivers.resource_plugin.ResourcePlugin` promises."""
+        """Create resources, as `~netfw.drivers.server.resource_plugin.ResourcePlugin` promises."""
         raise NotSupported(f"a {self.name} cannot be created")
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from netfw.drivers.type_driver import TypeDriver
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.errors import ConfigError, Exhausted, InvalidInput
 from netfw.model.segment import NetworkType, Provider
 from netfw.server.core.settings import Settings

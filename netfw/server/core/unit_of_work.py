@@ -10,8 +10,8 @@ from uuid import UUID
 
 from attrs import evolve, fields_dict
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import RequestContext
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
-from netfw.drivers.api_extension import ResourceDeclaration
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.api_extension import ResourceDeclaration
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, NotFound, Outdated
 from netfw.server.core.context import ServerContext
 from netfw.server.core.handler_plugin import HandlerPlugin

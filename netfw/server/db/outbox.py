@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.segment import Segment

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId, SegmentId

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from netfw.drivers.ipam import (
+from netfw.drivers.server.ipam import (
     AddressRequest,
     AnyAddress,
     DerivedAddress,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from netfw.drivers.query import Body, Query
+from netfw.drivers.server.query import Body, Query
 from netfw.errors import Exhausted, InvalidInput, MacAddressInUse
 from netfw.model.address import Mac
 from netfw.model.resource import Kind

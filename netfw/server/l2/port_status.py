@@ -13,8 +13,8 @@ from uuid import UUID
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, ReportResult, StatusReport
+from netfw.drivers.server.query import Query
 from netfw.drivers.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.ids import PortId
 from netfw.model.resource import Kind, Ref
 from netfw.model.subnet import Subnet

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from netfw.drivers.query import Body
+from netfw.drivers.server.query import Body
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import IpAddress, IpNetwork, as_address
 from netfw.model.subnet import AllocationPool, Subnet

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.ipam import DerivedAddress
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.ipam import DerivedAddress
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, NotFound
 from netfw.model.device_owner import DeviceOwner, is_dhcp, is_l3_agent_port
 from netfw.model.ids import NetworkId

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import as_address
 from netfw.model.common_fields import Status

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Kind, ref

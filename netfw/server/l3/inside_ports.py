@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from uuid import UUID
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import ExternalGatewayForFloatingIPNotFound, InvalidInput
 from netfw.model.device_owner import ROUTER_INTERFACES, is_trusted
 from netfw.model.floating_ip import FloatingIp

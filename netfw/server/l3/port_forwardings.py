@@ -14,8 +14,8 @@ from uuid import UUID, uuid4
 from attrs import evolve
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.query import Body, RequestContext
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.query import Body, RequestContext
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import (
     Conflict,
     ExternalGatewayForFloatingIPNotFound,

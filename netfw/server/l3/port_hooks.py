@@ -13,8 +13,8 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import Query
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
 from netfw.model.address import IpAddress
 from netfw.model.common_fields import Status

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import cast
 from uuid import UUID
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.drivers.subscription import Service
 from netfw.model.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.port import Port

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 from uuid import UUID
 
-from netfw.drivers.query import Body
+from netfw.drivers.server.query import Body
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.ids import PortId, SubnetId
 from netfw.model.port import Port

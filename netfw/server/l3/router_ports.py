@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.query import Body, Query
+from netfw.drivers.server.query import Body, Query
 from netfw.model.address import IpAddress
 from netfw.model.device_owner import ROUTER_ATTACHMENTS, DeviceOwner
 from netfw.model.ids import PortId, SubnetId

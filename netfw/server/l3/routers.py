@@ -9,8 +9,8 @@ from uuid import uuid4
 from attrs import evolve
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.resource import Kind, ref
 from netfw.model.route import Route

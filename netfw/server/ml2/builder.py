@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from netfw.drivers.base import HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.ipam import IpamCapability, IpamDriver
-from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.notifier import Notifier
-from netfw.drivers.service_plugin import ServicePlugin
-from netfw.drivers.type_driver import TypeDriver
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.ipam import IpamCapability, IpamDriver
+from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.notifier import Notifier
+from netfw.drivers.server.service_plugin import ServicePlugin
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.errors import ConfigError
 from netfw.server.binding.binder import Mechanisms, PortBinder
 from netfw.server.binding.port_bindings import PortBindingHandler

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.core_plugin import CorePlugin
 from netfw.drivers.reports import Report, ReportResult
+from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.errors import NotSupported
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.resource import Ref
 from netfw.server.db.outbox import OutboxEntry
 

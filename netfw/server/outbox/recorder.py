@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import MechanismCapability, MechanismDriver
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import MechanismCapability, MechanismDriver
+from netfw.drivers.server.notifier import Notifier
 from netfw.model.ids import PortId
 from netfw.model.network import Network
 from netfw.model.port import Port

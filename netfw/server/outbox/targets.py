@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.notifier import Notifier
 from netfw.errors import NetfwError
 from netfw.server.db.outbox import OutboxEntry
 from netfw.server.outbox.coalesce import MergedChange, coalesce

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.agent import Agent
 from netfw.model.ids import NetworkId, RouterId

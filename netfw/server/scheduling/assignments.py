@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.drivers.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref

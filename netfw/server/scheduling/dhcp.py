@@ -9,8 +9,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import Query
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.errors import NetfwError, NotFound
 from netfw.model.agent import Agent
 from netfw.server.agents.agents import SERVICES

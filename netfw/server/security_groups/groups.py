@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import Conflict
 from netfw.model.ids import SecurityGroupId
 from netfw.model.port import Port

@@ -12,8 +12,8 @@ from uuid import UUID, uuid4
 
 from attrs import evolve
 
-from netfw.drivers.attribute import Value
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.attribute import Value
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.ids import SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS

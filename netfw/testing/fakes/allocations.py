@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from netfw.drivers.type_driver import Pool, Range
+from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId
 from netfw.model.subnet import Subnet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from netfw.drivers.query import Body
+from netfw.drivers.server.query import Body
 from netfw.model.resource import Kind, Ref
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     Bound,

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 from attrs import evolve
 
-from netfw.drivers.api_extension import (
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.api_extension import (
     Action,
     ApiExtension,
     ExtensionInfo,
@@ -16,8 +17,7 @@ from netfw.drivers.api_extension import (
     ResourceDeclaration,
     Verb,
 )
-from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.attribute import Attribute, AttributeType, Value
 from tests.conformance.common.mutations import Mutations, breaks
 
 MUTATIONS = Mutations()

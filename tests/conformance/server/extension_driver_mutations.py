@@ -8,11 +8,11 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute, AttributeType
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import AttributeStore, ExtensionDriver
+from netfw.drivers.server.query import Body
 from netfw.errors import Conflict, RequestError
 from netfw.model.network import Network
 from netfw.model.port import Port

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.ipam import AddressRequest, AddressStore, IpamCapability
+from netfw.drivers.server.ipam import AddressRequest, AddressStore, IpamCapability
 from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId
 from netfw.model.port import FixedIp

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from attrs import evolve
 
-from netfw.drivers.ipam import (
+from netfw.drivers.server.ipam import (
     AnyAddress,
     DerivedAddress,
     IpamDriver,

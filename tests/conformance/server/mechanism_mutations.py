@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.mechanism import Bound, MechanismDriver, Refused
+from netfw.drivers.server.mechanism import Bound, MechanismDriver, Refused
 from netfw.errors import (
     BackendBroken,
     BackendUnavailable,

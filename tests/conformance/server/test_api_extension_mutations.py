@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from netfw.drivers.api_extension import ApiExtension
+from netfw.drivers.server.api_extension import ApiExtension
 from netfw.testing.conformance.server.api_extension import (
     CONTRACTS,
     ApiExtensionConformance,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.testing.conformance.server.extension_driver import (
     CONTRACTS,
     NETWORK,

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.extension_driver import ExtensionDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.errors import ConfigError
 from netfw.model.port import DnsAssignment
 from netfw.testing.conformance.server.extension_driver import (

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from netfw.drivers.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw.testing.conformance.server.mechanism import (
     MechanismDriverConformance,

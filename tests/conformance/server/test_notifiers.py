@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.change import Change
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId

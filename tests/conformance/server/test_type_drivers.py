@@ -9,7 +9,7 @@ import pytest
 
 from netfw.drivers.registry.loader import create, installed
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.type_driver import TypeDriver
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.server.type_driver import TypeDriverConformance
 

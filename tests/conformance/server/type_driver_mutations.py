@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from netfw.drivers.type_driver import Pool, Range, TypeDriver
+from netfw.drivers.server.type_driver import Pool, Range, TypeDriver
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
 from netfw_drivers.type_drivers.mtu import PhysicalMtus

@@ -10,10 +10,10 @@ from urllib.parse import quote, urlencode
 
 from attrs import frozen
 
-from netfw.drivers.api_event import ApiEventSubscriber
-from netfw.drivers.api_extension import ApiExtension
-from netfw.drivers.query import RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.api_event import ApiEventSubscriber
+from netfw.drivers.server.api_extension import ApiExtension
+from netfw.drivers.server.query import RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import Unauthorized
 from netfw.server.api.app import Application, make_app
 from netfw.server.api.policy.enforcement import RulesPolicy

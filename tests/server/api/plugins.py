@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.db import Database

@@ -13,7 +13,7 @@ import pytest
 from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.cli.server.listeners import ApiBundle
 from netfw.conf.loader import load_config
-from netfw.drivers.api_event import ApiEvent
+from netfw.drivers.server.api_event import ApiEvent
 from netfw.server.api.events import find_subscribers
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.vendor_resources import DocumentsPlugin

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.extension_driver import ExtensionDriver
+from netfw.drivers.server.attribute import Attribute, AttributeType
+from netfw.drivers.server.extension_driver import ExtensionDriver
 from netfw.model.resource import Kind
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw_drivers.extension_drivers.port_security import PortSecurityDriver

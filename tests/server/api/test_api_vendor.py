@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from netfw.drivers.api_extension import (
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.api_extension import (
     Action,
     ApiExtension,
     ExtensionInfo,
@@ -15,10 +16,9 @@ from netfw.drivers.api_extension import (
     ResourceDeclaration,
     Verb,
 )
-from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.attribute import Attribute, AttributeType, Value
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import ConfigError, NotFound, NotSupported
 from netfw.server.api.resource_registry import build
 from netfw.server.core.handler_plugin import HandlerPlugin

@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from netfw.drivers.api_extension import (
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.api_extension import (
     ApiExtension,
     ExtensionInfo,
     PolicyRule,
     ResourceDeclaration,
     Verb,
 )
-from netfw.drivers.attribute import Attribute, AttributeType
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.environment import Client, api

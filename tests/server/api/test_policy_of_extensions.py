@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import Forbidden
 from netfw.server.api import resource_registry
 from netfw.server.api.policy.enforcement import RulesPolicy

@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     Bound,
@@ -20,7 +20,7 @@ from netfw.drivers.mechanism import (
     Partial,
     Refused,
 )
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import NotFound, NotSupported
 from netfw.model import NetworkId, Segment, SegmentId
 from netfw.model.binding import VifDetails

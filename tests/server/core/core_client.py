@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import event
 
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.query import Query, RequestContext
-from netfw.drivers.type_driver import TypeDriver
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.query import Query, RequestContext
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database

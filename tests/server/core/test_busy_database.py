@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import BackendUnavailable
 from netfw.model.resource import Kind
 from netfw.server.core.context import ServerContext

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from netfw.conf.quota import LIMITS, limits
-from netfw.drivers.query import Query, RequestContext
+from netfw.drivers.server.query import Query, RequestContext
 from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
 from netfw.server.agents.agents import ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from attrs import define, field
 
-from netfw.drivers.mechanism import MechanismDriver
-from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.server.mechanism import MechanismDriver
+from netfw.drivers.server.query import Body, RequestContext
 from netfw.model import (
     AllocationPool,
     Network,

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import Query
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
 from netfw.errors import (
     ConfigError,
     Conflict,

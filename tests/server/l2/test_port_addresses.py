@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress
-from netfw.drivers.query import Query
+from netfw.drivers.server.ipam import AddressRequest, AddressStore, AnyAddress
+from netfw.drivers.server.query import Query
 from netfw.errors import (
     Conflict,
     InvalidInput,

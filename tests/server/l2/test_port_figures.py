@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.server.core.context import ServerContext
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment
 

@@ -11,8 +11,8 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.query import Query
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.server.query import Query
 from netfw.drivers.subscription import Service
 from netfw.errors import Conflict
 from netfw.model import NetworkId

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import (
     Conflict,
     Exhausted,

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.server.db import Database
 from netfw.server.l2.subnet_validation import first_address, rest

@@ -9,16 +9,16 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.attribute import Attribute, AttributeType
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.change import Change
-from netfw.drivers.core_plugin import CorePlugin
-from netfw.drivers.extension_driver import AttributeStore, ExtensionDriver
-from netfw.drivers.ipam import IpamCapability
-from netfw.drivers.query import Body, Query
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.attribute import Attribute, AttributeType
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.core_plugin import CorePlugin
+from netfw.drivers.server.extension_driver import AttributeStore, ExtensionDriver
+from netfw.drivers.server.ipam import IpamCapability
+from netfw.drivers.server.query import Body, Query
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import ConfigError, Conflict, InvalidInput, NotFound
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Resource

@@ -11,15 +11,15 @@ from attrs import evolve
 from sqlalchemy import select, update
 
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     MechanismCapability,
     MechanismDriver,
     Refused,
 )
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.notifier import Notifier
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.network import Network
 from netfw.model.port import Port

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.model.common_fields import Status
 from netfw.model.port import Port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.server.core.context import ServerContext
 from netfw.server.security_groups.groups import SecurityGroupsPlugin
 

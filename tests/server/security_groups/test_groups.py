@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import Query, RequestContext
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query, RequestContext
 from netfw.errors import (
     Conflict,
     Exhausted,

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, Forbidden, InvalidInput, NotFound
 from netfw.server.core.context import ServerContext
 from netfw.server.security_groups.groups import SecurityGroupsPlugin

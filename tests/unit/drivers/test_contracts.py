@@ -16,7 +16,7 @@ import pytest
 
 import netfw.drivers
 from netfw.drivers.base import Driver
-from netfw.drivers.query import Body
+from netfw.drivers.server.query import Body
 
 DRV_01 = {
     "InterfaceDriver": "netfw.interface_drivers",
@@ -41,8 +41,8 @@ DRV_01 = {
 
 
 def modules() -> Iterator[ModuleType]:
-    for found in pkgutil.iter_modules(netfw.drivers.__path__):
-        yield importlib.import_module(f"netfw.drivers.{found.name}")
+    for found in pkgutil.walk_packages(netfw.drivers.__path__, "netfw.drivers."):
+        yield importlib.import_module(found.name)
 
 
 def contracts() -> list[type[Driver]]:

@@ -14,7 +14,6 @@ from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.contribution import AddressQos, RouterContribution
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
 from netfw.drivers.firewall import Member
-from netfw.drivers.ipam import ThisAddress
 from netfw.drivers.keys import GroupKey
 from netfw.drivers.metadata import MetadataProxy
 from netfw.drivers.router_values import (
@@ -25,6 +24,7 @@ from netfw.drivers.router_values import (
     PrefixDelegated,
     RouterPort,
 )
+from netfw.drivers.server.ipam import ThisAddress
 from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterInterface, Wiring
 from netfw.model.segment import NetworkType
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from attrs import evolve
 from oslo_config.cfg import ConfigOpts
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, Unauthorized
 from netfw.server.api.identity.headers import ClaimedIdentity, Environ, Method
 from netfw.server.api.identity.noauth import NoAuth

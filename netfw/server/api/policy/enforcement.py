@@ -13,8 +13,8 @@ from attrs import frozen
 from oslo_config.cfg import ConfigOpts
 
 from netfw.conf.identity import POLICY
-from netfw.drivers.api_extension import PolicyRule
-from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.server.api_extension import PolicyRule
+from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
 from netfw.server.api.auth_protocols import Deed

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from oslo_policy.policy import AndCheck, Check, NotCheck, OrCheck, RuleCheck, RuleDefault
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import nearest
 
 REQUESTER_WORDS = ("project_id", "tenant_id", "user_id", "is_admin")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import yaml  # type: ignore[import-untyped]
 from oslo_policy.policy import RuleCheck, RuleDefault
 
-from netfw.drivers.api_extension import PolicyRule
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.api_extension import PolicyRule
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, nearest
 from netfw.model.device_owner import NETWORK_PREFIX
 from netfw.server.api.policy.evaluation import Decisions, Tree, parse, walk

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from netfw.drivers.query import Body, Query, RequestContext
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.query import Body, Query, RequestContext
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.model.wire import Json
 from netfw.server.api.schema.resource_schema import ApiResource
 

@@ -1,7 +1,8 @@
 """Declarations of API resources: attributes, verbs, actions, policy, URL.
 
 Plain data.  The controller compiles it into validators, the policy into rules, the documentation
-into tables.  A vendor's :class:`~netfw.drivers.api_extension.ApiExtension` becomes the same values.
+into tables.  A vendor's :class:`~netfw.drivers.server.api_extension.ApiExtension` becomes the
+same values.
 
 Policy is written in the language of oslo.policy.  Check strings may name these rules, which the
 policy defines: ``rule:admin``, ``rule:member`` (an administrator, or a requester with write access
@@ -19,7 +20,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from netfw.drivers.api_extension import ExtensionInfo, Verb
+from netfw.drivers.server.api_extension import ExtensionInfo, Verb
 from netfw.model.wire import Json
 from netfw.model.wire.codec import ABSENT, Absent, Codec
 

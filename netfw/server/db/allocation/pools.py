@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.type_driver import Pool, Range
+from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model.address import IpAddress, IpNetwork, Mac
 from netfw.model.ids import SubnetId
 from netfw.model.segment import NetworkType

@@ -24,8 +24,8 @@ from sqlalchemy import (
     select,
 )
 
-from netfw.drivers.attribute import Value
-from netfw.drivers.query import Query
+from netfw.drivers.server.attribute import Value
+from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, nearest
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
 from netfw.model.ids import SubnetId
 from netfw.model.network import Network

@@ -14,7 +14,7 @@ from attrs import mutable
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.engine.errors import RetryTransaction

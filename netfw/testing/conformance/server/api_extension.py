@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import pytest
 from attrs import field, frozen
 
-from netfw.drivers.api_extension import ApiExtension, ResourceDeclaration, Verb
-from netfw.drivers.attribute import Attribute, plain
+from netfw.drivers.server.api_extension import ApiExtension, ResourceDeclaration, Verb
+from netfw.drivers.server.attribute import Attribute, plain
 from netfw.errors import ConfigError, InvalidInput
 from netfw.server.api.policy.rules import compile_rules, declared_rules
 from netfw.server.api.resource_registry import ResourceRegistry, build

@@ -21,10 +21,10 @@ from uuid import uuid4
 import pytest
 from attrs import evolve, field, fields_dict, frozen
 
-from netfw.drivers.attribute import Attribute
-from netfw.drivers.change import Change
-from netfw.drivers.extension_driver import ExtensionDriver
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.extension_driver import ExtensionDriver
+from netfw.drivers.server.query import Body
 from netfw.errors import RequestError
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref, Resource, kind_of, ref

@@ -14,7 +14,13 @@ from typing import ClassVar, Protocol
 import pytest
 from attrs import evolve
 
-from netfw.drivers.ipam import AddressRequest, AddressStore, AnyAddress, IpamCapability, IpamDriver
+from netfw.drivers.server.ipam import (
+    AddressRequest,
+    AddressStore,
+    AnyAddress,
+    IpamCapability,
+    IpamDriver,
+)
 from netfw.errors import Conflict, InvalidInput, RequestError
 from netfw.model.address import IpAddress, as_address
 from netfw.model.ids import SubnetId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import NAMESPACE_DNS, uuid5
 
-from netfw.drivers.ipam import AddressRequest, DerivedAddress, ThisAddress
+from netfw.drivers.server.ipam import AddressRequest, DerivedAddress, ThisAddress
 from netfw.model.address import as_address
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.subnet import AllocationPool, Ipv6Mode, Subnet

@@ -24,8 +24,8 @@ from typing import ClassVar
 import pytest
 from attrs import evolve, field, frozen
 
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import (
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import (
     Binding,
     BindingRequest,
     Bound,

@@ -6,8 +6,8 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from attrs import evolve
 
-from netfw.drivers.change import Change
-from netfw.drivers.mechanism import BindingRequest
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.mechanism import BindingRequest
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifType
 from netfw.model.common_fields import Status

@@ -26,8 +26,8 @@ from uuid import UUID
 import pytest
 from attrs import frozen
 
-from netfw.drivers.change import Change
-from netfw.drivers.notifier import Notifier
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.notifier import Notifier
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.testing.conformance.common.call_counter import count_calls
 from netfw.testing.conformance.common.promises import proves, proves_raise

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import pytest
 
-from netfw.drivers.type_driver import AllocationStore, Pool, TypeDriver
+from netfw.drivers.server.type_driver import AllocationStore, Pool, TypeDriver
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Provider
 from netfw.testing.conformance.common.promises import proves, proves_raise

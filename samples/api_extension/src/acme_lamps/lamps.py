@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from netfw.drivers.api_extension import (
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.api_extension import (
     ApiExtension,
     ExtensionInfo,
     PolicyRule,
     ResourceDeclaration,
     Verb,
 )
-from netfw.drivers.attribute import Attribute, AttributeType, Value
-from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.server.attribute import Attribute, AttributeType, Value
 
 OWNER = "rule:admin or project_id:%(project_id)s"
 

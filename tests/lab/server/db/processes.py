@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 from uuid import UUID, uuid4
 
-from netfw.drivers.type_driver import Pool
+from netfw.drivers.server.type_driver import Pool
 from netfw.errors import Conflict
 from netfw.model import NetworkType
 from netfw.model.subnet import Subnet

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.model.resource import Kind
 from netfw.server.db import Database
 from tests.lab.server.db.processes import at_once, default_group

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from netfw.drivers.query import Query
-from netfw.drivers.type_driver import Range
+from netfw.drivers.server.query import Query
+from netfw.drivers.server.type_driver import Range
 from netfw.model import NetworkType
 from netfw.model.resource import Kind
 from netfw.server.db import Database

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 from sqlalchemy import delete, select
 
-from netfw.drivers.ipam import IpamDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.type_driver import Pool, TypeDriver
+from netfw.drivers.server.ipam import IpamDriver
+from netfw.drivers.server.type_driver import Pool, TypeDriver
 from netfw.errors import Conflict
 from netfw.model.address import IpAddress
 from netfw.model.ids import SubnetId

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import func, select
 
-from netfw.drivers.type_driver import Pool, Range
+from netfw.drivers.server.type_driver import Pool, Range
 from netfw.model import AllocationPool, NetworkType
 from netfw.server.db import Database, Transaction
 from netfw.server.db.allocation.free_ranges import Ranges

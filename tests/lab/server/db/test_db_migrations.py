@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Integer, MetaData, Table
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import BackendBroken, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind

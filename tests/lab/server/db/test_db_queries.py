@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Engine, event
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import InvalidInput, NotFound
 from netfw.model import Binding, JsonDocument, NetworkType, Provider, Segment, SegmentId, Status
 from netfw.model.resource import Kind

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
 from netfw.model import (
     AddressGroup,

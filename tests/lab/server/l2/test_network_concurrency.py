@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import NotFound
 from netfw.model.resource import Kind
 from netfw.server.db import Database

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.query import Query
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict
 from netfw.model.resource import Kind
 from netfw.server.db import Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, cast
 
-from netfw.drivers.query import Query, RequestContext
+from netfw.drivers.server.query import Query, RequestContext
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database

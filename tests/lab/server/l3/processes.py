@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import RequestError
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import default_group

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.change import Change
-from netfw.drivers.query import Query
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, Exhausted, InvalidInput, NotFound
 from netfw.model.resource import Kind
 from netfw.server.db import Database

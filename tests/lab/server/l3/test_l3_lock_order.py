@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.errors import Conflict, NotFound
 from netfw.model.resource import Kind, Ref
 from netfw.server.core.unit_of_work import UnitOfWork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.query import Body
+from netfw.drivers.server.query import Body
 from netfw.server.db import Database
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.server.core.agent_samples import beat

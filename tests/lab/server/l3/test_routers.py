@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.service_plugin import ServicePlugin
+from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.errors import (
     ConfigError,
     Conflict,

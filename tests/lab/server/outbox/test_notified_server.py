@@ -12,8 +12,8 @@ import pytest
 
 from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.conf.loader import load_config
-from netfw.drivers.query import RequestContext
 from netfw.drivers.reports import StatusReport
+from netfw.drivers.server.query import RequestContext
 from netfw.drivers.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref

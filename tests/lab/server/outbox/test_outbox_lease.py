@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.resource import Kind
 from netfw.server.core.context import ServerContext
 from netfw.server.db import Database

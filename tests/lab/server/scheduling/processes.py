@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from netfw.drivers.agent_requests import EnsureDhcpPort, EnsureHostMac
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.core.context import ServerContext

@@ -16,8 +16,8 @@ from attrs import evolve
 from sqlalchemy import delete, event, select
 
 from netfw.drivers.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts, Request
-from netfw.drivers.query import Query
 from netfw.drivers.reports import Report, ReportResult, StatusReport
+from netfw.drivers.server.query import Query
 from netfw.drivers.subscription import Service, Subscription
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port

@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.drivers.ipam import AnyAddress, DerivedAddress
+from netfw.drivers.server.ipam import AnyAddress, DerivedAddress
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac, derives, eui64, link_local_mac
 from netfw.model.subnet import Ipv6Mode

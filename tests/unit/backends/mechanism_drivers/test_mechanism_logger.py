@@ -7,7 +7,7 @@ import logging
 import pytest
 from attrs import evolve
 
-from netfw.drivers.mechanism import Refused
+from netfw.drivers.server.mechanism import Refused
 from netfw.testing.conformance.server import mechanism_samples as samples
 from netfw_drivers.mechanism_drivers.l2population import L2PopulationMechanismDriver
 from netfw_drivers.mechanism_drivers.logger import LoggerMechanismDriver, render_change

@@ -6,7 +6,7 @@ import pytest
 
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.type_driver import Pool, Range, TypeDriver
+from netfw.drivers.server.type_driver import Pool, Range, TypeDriver
 from netfw.errors import ConfigError, Conflict, InvalidInput
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.fakes.allocations import MemoryAllocations

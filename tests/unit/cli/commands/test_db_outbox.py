@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from netfw.cli.commands import db
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.server.db import Database

@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from netfw.cli.commands.main import main
 from netfw.conf import identity as options
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, InvalidInput, Unauthorized
 from netfw.server.api.identity.factory import Methods, make_methods, validate_listeners
 from netfw.server.api.identity.headers import ClaimedIdentity, Unauthenticated

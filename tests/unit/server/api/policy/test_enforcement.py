@@ -7,7 +7,7 @@ import time
 import pytest
 from attrs import evolve
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.server.api.policy.enforcement import RulesPolicy
 from netfw.server.api.policy.rules import render_sample

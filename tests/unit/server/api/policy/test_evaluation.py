@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 from oslo_policy import policy as oslo
 
-from netfw.drivers.query import RequestContext
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import ConfigError
 from netfw.server.api.policy.evaluation import Decisions, parse
 from netfw.server.api.policy.rules import STANDARD, compile_rules, declared_rules, parse_policy_file

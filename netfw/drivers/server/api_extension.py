@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from netfw.drivers.attribute import Attribute
 from netfw.drivers.base import Driver
+from netfw.drivers.server.attribute import Attribute
 
 
 class Verb(enum.StrEnum):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from netfw.drivers.base import Capability, Driver, DriverInfo
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 from netfw.model.agent import Agent
 from netfw.model.binding import VifDetails
 from netfw.model.ids import SegmentId

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from netfw.drivers.agent_requests import Request
 from netfw.drivers.reports import Report, ReportResult
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 
 R = TypeVar("R")
 

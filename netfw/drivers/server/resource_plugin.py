@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from netfw.drivers.base import Driver
-from netfw.drivers.query import Body, Query, RequestContext
+from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import NotSupported
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, TypeVar
 
 from netfw.drivers.agent_requests import Request
-from netfw.drivers.change import Change
-from netfw.drivers.resource_plugin import ResourcePlugin
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NotSupported
 
 R = TypeVar("R")
@@ -15,7 +15,7 @@ R = TypeVar("R")
 class ServicePlugin(ResourcePlugin):
     """Stores resources of its own, and validates changes of other resources.
 
-    Its resources and their policy are declared by an :class:`~netfw.drivers.api_extension`.
+    Its resources and their policy are declared by an :class:`~netfw.drivers.server.api_extension`.
     Promises beyond those of :class:`ResourcePlugin`:
 
     1. No other plugin stores the same resources; with two, the server refuses to start and names

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 from uuid import UUID
 
-from netfw.drivers.attribute import Attribute, plain
 from netfw.drivers.base import Driver
-from netfw.drivers.change import Change
-from netfw.drivers.query import Body
+from netfw.drivers.server.attribute import Attribute, plain
+from netfw.drivers.server.change import Change
+from netfw.drivers.server.query import Body
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.wire import CODECS
 

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
-from netfw.drivers.query import Body, RequestContext
+from netfw.drivers.server.query import Body, RequestContext
 
 
 @frozen(kw_only=True)

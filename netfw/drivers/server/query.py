@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.attribute import Value
+from netfw.drivers.server.attribute import Value
 from netfw.model.wire import Json
 
 Body = Mapping[str, Json]

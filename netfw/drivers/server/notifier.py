@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from netfw.drivers.base import Driver
-from netfw.drivers.change import Change
+from netfw.drivers.server.change import Change
 
 
 class Notifier(Driver):
