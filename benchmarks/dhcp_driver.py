@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import run_alone
 from netfw.drivers.dhcp import DhcpPort
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw.linux.netns import run_in
 from netfw.model.address import Mac
 from netfw.model.device_names import dhcp_namespace

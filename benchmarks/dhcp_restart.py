@@ -30,7 +30,7 @@ ROUNDS = 3
 TARGET = 3.0
 _LEAST = f"""{IMPORT}
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.subscription import Interest, Service
+from netfw.drivers.values.subscription import Interest, Service
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.state.rpc import RemoteSource

@@ -19,10 +19,10 @@ from benchmarks.firewall_rig import DEFAULT_RULES, GROUP, port, rule
 from benchmarks.l2_rig import run_alone, seconds
 from netfw.agents.l2.desired_firewall import make_filtered_port
 from netfw.drivers.firewall import FirewallDriver, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.switch_values import SwitchDevice
+from netfw.drivers.values.keys import GroupKey, PortKey
+from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.security_group import Direction, SecurityGroupRule
 from netfw.plan import Update
 from netfw.testing.lab.host import Host

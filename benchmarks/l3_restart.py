@@ -38,7 +38,7 @@ NEUTRON_MEMORY = 700
 _SUBNET = "10.0.0.0/24"
 _LEAST = f"""{IMPORT}
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.state.rpc import RemoteSource

@@ -19,10 +19,10 @@ from uuid import UUID
 from benchmarks.figure import Figure
 from benchmarks.load import Client, Load, run
 from benchmarks.server_limits import cpu, resident
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.keys import NetworkKey
 from netfw.linux.netns import run_in
 from netfw.model.ids import NetworkId
 from netfw.plan import Update

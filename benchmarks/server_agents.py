@@ -17,10 +17,10 @@ from benchmarks.load import Client
 from benchmarks.server_limits import cpu, resident
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import Cursor
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
+from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.state.rpc import RemoteSource
 from netfw.testing.lab.server import PrivateNetfw

@@ -18,8 +18,8 @@ from benchmarks.load import Client, Load, getter, port_maker, prepare_network, r
 from benchmarks.server_limits import Raw, cpu, overload, resident, statements
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.transport import Transport
+from netfw.drivers.values.reports import Heartbeat
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.server.db import Database, migration
 from netfw.state.rpc import RemoteSource

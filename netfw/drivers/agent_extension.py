@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from netfw.drivers.base import Driver
-from netfw.drivers.events import Sink
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.events import Sink
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.model.address import IpAddress, IpInterface, Mac, as_interface, no_scope
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId, PortId, SubnetId

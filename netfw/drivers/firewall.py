@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.address import IpNetwork, Mac, no_scope
 from netfw.model.ids import NetworkId, SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule

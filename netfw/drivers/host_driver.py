@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 from netfw.drivers.base import Capability, Driver
-from netfw.drivers.events import Sink
+from netfw.drivers.values.events import Sink
 from netfw.plan import Outcome, Update
 
 K = TypeVar("K", bound=Hashable)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
-from netfw.drivers.router_values import (
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.router_values import (
     RouterDriverKey,
     RouterDriverValue,
     RouterPart,

@@ -8,10 +8,10 @@ from typing import ClassVar, TypeVar
 
 from attrs import frozen
 
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Driver
-from netfw.drivers.reports import Report, ReportResult
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
+from netfw.drivers.values.subscription import Subscription
 from netfw.model.resource import Ref, Resource
 
 R = TypeVar("R")

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
-from netfw.drivers.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.switch_values import SwitchDevice, SwitchFacts, SwitchKey, SwitchValue
 from netfw.model.ids import PortId
 
 
@@ -32,8 +32,8 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     """Connects plugged ports to their networks, on this host and across hosts.
 
     Called by the one thread of the L2 agent's loop, outside any transaction.  The values of each
-    key are in :mod:`netfw.drivers.switch_values`; a value that does not belong to its key is an
-    ``InvalidInput`` for that key.  Promises beyond those of :class:`HostDriver`:
+    key are in :mod:`netfw.drivers.values.switch_values`; a value that does not belong to its key is
+    an ``InvalidInput`` for that key.  Promises beyond those of :class:`HostDriver`:
 
     1. A port that is ``DEAD`` or was never wired neither sends nor receives, whatever the owner of
        its device does.  A ``filtered`` port exchanges traffic only through the firewall in the

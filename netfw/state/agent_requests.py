@@ -9,7 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import evolve
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
 from netfw.errors import Conflict, NotFound
 from netfw.model.address import IpAddress, Mac, eui64, link_local_mac
 from netfw.model.binding import Binding

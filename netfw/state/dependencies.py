@@ -30,7 +30,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.agent import Agent
 from netfw.model.device_owner import is_distributed, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from netfw.drivers.agent_requests import (
+from netfw.drivers.base import Capability, DriverInfo, HostResources
+from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
+from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     FindPorts,
@@ -17,10 +19,8 @@ from netfw.drivers.agent_requests import (
     Request,
     ResolveDevices,
 )
-from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
-from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import NotSupported
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource, ref

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Ref
 from netfw.model.router import HaRole
 from netfw.state.dependencies import AgentRoot

@@ -22,11 +22,11 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, NetfwError, OperationRefused
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock

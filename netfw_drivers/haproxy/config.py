@@ -14,8 +14,8 @@ from ipaddress import IPv4Address
 from attrs import frozen
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress
 from netfw_drivers.haproxy.settings import Settings

@@ -14,11 +14,11 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
+from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotFound
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.linux.sockets.values import Listener

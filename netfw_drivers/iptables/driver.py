@@ -21,8 +21,8 @@ from netfw.drivers.firewall import (
     Member,
 )
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import (
     BackendBroken,
     Conflict,

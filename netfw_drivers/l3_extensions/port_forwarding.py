@@ -7,9 +7,9 @@ from ipaddress import ip_interface
 from typing import Any, ClassVar, Self
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.model.port_range import PortRange

@@ -9,14 +9,14 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import Event, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.router import RouterCapability, RouterDriver
-from netfw.drivers.router_values import (
+from netfw.drivers.values.events import Event, Sink
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverKey,
     RouterDriverValue,

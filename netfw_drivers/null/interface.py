@@ -11,7 +11,7 @@ from attrs import define, field
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotSupported
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update

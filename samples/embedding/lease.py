@@ -13,11 +13,17 @@ from uuid import UUID
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue, ServerPort
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
+    Admission,
+    LocalNetwork,
+    SwitchKey,
+    SwitchValue,
+    Wiring,
+)
 from netfw.model import FixedIp, NetworkId, PortId, Provider, Segment, SegmentId, Subnet, SubnetId
 from netfw.model.segment import NetworkType
 from netfw.plan import Update

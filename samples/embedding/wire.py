@@ -13,8 +13,8 @@ from netfw.agents.common.loop import Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import StatusReport
 from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.values.reports import StatusReport
 from netfw.model import Binding, Mac, Network, NetworkId, Port, PortId, Provider
 from netfw.model.segment import NetworkType
 from netfw.state.memory_source import MemorySource

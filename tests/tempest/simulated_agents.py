@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from uuid import NAMESPACE_DNS, uuid5
 
-from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import Heartbeat, Report, StatusReport
 from netfw.drivers.state_source import Delta
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort
+from netfw.drivers.values.reports import Heartbeat, Report, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, RequestError
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status

@@ -10,11 +10,11 @@ from attrs import asdict, field, frozen
 
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.resource_index import ResourceIndex
-from netfw.drivers.events import Event, Sink
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.reports import Heartbeat, Report
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.events import Event, Sink
+from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.subscription import Subscription
 from netfw.plan import Outcome
 
 K = TypeVar("K", bound=Hashable)

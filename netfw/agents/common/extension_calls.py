@@ -11,8 +11,8 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.errors import DriverCrashed, NetfwError
 from netfw.plan import Outcome
 

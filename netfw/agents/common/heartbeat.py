@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 from uuid import NAMESPACE_DNS, uuid5
 
-from netfw.drivers.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument

@@ -22,8 +22,8 @@ from netfw.agents.common.jobs import Job
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import StatusReporter
 from netfw.agents.common.worker_pool import KeyedWorkerPool
-from netfw.drivers.events import Event, KeysChanged, ProcessDied, Sink
-from netfw.drivers.reports import Report
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied, Sink
+from netfw.drivers.values.reports import Report
 from netfw.errors import (
     AgentMustEnd,
     BackendLocked,

@@ -10,9 +10,9 @@ from attrs import evolve, field, frozen
 
 from netfw.agents.common.agent import refresh
 from netfw.agents.common.jobs import Job
-from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.drivers.values.events import Sink
 from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome, Update
 

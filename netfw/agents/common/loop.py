@@ -26,8 +26,8 @@ from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue
 from netfw.agents.common.replica import Replica
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, Publish
-from netfw.drivers.events import Event, FeedLost
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import AgentMustEnd, BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable
 
 from attrs import frozen
 
-from netfw.drivers.events import Event
-from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.values.events import Event
+from netfw.drivers.values.reports import Heartbeat, Report
 
 
 @frozen

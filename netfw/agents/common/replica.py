@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from netfw.agents.common.resource_index import ResourceChange, ResourceIndex
 from netfw.drivers.state_source import Cursor, StateSource
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.subscription import Subscription
 from netfw.errors import BackendUnavailable, CursorLost
 from netfw.model.resource import Ref, Resource, ref
 

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from attrs import frozen
 
 from netfw.agents.common.job_tracker import JobResults
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import NetfwError
 from netfw.model.common_fields import Status
 from netfw.model.resource import Resource, ref

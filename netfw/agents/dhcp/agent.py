@@ -20,11 +20,11 @@ from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex
 from netfw.agents.dhcp.state_report import DhcpAgentConfig, make_state_report, validate_config
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpPort
-from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
+from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId
 

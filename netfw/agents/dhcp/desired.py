@@ -12,9 +12,9 @@ from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, plan_proxy
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_service_port
-from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.agent_requests import EnsureDhcpPort
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.model.address import IpInterface
 from netfw.model.device_owner import is_dhcp
 from netfw.model.ids import NetworkId, PortId

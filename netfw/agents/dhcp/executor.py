@@ -14,7 +14,6 @@ from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.job_executor import JobExecutor, SweepResult, sweep_driver, with_failed
 from netfw.agents.dhcp.jobs import DhcpJob, NetworkSpec
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
-from netfw.drivers.agent_requests import ReleaseDhcpPort
 from netfw.drivers.dhcp import (
     DhcpDriver,
     DhcpEntry,
@@ -25,10 +24,11 @@ from netfw.drivers.dhcp import (
     ServerPort,
 )
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.fault_isolation import converge_isolated
+from netfw.drivers.values.agent_requests import ReleaseDhcpPort
+from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.errors import Conflict, NetfwError, NotFound, NotSupported
 from netfw.model.ids import NetworkId, PortId
 from netfw.plan import Outcome, Update

@@ -9,8 +9,8 @@ from attrs import frozen
 
 from netfw.agents.common.jobs import Job
 from netfw.agents.dhcp.metadata_proxy import ProxySpec
-from netfw.drivers.agent_requests import EnsureDhcpPort
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort, ServerPort
+from netfw.drivers.values.agent_requests import EnsureDhcpPort
 from netfw.model.address import IpInterface
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import NetworkId

@@ -10,8 +10,8 @@ from uuid import UUID
 from attrs import frozen
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES, DhcpLocation
-from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.model.device_owner import is_router_interface
 from netfw.model.ids import NetworkId, RouterId, SubnetId
 from netfw.model.port import Port

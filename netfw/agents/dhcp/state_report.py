@@ -10,7 +10,7 @@ from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.common.job_agent import JobAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
 
 

@@ -30,14 +30,14 @@ from netfw.agents.l2.state_report import (
 )
 from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
-from netfw.drivers.events import Event, KeysChanged, Sink
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
-from netfw.drivers.keys import ExtensionKey, PortKey
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.reports import Heartbeat, Report
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.events import Event, KeysChanged, Sink
+from netfw.drivers.values.keys import ExtensionKey, PortKey
+from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.subscription import Service, Subscription
+from netfw.drivers.values.switch_values import Admission
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId

@@ -21,12 +21,12 @@ from netfw.agents.l2.desired import DesiredState, L2Key
 from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.firewall_capabilities import restrict_to_capabilities
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, FirewallKey, FirewallValue
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue, Wiring
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue, Wiring
 from netfw.errors import BackendLocked, NetfwError, NotFound
 from netfw.model.ids import PortId
 from netfw.plan import Outcome, Update

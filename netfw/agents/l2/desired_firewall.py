@@ -21,8 +21,8 @@ from netfw.drivers.firewall import (
     Member,
     Rules,
 )
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.drivers.switch_values import SwitchDevice
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.address import IpNetwork, Mac
 from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.port import Port

@@ -16,9 +16,9 @@ from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
 from netfw.agents.l2.tunnel_peers import OverlayPeers, reachable_port
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.l2_extension import ExtendedPort
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     LocalNetwork,
     SwitchDevice,

@@ -8,7 +8,7 @@ from attrs import evolve, field, frozen
 
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import AddressGroupKey
+from netfw.drivers.values.keys import AddressGroupKey
 from netfw.errors import NetfwError, NotSupported
 
 

@@ -7,7 +7,7 @@ from uuid import uuid5
 
 from attrs import frozen
 
-from netfw.drivers.switch_values import Endpoint, SwitchFacts
+from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
 from netfw.model.ids import SegmentId
 from netfw.model.network import Network
 from netfw.model.segment import SEGMENTATION_IDS, NetworkType, Segment

@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from attrs import frozen
 
 from netfw.agents.l2.host_context import L2HostContext
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.switch_values import Admission, Wiring
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.switch_values import Admission, Wiring
 from netfw.model.address import IpAddress, IpNetwork, link_local
 from netfw.model.binding import VifType
 from netfw.model.device_owner import is_trusted

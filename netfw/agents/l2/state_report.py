@@ -10,8 +10,8 @@ from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import FirewallCapability
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.switch import SwitchCapability
+from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
 from netfw.model.address import IpAddress
 

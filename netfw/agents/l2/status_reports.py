@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from netfw.agents.l2.desired_switch import DesiredSwitch
-from netfw.drivers.keys import PortKey
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.keys import PortKey
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
+from netfw.drivers.values.switch_values import Admission
 from netfw.model.common_fields import Status
 from netfw.model.ids import PortId
 from netfw.model.port import Port

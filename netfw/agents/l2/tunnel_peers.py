@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 from typing import TypeVar
 
 from netfw.agents.l2.host_context import L2HostContext
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.switch_values import (
     Endpoint,
     Flood,
     FloodKey,

@@ -24,18 +24,18 @@ from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_state import Absent, L3HostContext
 from netfw.agents.l3.state_report import L3AgentConfig, make_state_report, validate_config
-from netfw.drivers.agent_requests import EnabledServices
-from netfw.drivers.contribution import RouterContribution
-from netfw.drivers.events import Event, Sink
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.l3_extension import L3Extension
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.support.router_directory import RouterDirectory
+from netfw.drivers.values.agent_requests import EnabledServices
+from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.events import Event, Sink
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import (
     BackendUnavailable,
     ConfigError,

@@ -21,10 +21,10 @@ from netfw.agents.l3.router_state import (
     make_floating_ip,
     make_router_state,
 )
-from netfw.drivers.contribution import RouterContribution
-from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.router_values import (
+from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverKey,
     RouterDriverValue,

@@ -23,20 +23,20 @@ from netfw.agents.common.job_executor import (
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.desired import L3Key, L3Value
 from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
-from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import (
-    RouterDriverValue,
-    RouterPart,
-    RouterState,
-)
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.support.router_directory import (
     RouterAction,
     RouterEvent,
     RouterListener,
     RouterPhase,
+)
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import (
+    RouterDriverValue,
+    RouterPart,
+    RouterState,
 )
 from netfw.errors import NetfwError, NotSupported, PartlyInvalid
 from netfw.model.ids import RouterId

@@ -9,9 +9,9 @@ from netfw.agents.common.extension_calls import (
     ExtensionCalls,
     validate_contribution,
 )
-from netfw.drivers.contribution import AddressQos, RouterContribution, RouterRule
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
 from netfw.drivers.support.router_directory import RouterDirectory
+from netfw.drivers.values.contribution import AddressQos, RouterContribution, RouterRule
 from netfw.model.address import IpInterface
 from netfw.model.ids import RouterId
 

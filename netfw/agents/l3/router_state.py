@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_interface
 from attrs import frozen
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
-from netfw.drivers.router_values import (
+from netfw.drivers.values.router_values import (
     METADATA_PORT,
     FloatingIpNat,
     FullRouter,

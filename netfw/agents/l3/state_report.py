@@ -10,8 +10,8 @@ from attrs import frozen
 from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.common.job_agent import JobAgentConfig
 from netfw.drivers.base import Capability, DriverInfo
-from netfw.drivers.reports import Heartbeat
-from netfw.drivers.router_values import METADATA_PORT
+from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.router_values import METADATA_PORT
 from netfw.errors import ConfigError
 from netfw.model.ids import NetworkId
 

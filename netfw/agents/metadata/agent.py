@@ -11,9 +11,9 @@ from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.proxy_app import MetadataProxyApp
 from netfw.agents.metadata.state_report import MetadataSettings, make_state_report
 from netfw.agents.metadata.unix_listener import UnixListener
-from netfw.drivers.events import Event, Sink
-from netfw.drivers.reports import Heartbeat, Report
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.events import Event, Sink
+from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.plan import Outcome
 
 NO_SECRET = (

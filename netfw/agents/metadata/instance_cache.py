@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from attrs import frozen
 
 from netfw.agents.metadata.headers import Instance
-from netfw.drivers.agent_requests import FindPorts
+from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import NetfwError, NotFound
 from netfw.http.http_error import RETRY_AFTER, HttpError
 from netfw.model.port import Port

@@ -23,7 +23,7 @@ from netfw.agents.metadata.instance_cache import InstanceCache
 from netfw.agents.metadata.request_origin import parse_origin
 from netfw.agents.metadata.upstream_connection import UpstreamRequest, UpstreamResponse
 from netfw.agents.metadata.upstream_pool import UpstreamPool
-from netfw.drivers.agent_requests import FindPorts
+from netfw.drivers.values.agent_requests import FindPorts
 from netfw.http.http_error import HttpError, busy, render_text_error
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from netfw.drivers.agent_requests import FindPorts
+from netfw.drivers.values.agent_requests import FindPorts
 from netfw.http.http_error import HttpError, malformed
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId

@@ -9,7 +9,7 @@ from pathlib import Path
 from attrs import frozen
 
 from netfw.agents.common.heartbeat import make_heartbeat
-from netfw.drivers.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import ConfigError
 
 _MODES = {"user": 0o644, "group": 0o664, "all": 0o666}

@@ -158,7 +158,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
 
 def on_hold(update: Update[Any, Any], keys: frozenset[Hashable]) -> Update[Any, Any]:
     """Return *update* with *keys* on hold: the filters of these ports cannot be made."""
-    from netfw.drivers.switch_values import Admission, Wiring
+    from netfw.drivers.values.switch_values import Admission, Wiring
 
     put = {
         key: evolve(value, admission=Admission.HOLD)

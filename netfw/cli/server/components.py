@@ -16,10 +16,8 @@ from attrs import fields_dict
 from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, make, names
 from netfw.conf import api, core, database, identity, outbox, plugin, quota, scheduling, server
 from netfw.conf.loader import Groups
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Contract, Driver
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.server.api_extension import ApiExtension
 from netfw.drivers.server.core_plugin import CorePlugin
 from netfw.drivers.server.extension_driver import ExtensionDriver
@@ -30,6 +28,8 @@ from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.drivers.server.service_plugin import ServicePlugin
 from netfw.drivers.server.type_driver import TypeDriver
 from netfw.drivers.transport import Transport
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings

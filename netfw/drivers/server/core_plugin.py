@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
-from netfw.drivers.agent_requests import Request
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.server.resource_plugin import ResourcePlugin
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
 
 R = TypeVar("R")
 

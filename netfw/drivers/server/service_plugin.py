@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeVar
 
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.resource_plugin import ResourcePlugin
+from netfw.drivers.values.agent_requests import Request
 from netfw.errors import NotSupported
 
 R = TypeVar("R")

@@ -12,10 +12,10 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallEntry, Member, Rules
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.drivers.support.entry_validation import entry_error
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.model.address import Mac, unscoped
 from netfw.model.device_names import check_device_name

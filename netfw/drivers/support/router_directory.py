@@ -12,7 +12,7 @@ from attrs import frozen
 from netfw.drivers.base import HostResources
 from netfw.drivers.l3_extension import ExtendedRouter
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import RouterStatus
+from netfw.drivers.values.router_values import RouterStatus
 from netfw.errors import NotFound
 from netfw.model.ids import RouterId
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from netfw.drivers.events import Event, FeedLost
+from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import BackendError, BackendLocked
 from netfw.linux.fs.atomic_files import file_error, make_directory
 from netfw.linux.fs.lock_file import LockFile, LockHeld

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from netfw.drivers.events import Event
+from netfw.drivers.values.events import Event
 from netfw.linux.process.program import OnDeath, ProcessKey
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Self
 
-from netfw.drivers.events import Event
+from netfw.drivers.values.events import Event
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed

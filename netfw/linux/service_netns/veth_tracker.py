@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 from uuid import UUID
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import PAIR
 from netfw.model.ids import PortId

@@ -11,7 +11,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query, RequestContext
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from attrs import evolve, frozen
 
-from netfw.drivers.reports import Heartbeat, Report, ReportResult
 from netfw.drivers.server.query import Query
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
 from netfw.errors import Conflict
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId

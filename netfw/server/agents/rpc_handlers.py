@@ -9,7 +9,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from attrs import frozen
 
-from netfw.drivers.agent_requests import (
+from netfw.drivers.server.query import Body, Query
+from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -20,8 +21,7 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.server.query import Body, Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, NotFound, NotSupported
 from netfw.model.address import Mac, derives, link_local_mac
 from netfw.model.device_owner import DeviceOwner, is_router_port

@@ -12,7 +12,7 @@ from attrs import evolve
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import BindingRequest, MechanismDriver
 from netfw.drivers.server.query import Body, Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding, VifDetails, VifType
 from netfw.model.common_fields import Status

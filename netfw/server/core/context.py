@@ -8,11 +8,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 from attrs import define, field
 
 from netfw.drivers.base import HostResources
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.server.api_extension import ResourceDeclaration
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.ipam import IpamDriver
 from netfw.drivers.server.query import RequestContext
+from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Ref

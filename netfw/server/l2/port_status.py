@@ -13,9 +13,9 @@ from uuid import UUID
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import Report, ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_distributed, is_trusted

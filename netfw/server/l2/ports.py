@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, RequestContext
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.address import Mac
 from netfw.model.binding import VifType

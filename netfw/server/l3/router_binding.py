@@ -11,7 +11,7 @@ from typing import cast
 from uuid import UUID
 
 from netfw.drivers.server.change import Change
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import Report, ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_router_attachment
 from netfw.model.port import Port

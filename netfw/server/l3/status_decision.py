@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from netfw.drivers.reports import StatusReport
+from netfw.drivers.values.reports import StatusReport
 from netfw.model.common_fields import Status
 
 PRECEDENCE = (Status.ACTIVE, Status.DEGRADED, Status.ERROR, Status.DOWN)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from netfw.drivers.agent_requests import Request
+from netfw.drivers.values.agent_requests import Request
 from netfw.model.agent import Agent
 from netfw.server.agents.agents import AgentHandler, ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.server.core_plugin import CorePlugin
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import NotSupported
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin

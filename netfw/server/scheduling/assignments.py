@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import SERVICES, agents

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.device_owner import is_router_port
 from netfw.model.ids import RouterId
 from netfw.model.port import Port

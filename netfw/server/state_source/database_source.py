@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 from attrs import evolve
 
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
+from netfw.drivers.values.subscription import Subscription
 from netfw.errors import ConfigError
 from netfw.model.resource import Ref
 from netfw.server.db import Database

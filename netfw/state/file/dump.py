@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind, kind_of
 from netfw.model.wire import render
 from netfw.state.dependencies import Assignment, Item

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind

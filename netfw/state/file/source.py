@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 from attrs import asdict
 from oslo_config.cfg import FloatOpt, StrOpt
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.reports import Heartbeat, Report, ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, ReleaseDhcpPort, Request
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, NotFound, NotSupported
 from netfw.model.device_owner import DeviceOwner, is_dhcp
 from netfw.model.port import Port

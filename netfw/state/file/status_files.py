@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Ref, Resource
 from netfw.state.dependencies import AgentRoot
 

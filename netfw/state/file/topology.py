@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import InvalidInput
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId, NetworkId, SegmentId

@@ -9,12 +9,12 @@ from attrs import evolve
 from oslo_config.cfg import FloatOpt
 
 from netfw import request_id
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, Hint, StateSource, Stop
-from netfw.drivers.subscription import Subscription
 from netfw.drivers.transport import Message, Transport
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
+from netfw.drivers.values.subscription import Subscription
 from netfw.errors import BackendBroken, BackendUnavailable, InvalidInput
 from netfw.state.dependencies import roots
 from netfw.state.rpc.codecs import CURSOR, REPORT, SUBSCRIPTION, codec_of, read

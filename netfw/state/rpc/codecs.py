@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from netfw.drivers.agent_requests import (
+from netfw.drivers.state_source import Cursor
+from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -20,9 +21,8 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.reports import Heartbeat, Report, RoleReport, StatusReport
-from netfw.drivers.state_source import Cursor
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.reports import Heartbeat, Report, RoleReport, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotSupported
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from attrs import field, frozen
 
 from netfw.drivers.state_source import Cursor, Stop
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.subscription import Subscription
 from netfw.model.resource import Ref
 from netfw.state.dependencies import AgentRoot
 

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, Final
 
 from netfw import request_id
-from netfw.drivers.agent_requests import Request
-from netfw.drivers.reports import Heartbeat, Report
 from netfw.drivers.state_source import Cursor, Delta, StateSource, Stop
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Message, Transport
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import InvalidInput, NotSupported, RequestError
 from netfw.model.resource import Ref
 from netfw.model.wire.codec import Absent

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import MTU, Attachment, InterfaceCapability, InterfaceDriver
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NotFound, NotSupported
 from netfw.model.address import Mac
 from netfw.model.device_names import check_device_name, device_name

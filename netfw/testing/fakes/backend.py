@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar, cast
 from attrs import define, field
 
 from netfw.drivers.base import Capability
-from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.plan import Operation, Plan, Stage, Update, diff
 

@@ -17,8 +17,8 @@ from netfw.drivers.dhcp import (
     ServerPort,
 )
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.reconciler import Checkpoint
+from netfw.drivers.values.keys import NetworkKey
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Plan, Update

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from netfw.drivers.base import DriverInfo, HostResources
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.ids import PortId
 from netfw.testing.fakes.backend import FakeReconciler
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 from attrs import evolve
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import KeysChanged
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver, FirewallKey, FirewallValue
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.events import KeysChanged
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
+from netfw.drivers.values.switch_values import (
     Admission,
     SwitchDevice,
     SwitchFacts,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from netfw.drivers.dhcp import DhcpKey
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw_drivers.dnsmasq.config.file_parsers import render_tombstone
 from netfw_drivers.dnsmasq.plan.observed import Reload
 from netfw_drivers.dnsmasq.plan.steps import (

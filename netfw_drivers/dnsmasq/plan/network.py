@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from netfw.drivers.dhcp import DhcpKey
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw.plan import Operation, Stage
 from netfw_drivers.dnsmasq.config.file_parsers import Lease
 from netfw_drivers.dnsmasq.plan.file_steps import plan_files

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from netfw.drivers.dhcp import DhcpEntry, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.support.entry_validation import entry_error
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import NetfwError, OperationRefused
 from netfw.linux.service_netns.plan import plan_removal
 from netfw.model.ids import NetworkId, PortId

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.linux.service_netns.plan import plan_service_netns
 from netfw.linux.service_netns.values import ObservedNetns

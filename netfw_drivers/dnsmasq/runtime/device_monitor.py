@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from uuid import UUID
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import NetfwError, NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace

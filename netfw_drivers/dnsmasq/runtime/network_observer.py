@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, DhcpValue
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import size_of

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import define, field
 
 from netfw.drivers.dhcp import DhcpKey, DhcpNetwork, DhcpPort
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.linux.fs.atomic_files import list_directory, read_file
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.file_parsers import read_host

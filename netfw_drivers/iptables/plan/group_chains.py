@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from attrs import frozen
 
 from netfw.drivers.firewall import Rules
-from netfw.drivers.keys import AddressGroupKey, GroupKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.linux.ipset.values import full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, RETURN, Family, Jump, Match, Rule, match

@@ -26,7 +26,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from uuid import UUID
 
-from netfw.drivers.keys import AddressGroupKey, GroupKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
 
 OWNER, HYBRID_OWNER = "nfw", "nfh"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.linux.ebtables.chains import FoundChain, plan_frames
 from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet

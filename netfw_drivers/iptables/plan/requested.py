@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.support.firewall_validation import key_validation_error, validation_error
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError, NotSupported
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.plan import KernelSet

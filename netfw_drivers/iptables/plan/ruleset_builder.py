@@ -9,7 +9,7 @@ from itertools import count
 from attrs import define, field
 
 from netfw.drivers.firewall import FirewallKey
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet
 from netfw.linux.ipset.operations import Operation as SetOperation

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from attrs import define, field, frozen
 
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.address import IpNetwork, Mac

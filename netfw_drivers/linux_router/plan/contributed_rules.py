@@ -6,8 +6,8 @@ from collections.abc import Container
 
 from attrs import evolve
 
-from netfw.drivers.contribution import RouterRule
-from netfw.drivers.router_values import RouterState
+from netfw.drivers.values.contribution import RouterRule
+from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.ids import FloatingIpId

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FullRouter, RouterPort, RouterState
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FullRouter, RouterPort, RouterState
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns

@@ -21,8 +21,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import RouterDriverKey
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import InvalidInput
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import DropChain, TableChange

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.keys import FloatingIpKey
+from netfw.drivers.values.keys import FloatingIpKey
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, Family, Rule, target
 from netfw.model.address import IpAddress, IpInterface

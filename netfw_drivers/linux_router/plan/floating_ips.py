@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
 from netfw.errors import Conflict, NetfwError
 from netfw.linux.ip.operations import AddAddress, DelAddress
 from netfw.linux.ip.values import Address

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
 from netfw.errors import ConfigError, Exhausted, InvalidInput, NotSupported
 from netfw.linux.iptables.chain import full_name
 from netfw.linux.iptables.quoting import check_chain_name

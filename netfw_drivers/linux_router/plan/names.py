@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from uuid import UUID
 
-from netfw.drivers.contribution import RuleChain
+from netfw.drivers.values.contribution import RuleChain
 from netfw.model.ids import RouterId
 
 NAMESPACE = "qrouter-"

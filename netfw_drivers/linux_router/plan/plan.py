@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from attrs import define, evolve, field, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
 from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns

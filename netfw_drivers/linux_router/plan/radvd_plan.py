@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.router_values import RouterPort
+from netfw.drivers.values.router_values import RouterPort
 from netfw.linux.process.program import ProcessKey, Program
 from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet

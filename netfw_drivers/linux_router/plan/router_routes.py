@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
-from netfw.drivers.router_values import Gateway
+from netfw.drivers.values.router_values import Gateway
 from netfw.linux.ip.values import NextHop, Route, RouteKey, route
 from netfw.model.address import IpAddress, IpInterface, IpNetwork
 from netfw.model.route import Route as UserRoute

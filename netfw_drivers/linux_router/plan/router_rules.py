@@ -24,8 +24,8 @@ from ipaddress import ip_address
 
 from attrs import field, frozen
 
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.quoting import Not
 from netfw.linux.iptables.rule import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from netfw.drivers.keys import AgentGatewayKey
-from netfw.drivers.router_values import (
+from netfw.drivers.support.entry_validation import entry_error
+from netfw.drivers.values.keys import AgentGatewayKey
+from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverEntry,
     RouterDriverKey,
@@ -11,7 +12,6 @@ from netfw.drivers.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import NetfwError, NotSupported
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FloatingIpNat, RouterDriverKey, RouterState
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient

@@ -10,8 +10,8 @@ from pathlib import Path
 from signal import Signals
 from uuid import UUID
 
-from netfw.drivers.events import Event, KeysChanged, ProcessDied
-from netfw.drivers.keys import RouterKey
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
+from netfw.drivers.values.keys import RouterKey
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import (

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import RouterDriverKey
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns import DriftMonitor

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.interface import Device
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.errors import BackendError
 from netfw.model.ids import PortId
 

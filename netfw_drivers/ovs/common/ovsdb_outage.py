@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from netfw.drivers.events import Event, FeedLost
+from netfw.drivers.values.events import Event, FeedLost
 from netfw.ovs.ovsdb.values import Connected, Disconnected, SwitchEvent
 
 

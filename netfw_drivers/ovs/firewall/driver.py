@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallCapability,
@@ -17,8 +16,9 @@ from netfw.drivers.firewall import (
     FirewallValue,
 )
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import PortKey
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.values.keys import PortKey
 from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.ovs.openflow import Drift, FlowCache
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb

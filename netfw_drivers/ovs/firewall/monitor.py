@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from netfw.drivers.events import Event, KeysChanged
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.keys import PortKey
 from netfw.ovs.ovsdb.values import Changed, SwitchEvent
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.common.ovsdb_outage import Outage

@@ -7,9 +7,9 @@ from ipaddress import ip_network
 from typing import Any
 from uuid import UUID
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.protocol import TCP

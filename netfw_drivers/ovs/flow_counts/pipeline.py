@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from uuid import UUID
 
 from netfw import flows as of
-from netfw.drivers.allowed_source import AllowedSource
+from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider

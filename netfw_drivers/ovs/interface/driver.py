@@ -10,12 +10,12 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.events import Sink as EventSink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.events import Sink as EventSink
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient

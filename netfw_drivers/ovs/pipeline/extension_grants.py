@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from netfw import flows as of
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.pipeline_grant import (
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.pipeline_grant import (
     Grant,
     GrantRequest,
     PipelineHook,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from netfw.drivers.events import Event, FeedLost
+from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import BackendLocked
 from netfw.ovs.ovsdb.client import Ovsdb
 from netfw.ovs.ovsdb.values import LockChanged, SwitchEvent

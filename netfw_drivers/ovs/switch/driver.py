@@ -10,13 +10,13 @@ from attrs import evolve
 from oslo_config import cfg
 
 from netfw.drivers.base import DriverInfo, HostResources
-from netfw.drivers.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
+from netfw.drivers.values.keys import NetworkKey
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.switch_values import (
     Endpoint,
     SwitchDevice,
     SwitchFacts,

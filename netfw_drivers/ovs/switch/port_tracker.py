@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
-from netfw.drivers.keys import PortKey
-from netfw.drivers.switch_values import SwitchDevice, SwitchKey
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.keys import PortKey
+from netfw.drivers.values.switch_values import SwitchDevice, SwitchKey
 from netfw.model.address import Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.values import Bridge, Changed, Port, SwitchEvent

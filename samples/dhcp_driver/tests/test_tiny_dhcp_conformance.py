@@ -9,7 +9,7 @@ from tiny_dhcp.driver import TinyDhcpDriver
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.dhcp import DhcpDriver
-from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.values.events import Event, KeysChanged
 from netfw.testing.conformance.dhcp.factories import make_network
 from netfw.testing.conformance.dhcp.lab_environment import DhcpLabEnvironment
 from netfw.testing.conformance.dhcp.suite import DhcpDriverConformance

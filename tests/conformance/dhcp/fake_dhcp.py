@@ -12,9 +12,9 @@ from attrs import evolve
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.dhcp import DhcpCapability, DhcpDriver, DhcpLocation, DhcpNetwork, DhcpPort
-from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.events import Sink
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NetfwError
 from netfw.model.address import IpAddress, IpInterface
 from netfw.model.device_names import dhcp_namespace

@@ -9,8 +9,8 @@ from threading import RLock
 from attrs import define, evolve, field
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
-from netfw.drivers.events import ProcessDied, Sink
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.events import ProcessDied, Sink
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import BackendUnavailable
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId

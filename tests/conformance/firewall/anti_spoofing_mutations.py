@@ -4,9 +4,9 @@ from ipaddress import IPv4Network, IPv6Network
 
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallDriver, Rules
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey
 from netfw.testing.conformance.firewall.packets import Arp, Packet
 from tests.conformance.common.mutations import Mutations, breaks
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from attrs import define, evolve, field
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.firewall import (
     FilteredPort,
@@ -23,6 +22,7 @@ from netfw.drivers.firewall import (
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.support.firewall_validation import validation_error
+from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.errors import BackendUnavailable, InvalidInput, NetfwError, OperationRefused
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId

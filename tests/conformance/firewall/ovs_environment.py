@@ -9,9 +9,15 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.switch_values import Admission, LocalNetwork, SwitchKey, SwitchValue, Wiring
+from netfw.drivers.values.keys import NetworkKey
+from netfw.drivers.values.switch_values import (
+    Admission,
+    LocalNetwork,
+    SwitchKey,
+    SwitchValue,
+    Wiring,
+)
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.plan import Update

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver, Member, Rules
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.testing.conformance.firewall.packets import Arp, Other, Packet
 from tests.conformance.common.mutations import Mutations, breaks

@@ -6,11 +6,11 @@ from contextlib import ExitStack, closing, contextmanager
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.events import KeysChanged, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import Attachment, Device, InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Checkpoint, Reconciler
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.events import KeysChanged, Sink
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, NotFound, OperationRefused
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Plan, Stage, Update

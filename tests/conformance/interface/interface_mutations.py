@@ -5,7 +5,7 @@ from attrs import evolve
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.interface import InterfaceCapability, InterfaceDriver
 from netfw.drivers.reconciler import Reconciler
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendUnavailable, Conflict, NetfwError, OperationRefused
 from netfw.plan import Outcome, Plan, Stage
 from tests.conformance.common.mutations import Mutations, breaks, breaks_raise

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from netfw.drivers.interface import Attachment
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb

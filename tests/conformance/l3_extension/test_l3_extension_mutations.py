@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterRequest
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterRequest
 from netfw.model.ids import RouterId
 from netfw.model.router import Router
 from netfw.testing.conformance.common.promises import proofs_in

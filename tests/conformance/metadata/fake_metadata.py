@@ -12,11 +12,11 @@ from itertools import count
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.events import ProcessDied
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.reconciler import Checkpoint, Reconciler
+from netfw.drivers.values.events import ProcessDied
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import (
     BackendUnavailable,
     Conflict,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.keys import NetworkKey
 from netfw.model.address import IpAddress
 from netfw.testing.conformance.metadata import lab_environment as lab
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent

@@ -9,9 +9,9 @@ from ipaddress import IPv6Network
 from attrs import evolve
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES
-from netfw.drivers.events import KeysChanged, ProcessDied
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import RouterState
+from netfw.drivers.values.events import KeysChanged, ProcessDied
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import RouterState
 from netfw.testing.conformance.router.environment import (
     Advertisement,
     FoundRouter,

@@ -8,11 +8,12 @@ from attrs import evolve, frozen
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.pipeline_grant import Grant, GrantRequest, RegisterGrant
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.router import RouterCapability, RouterDriver
-from netfw.drivers.router_values import (
+from netfw.drivers.support.entry_validation import entry_error
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant
+from netfw.drivers.values.router_values import (
     FloatingIpNat,
     RouterDriverEntry,
     RouterDriverKey,
@@ -22,7 +23,6 @@ from netfw.drivers.router_values import (
     RouterState,
     RouterStatus,
 )
-from netfw.drivers.support.entry_validation import entry_error
 from netfw.errors import (
     ConfigError,
     Conflict,

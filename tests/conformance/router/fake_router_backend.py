@@ -7,8 +7,8 @@ from ipaddress import ip_address, ip_network
 
 from attrs import define, field, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FloatingIpNat, RouterPort, RouterState
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterPort, RouterState
 from netfw.errors import BackendUnavailable
 from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
 from netfw.testing.conformance.router.environment import Arrival

@@ -2,8 +2,8 @@
 
 from attrs import evolve
 
-from netfw.drivers.keys import RouterKey
 from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.keys import RouterKey
 from netfw.errors import PartlyInvalid
 from tests.conformance.common.mutations import Mutations, breaks
 

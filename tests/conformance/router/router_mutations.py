@@ -2,9 +2,9 @@
 
 from attrs import evolve
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import FloatingIpNat, RouterStatus
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterStatus
 from netfw.errors import (
     BackendUnavailable,
     ConfigError,

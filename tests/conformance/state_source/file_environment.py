@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, ref
 from netfw.state.dependencies import Assignment, Item

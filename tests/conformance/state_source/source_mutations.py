@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from attrs import evolve
 
-from netfw.drivers.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts
-from netfw.drivers.reports import ReportResult, StatusReport
 from netfw.drivers.state_source import Cursor, Delta, StateSource
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts
+from netfw.drivers.values.reports import ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import DeviceOwner

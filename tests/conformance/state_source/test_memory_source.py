@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from netfw.drivers.agent_requests import Request
 from netfw.drivers.registry.loader import load
-from netfw.drivers.reports import Report, ReportResult
 from netfw.drivers.state_source import Cursor, Delta, StateSource
-from netfw.drivers.subscription import Subscription
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Report, ReportResult
+from netfw.drivers.values.subscription import Subscription
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 from netfw.testing.conformance.state_source.environment import SourceEnvironment

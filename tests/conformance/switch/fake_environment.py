@@ -7,10 +7,10 @@ from ipaddress import ip_address
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
+from netfw.drivers.values.switch_values import (
     Endpoint,
     FloodKey,
     ForwardingKey,

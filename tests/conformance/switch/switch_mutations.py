@@ -2,10 +2,10 @@
 
 from attrs import evolve
 
-from netfw.drivers.events import FeedLost
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.events import FeedLost
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     Forwarding,
     LocalNetwork,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
+from netfw.drivers.values.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.testing.conformance.switch.cross_host import SwitchTunnelsConformance

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from netfw.drivers.state_source import Cursor
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.state.dependencies import EVERYWHERE, AgentRoot
 from netfw.state.rpc import RemoteSource
 from netfw.state.rpc.notifications import make_notification

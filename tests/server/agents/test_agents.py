@@ -10,8 +10,8 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.server.query import Query, RequestContext
+from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.ids import AgentId
 from netfw.server.agents.agents import AgentHandler, agents

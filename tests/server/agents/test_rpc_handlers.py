@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from netfw.drivers.agent_requests import (
+from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.server.core.handler_plugin import HandlerPlugin

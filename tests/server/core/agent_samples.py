@@ -7,8 +7,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from sqlalchemy import text
 
-from netfw.drivers.reports import Heartbeat
 from netfw.drivers.server.query import RequestContext
+from netfw.drivers.values.reports import Heartbeat
 from netfw.model.agent import Agent
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument

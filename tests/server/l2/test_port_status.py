@@ -11,9 +11,9 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.reports import StatusReport
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model import NetworkId
 from netfw.model.agent import Agent

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.agent_requests import EnsureDhcpPort
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, SubnetId

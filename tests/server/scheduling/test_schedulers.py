@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from netfw.drivers.agent_requests import EnsureDhcpPort
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers

@@ -21,8 +21,8 @@ import pytest
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Transport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendBroken
 from netfw.state.rpc import RemoteSource
 from netfw.testing.lab import sandbox

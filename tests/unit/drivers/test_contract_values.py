@@ -7,14 +7,14 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.agent_requests import FindPorts
-from netfw.drivers.contribution import RouterRule, RuleChain, RuleTable
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.mechanism import Refused
 from netfw.drivers.server.type_driver import Pool, Range
+from netfw.drivers.values.agent_requests import FindPorts
+from netfw.drivers.values.contribution import RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref

@@ -9,14 +9,15 @@ from uuid import UUID
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.agent_requests import FindPorts, SetPrefix
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.contribution import AddressQos, RouterContribution
 from netfw.drivers.dhcp import DhcpNetwork, ServerPort
 from netfw.drivers.firewall import Member
-from netfw.drivers.keys import GroupKey
 from netfw.drivers.metadata import MetadataProxy
-from netfw.drivers.router_values import (
+from netfw.drivers.server.ipam import ThisAddress
+from netfw.drivers.values.agent_requests import FindPorts, SetPrefix
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.contribution import AddressQos, RouterContribution
+from netfw.drivers.values.keys import GroupKey
+from netfw.drivers.values.router_values import (
     AgentGateway,
     FloatingIpNat,
     Gateway,
@@ -24,8 +25,13 @@ from netfw.drivers.router_values import (
     PrefixDelegated,
     RouterPort,
 )
-from netfw.drivers.server.ipam import ThisAddress
-from netfw.drivers.switch_values import Admission, Endpoint, Forwarding, RouterInterface, Wiring
+from netfw.drivers.values.switch_values import (
+    Admission,
+    Endpoint,
+    Forwarding,
+    RouterInterface,
+    Wiring,
+)
 from netfw.model.segment import NetworkType
 
 ID, MAC = UUID(int=1), "fa:16:3e:00:00:01"

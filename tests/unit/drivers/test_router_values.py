@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.keys import AgentGatewayKey, FloatingIpKey, RouterKey
-from netfw.drivers.router_values import (
+from netfw.drivers.support.entry_validation import entry_error
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import (
     CentralRouter,
     FloatingIpNat,
     FullRouter,
@@ -19,7 +20,6 @@ from netfw.drivers.router_values import (
     RouterPort,
     RouterState,
 )
-from netfw.drivers.support.entry_validation import entry_error
 
 ID = UUID(int=1)
 PORT = RouterPort(id=ID, network=ID, mac="fa:16:3e:00:00:01", addresses=())

@@ -16,10 +16,10 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.dhcp import DhcpCapability, DhcpEntry
 from netfw.drivers.firewall import FirewallEntry, Rules
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import GroupKey, NetworkKey, PortKey
+from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.switch import SwitchCapability
-from netfw.drivers.switch_values import Endpoint, Flood, FloodKey, SwitchEntry, SwitchKey
-from netfw.drivers.switch_values import SwitchValue, Tunnel
+from netfw.drivers.values.switch_values import Endpoint, Flood, FloodKey, SwitchEntry, SwitchKey
+from netfw.drivers.values.switch_values import SwitchValue, Tunnel
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId
 from netfw.plan import Update
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.resource import ref
 from netfw.state.change_log import ChangeLog
 from netfw.state.dependencies import AgentRoot

@@ -7,7 +7,7 @@ import random
 import pytest
 from attrs import evolve
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.resource import Kind, ref
 from netfw.model.trunk import SubPort, Trunk

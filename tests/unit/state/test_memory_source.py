@@ -10,15 +10,15 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.agent_requests import (
+from netfw.drivers.values.agent_requests import (
     EnsureDhcpPort,
     EnsureHostMac,
     FindPorts,
     ReleaseDhcpPort,
     ResolveDevices,
 )
-from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict, CursorLost, NotFound, NotSupported
 from netfw.model.address import eui64
 from netfw.model.common_fields import Status

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Journal

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Select, Table, and_, bindparam, exists, or_, select
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind
 from netfw.server.db.schema.resource_tables import PORTS, STORED

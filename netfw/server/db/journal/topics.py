@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.state.dependencies import (
     DELIVERED,

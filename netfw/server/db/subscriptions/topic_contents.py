@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import frozen
 from sqlalchemy import Column, ColumnElement, Connection, Select, bindparam, or_, select
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source

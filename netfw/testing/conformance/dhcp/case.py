@@ -12,8 +12,8 @@ import pytest
 
 from netfw.drivers.base import Capability
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, ServerPort
-from netfw.drivers.events import Event, ProcessDied
 from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.values.events import Event, ProcessDied
 from netfw.model.ids import NetworkId
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer

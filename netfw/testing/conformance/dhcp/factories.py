@@ -11,7 +11,7 @@ from uuid import uuid4
 from attrs import evolve, frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort, DhcpValue, ServerPort
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.model.address import IpAddress, IpInterface, Mac, eui64
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.port import FixedIp

@@ -29,11 +29,11 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.events import Sink
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId

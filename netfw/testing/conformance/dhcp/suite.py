@@ -16,8 +16,8 @@ from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpValue
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable
 from netfw.model.address import Mac
 from netfw.model.port import FixedIp

@@ -6,8 +6,8 @@ from ipaddress import IPv4Address, IPv6Address
 
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallCapability, FirewallDriver
+from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.model.address import Mac
 from netfw.model.protocol import ICMPV6, UDP
 from netfw.testing.conformance.common.promises import proves

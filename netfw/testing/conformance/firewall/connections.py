@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver, Member, Rules
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves

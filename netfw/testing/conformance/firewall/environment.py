@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallDriver
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw.model.address import IpAddress, Mac, link_local
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.protocol import ICMP, ICMPV6, TCP, UDP

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 from uuid import uuid4
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import AddressGroupKey, GroupKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.model.address import IpAddress, IpNetwork, as_network
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import (
     FilteredPort,
     FirewallDriver,
@@ -18,7 +17,8 @@ from netfw.drivers.firewall import (
     Rules,
 )
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule

@@ -24,7 +24,7 @@ from netfw.drivers.firewall import (
     Member,
     Rules,
 )
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.model.protocol import TCP
 from netfw.model.security_group import SecurityGroupRule
 from netfw.testing.conformance.common.promises import proves

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.address import IpNetwork
 from netfw.model.protocol import ICMPV6, PORTED, UDP
 from netfw.model.security_group import Direction, SecurityGroupRule

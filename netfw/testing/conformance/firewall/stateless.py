@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.keys import GroupKey
 from netfw.errors import NotSupported
 from netfw.model.protocol import TCP, UDP
 from netfw.plan import Update

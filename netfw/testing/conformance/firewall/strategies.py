@@ -11,9 +11,9 @@ from attrs import evolve, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Rules
-from netfw.drivers.keys import GroupKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey
 from netfw.model.address import IpNetwork
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS as PORT_NUMBERS

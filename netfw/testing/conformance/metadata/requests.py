@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataKey
+from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.model.address import IpAddress
 
 FORGED = "6.6.6.6"

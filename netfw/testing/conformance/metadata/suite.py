@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.events import Event, ProcessDied
 from netfw.drivers.host_driver import HostCapability, HostDriver
-from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
+from netfw.drivers.values.events import Event, ProcessDied
+from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import Conflict, NotFound
 from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.keys import RouterKey
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import RouterPort, RouterState
+from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode

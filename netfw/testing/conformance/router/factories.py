@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import (
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import (
     FloatingIpNat,
     FullRouter,
     Gateway,

@@ -24,11 +24,11 @@ from typing import Any, Self
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import RouterKey
 from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import RouterPort, RouterState
+from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.ovs.ovsdb.client import share_ovsdb

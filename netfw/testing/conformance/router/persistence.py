@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import AgentGatewayKey
 from netfw.drivers.router import RouterCapability, RouterDriver
-from netfw.drivers.router_values import (
+from netfw.drivers.values.keys import AgentGatewayKey
+from netfw.drivers.values.router_values import (
     AgentGateway,
     CentralRouter,
     HighAvailability,

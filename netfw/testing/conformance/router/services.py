@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.dhcp import METADATA_ADDRESSES
-from netfw.drivers.events import Event, ProcessDied
-from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import METADATA_PORT
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.events import Event, ProcessDied
+from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
+from netfw.drivers.values.router_values import METADATA_PORT
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.address import IpAddress
 from netfw.model.ids import AddressScopeId, FloatingIpId

@@ -15,10 +15,10 @@ from typing import Any
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.keys import RouterKey
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import (
+from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_values import (
     RouterDriverKey,
     RouterDriverValue,
     RouterPort,

@@ -6,10 +6,10 @@ from ipaddress import ip_address, ip_interface, ip_network
 
 from attrs import evolve
 
-from netfw.drivers.events import Event, KeysChanged
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.router_values import RouterDriverKey, RouterDriverValue, RouterPort
+from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue, RouterPort
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves

@@ -8,7 +8,7 @@ from typing import Protocol
 from attrs import frozen
 
 from netfw.drivers.state_source import Cursor, Delta, StateSource
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, Resource, ref

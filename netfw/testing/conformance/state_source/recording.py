@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
-from netfw.drivers.reports import StatusReport
 from netfw.drivers.state_source import Cursor
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Ref, Resource, ref

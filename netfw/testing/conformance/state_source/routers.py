@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from netfw.drivers.agent_requests import EnabledServices, FindPorts
 from netfw.drivers.state_source import StateSource
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.agent_requests import EnabledServices, FindPorts
+from netfw.drivers.values.subscription import Service
 from netfw.model.address import IpAddress
 from netfw.model.common_fields import Status
 from netfw.model.port import Port

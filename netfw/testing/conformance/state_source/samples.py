@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.address import Mac
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding

@@ -20,9 +20,9 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, Request
 from netfw.drivers.state_source import Cursor, StateSource
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, Request
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotSupported, RequestError
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref

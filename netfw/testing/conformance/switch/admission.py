@@ -6,11 +6,11 @@ from ipaddress import ip_network
 
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.switch.case import MakeDriver, SwitchSuite

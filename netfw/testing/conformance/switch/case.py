@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from netfw.drivers.base import Capability
-from netfw.drivers.events import Event, FeedLost, KeysChanged
 from netfw.drivers.host_driver import HostCapability, HostDriver
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue
 from netfw.model.address import IpAddress, Mac
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.switch.environment import (

@@ -8,7 +8,7 @@ import pytest
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.switch_values import (
     Endpoint,
     Flood,
     FloodKey,

@@ -15,10 +15,10 @@ from uuid import uuid4
 
 from attrs import field, frozen
 
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.pipeline_grant import GrantRequest
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.pipeline_grant import GrantRequest
+from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,
     LocalNetwork,

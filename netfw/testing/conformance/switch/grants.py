@@ -8,17 +8,17 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey
-from netfw.drivers.pipeline_grant import (
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.pipeline_grant import (
     Grant,
     GrantRequest,
     PipelineHook,
     RegisterRequest,
     TableRequest,
 )
-from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import SwitchKey, Wiring
+from netfw.drivers.values.switch_values import SwitchKey, Wiring
 from netfw.errors import ConfigError, NetfwError, NotSupported
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves, proves_raise

@@ -8,7 +8,7 @@ from attrs import evolve
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Admission, SwitchKey, SwitchValue
+from netfw.drivers.values.switch_values import Admission, SwitchKey, SwitchValue
 from netfw.errors import BackendUnavailable
 from netfw.model.segment import NetworkType
 from netfw.plan import Update

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import PortKey
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     Flood,
     FloodKey,

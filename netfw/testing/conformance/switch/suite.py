@@ -16,7 +16,7 @@ from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
+from netfw.drivers.values.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
 from netfw.errors import BackendLocked
 from netfw.model.segment import NetworkType
 from netfw.plan import Update

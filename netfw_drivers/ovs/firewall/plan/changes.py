@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw import flows as of
 from netfw.drivers.firewall import FilteredPort, FirewallKey, Member, Rules
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.model.ids import SecurityGroupId
 from netfw.model.security_group import SecurityGroupRule

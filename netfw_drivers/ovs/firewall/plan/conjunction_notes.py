@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.ids import AddressGroupId, PortId, SecurityGroupId
 from netfw.model.security_group import Direction
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw.ovs.ovsdb.values import Port
 
 

@@ -13,8 +13,8 @@ from ipaddress import IPv4Network
 from attrs import frozen
 
 from netfw import flows as of
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import PortKey
 from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.model.address import Mac
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (

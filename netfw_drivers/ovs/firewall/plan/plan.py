@@ -8,8 +8,8 @@ from typing import TypeVar
 from attrs import field, frozen
 
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
 from netfw.drivers.support import firewall_validation
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import InvalidInput, NetfwError
 from netfw.model.protocol import NAMES
 from netfw.ovs.openflow.encode import Key

@@ -13,9 +13,9 @@ from functools import partial
 from attrs import define, field
 
 from netfw import flows as of
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Endpoint,
     Forwarding,
     ForwardingKey,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from netfw.drivers.switch_values import Endpoint
+from netfw.drivers.values.switch_values import Endpoint
 from netfw.linux.ip.values import Link
 from netfw.model.address import as_address
 from netfw.model.ids import PortId

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field
 
-from netfw.drivers.switch_values import SwitchKey
+from netfw.drivers.values.switch_values import SwitchKey
 from netfw.errors import NetfwError
 from netfw.linux.ip.operations import NetworkOperation
 from netfw.ovs.ovsdb.operations import REMOVE_AT_ONCE, OvsdbOperation

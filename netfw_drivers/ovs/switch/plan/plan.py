@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 
 from attrs import evolve, field, frozen
 
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Endpoint,
     FloodKey,
     ForwardingKey,

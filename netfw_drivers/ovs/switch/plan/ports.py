@@ -9,8 +9,8 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.keys import ExtensionKey, NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,
     Flood,

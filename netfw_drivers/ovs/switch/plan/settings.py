@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 
 from attrs import field, frozen
 
-from netfw.drivers.switch_values import Endpoint
+from netfw.drivers.values.switch_values import Endpoint
 from netfw.model.address import IpAddress
 from netfw.model.device_names import DEVICE_NAME_LENGTH
 from netfw.model.segment import NetworkType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from typing import TypeVar
 
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Endpoint,
     FloodKey,
     Forwarding,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from netfw.drivers.switch_values import Endpoint, Tunnel
+from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.errors import Conflict
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey
 from netfw.drivers.support.entry_validation import entry_error
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.switch_values import (
     Endpoint,
     HostMac,
     LocalNetwork,

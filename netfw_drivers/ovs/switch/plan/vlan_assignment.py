@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.keys import NetworkKey
 from netfw.model.ids import NetworkId
 from netfw.model.segment import Segment
 from netfw.ovs.ovsdb.operations import SetColumns, Table

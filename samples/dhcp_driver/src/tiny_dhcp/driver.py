@@ -29,10 +29,10 @@ from netfw.drivers.dhcp import (
     DhcpValue,
     ServerPort,
 )
-from netfw.drivers.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged, ProcessDied, Sink
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import process
 from netfw.linux.process import ProcessKey, Program, Supervisor

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 from oslo_config import cfg
 
 from netfw.drivers.base import Capability, DriverInfo, HostResources
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.l3_extension import ExtendedRouter, L3Extension
-from netfw.drivers.pipeline_grant import Grant, GrantRequest
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.errors import ConfigError
 from netfw.model.ids import RouterId
 

@@ -14,7 +14,7 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Loop
 from netfw.agents.common.status import AgentStatus
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network

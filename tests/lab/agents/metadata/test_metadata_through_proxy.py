@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from netfw.agents.metadata.headers import signature
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.keys import NetworkKey
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip

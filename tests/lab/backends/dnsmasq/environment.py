@@ -11,7 +11,7 @@ from typing import Any, Self
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpKey
-from netfw.drivers.events import Event
+from netfw.drivers.values.events import Event
 from netfw.linux import netns
 from netfw.linux.process import OnDeath
 from netfw.model.address import Mac

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from netfw.drivers.events import KeysChanged
+from netfw.drivers.values.events import KeysChanged
 from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 

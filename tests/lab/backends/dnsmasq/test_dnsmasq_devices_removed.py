@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.events import Event, KeysChanged
+from netfw.drivers.values.events import Event, KeysChanged
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, a_subnet6, make_network

@@ -14,8 +14,8 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.dhcp import DhcpLocation
-from netfw.drivers.events import KeysChanged, ProcessDied
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.events import KeysChanged, ProcessDied
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import InvalidInput, OperationRefused
 from netfw.linux import netns
 from netfw.linux.process import OnDeath, is_asleep

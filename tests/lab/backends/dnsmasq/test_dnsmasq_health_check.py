@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.events import ProcessDied
+from netfw.drivers.values.events import ProcessDied
 from netfw.linux.sockets.dns_probe import Server, silent_servers
 from netfw.model.device_names import dhcp_namespace
 from netfw.model.subnet import Ipv6Mode

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from netfw.drivers.events import FeedLost
+from netfw.drivers.values.events import FeedLost
 from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import make_network, wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.events import KeysChanged, ProcessDied
+from netfw.drivers.values.events import KeysChanged, ProcessDied
 from netfw.model.dhcp_option import DhcpOption
 from netfw.plan import Update
 from netfw.testing.conformance.dhcp.factories import Tenant, make_network, wanted

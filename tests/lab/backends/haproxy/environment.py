@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.keys import NetworkKey
 from netfw.model.ids import NetworkId
 from netfw.testing.conformance.metadata.lab_environment import ClientNetns, processes
 from netfw.testing.conformance.metadata.recording_agent import RecordingAgent

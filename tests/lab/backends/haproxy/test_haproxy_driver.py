@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
+from netfw.drivers.values.events import FeedLost, KeysChanged, ProcessDied
 from netfw.errors import BackendBroken, BackendLocked, ConfigError, OperationRefused
 from netfw.linux.netns import run_in
 from netfw.plan import Update

@@ -10,9 +10,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.conntrack import Connection, Conntrack, Filter
 from netfw.linux.iptables import Backend, IptablesBinaries
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId

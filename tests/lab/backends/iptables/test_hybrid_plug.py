@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Rules
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.model.ids import NetworkId, PortId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.security_group import Direction, SecurityGroupRule

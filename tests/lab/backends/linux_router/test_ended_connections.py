@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Stage, Update

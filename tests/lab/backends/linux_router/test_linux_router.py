@@ -14,9 +14,9 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.events import Event, KeysChanged
-from netfw.drivers.keys import RouterKey
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.events import Event, KeysChanged
+from netfw.drivers.values.keys import RouterKey
 from netfw.errors import BackendUnavailable
 from netfw.model.ids import AddressScopeId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode

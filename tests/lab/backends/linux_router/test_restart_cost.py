@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.keys import RouterKey
+from netfw.drivers.values.keys import RouterKey
 from netfw.testing.conformance.router.factories import Floating, Site
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,

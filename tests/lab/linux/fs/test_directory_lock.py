@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.events import Event, FeedLost
+from netfw.drivers.values.events import Event, FeedLost
 from netfw.errors import BackendLocked
 from netfw.linux.fs.directory_lock import DirectoryLock
 from tests.thread_limit import no_threads

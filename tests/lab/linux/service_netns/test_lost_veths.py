@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from netfw.drivers.events import KeysChanged
+from netfw.drivers.values.events import KeysChanged
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.device_names import device_name
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver

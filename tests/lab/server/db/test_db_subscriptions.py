@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model import (
     AddressGroup,
     AddressGroupId,

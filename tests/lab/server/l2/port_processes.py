@@ -6,8 +6,8 @@ import random
 from typing import Any
 from uuid import UUID
 
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.errors import Conflict
 from netfw.model import NetworkId
 from netfw.model.common_fields import Status

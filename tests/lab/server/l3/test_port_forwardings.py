@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, InvalidInput, NotFound, OverQuota
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database

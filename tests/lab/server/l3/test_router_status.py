@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from netfw.server.db import Database

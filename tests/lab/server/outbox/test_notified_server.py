@@ -12,9 +12,9 @@ import pytest
 
 from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.conf.loader import load_config
-from netfw.drivers.reports import StatusReport
 from netfw.drivers.server.query import RequestContext
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref
 from tests.server.core.agent_samples import beat

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, EnsureHostMac
 from netfw.drivers.server.change import Change
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, EnsureHostMac
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers
 from netfw.server.core.context import ServerContext

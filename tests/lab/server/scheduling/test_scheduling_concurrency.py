@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.resource import Kind
 from netfw.server.db.agents.assignments import AssignmentRows

@@ -15,10 +15,10 @@ from uuid import UUID
 from attrs import evolve
 from sqlalchemy import delete, event, select
 
-from netfw.drivers.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts, Request
-from netfw.drivers.reports import Report, ReportResult, StatusReport
 from netfw.drivers.server.query import Query
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts, Request
+from netfw.drivers.values.reports import Report, ReportResult, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.common_fields import Status

@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 from sqlalchemy import event
 
-from netfw.drivers.reports import ReportResult
 from netfw.drivers.state_source import Cursor
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.reports import ReportResult
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.model import Binding, Direction, SecurityGroupRule, SecurityGroupRuleId
 from netfw.model.resource import ref

@@ -5,7 +5,7 @@ import threading
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
-from netfw.drivers.reports import ReportResult
+from netfw.drivers.values.reports import ReportResult
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 from netfw.testing.fakes.switch import FakeSwitch

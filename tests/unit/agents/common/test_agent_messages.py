@@ -13,8 +13,8 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Loop
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.firewall import Member
-from netfw.drivers.keys import GroupKey
-from netfw.drivers.switch_values import Endpoint, FloodKey, ForwardingKey
+from netfw.drivers.values.keys import GroupKey
+from netfw.drivers.values.switch_values import Endpoint, FloodKey, ForwardingKey
 from netfw.model.address import Mac
 from netfw.model.ids import SecurityGroupId
 from netfw.model.segment import NetworkType

@@ -11,8 +11,8 @@ from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
 from netfw.agents.common.status import AgentStatus, StatusFile
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
 from netfw.model.binding import Binding
 from netfw.model.common_fields import Status

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId
 from netfw.model.network import Network

@@ -8,11 +8,11 @@ from attrs import evolve
 
 from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.drivers.agent_requests import EnsureDhcpPort, ReleaseDhcpPort
-from netfw.drivers.events import FeedLost, KeysChanged, ProcessDied
-from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.metadata import MetadataProxy
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, ReleaseDhcpPort
+from netfw.drivers.values.events import FeedLost, KeysChanged, ProcessDied
+from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
 from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netfw.agents.dhcp.desired import Desired, DhcpHostContext
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex
-from netfw.drivers.keys import NetworkKey, PortKey, RouterKey
+from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import RouterId
 from netfw.model.port import DnsAssignment

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
 from netfw.state.dependencies import Assignment

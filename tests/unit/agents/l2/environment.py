@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, ip_address
 from uuid import UUID
 
-from netfw.drivers.switch_values import Endpoint, SwitchFacts
+from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
 from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId

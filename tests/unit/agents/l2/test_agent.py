@@ -9,15 +9,21 @@ from attrs import evolve
 from netfw.agents.common.loop import Intervals
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.events import FeedLost, KeysChanged
 from netfw.drivers.firewall import Member, Rules
-from netfw.drivers.keys import ExtensionKey, GroupKey, NetworkKey, PortKey
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.switch import SwitchCapability
-from netfw.drivers.switch_values import Admission, Endpoint, FloodKey, SwitchDevice, SwitchFacts
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.keys import ExtensionKey, GroupKey, NetworkKey, PortKey
+from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.subscription import Service, Subscription
+from netfw.drivers.values.switch_values import (
+    Admission,
+    Endpoint,
+    FloodKey,
+    SwitchDevice,
+    SwitchFacts,
+)
 from netfw.errors import ConfigError, Conflict, NotSupported
 from netfw.flows import Flow, Match
 from netfw.model.common_fields import Status

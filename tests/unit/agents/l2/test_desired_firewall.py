@@ -7,11 +7,11 @@ from attrs import evolve
 
 from netfw.agents.l2.agent import L2Agent, L2AgentConfig
 from netfw.agents.l2.port_wiring import sources
-from netfw.drivers.events import FeedLost
 from netfw.drivers.firewall import FirewallCapability, Member, Rules
 from netfw.drivers.host_driver import HostCapability
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.events import FeedLost
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.switch_values import Admission
 from netfw.errors import ConfigError
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.resource import ref

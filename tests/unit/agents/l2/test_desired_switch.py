@@ -8,9 +8,9 @@ from attrs import evolve
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,
     Flood,

@@ -10,7 +10,7 @@ from netfw.agents.l2.desired_firewall import DesiredFirewall
 from netfw.agents.l2.desired_switch import DesiredSwitch
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.drivers.switch_values import SwitchDevice
+from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.ids import (
     AddressGroupId,
     QosPolicyId,

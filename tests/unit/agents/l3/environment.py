@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.binding import Binding
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.floating_ip import FloatingIp

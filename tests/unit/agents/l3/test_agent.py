@@ -8,10 +8,10 @@ from attrs import evolve
 
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
-from netfw.drivers.agent_requests import EnabledServices
-from netfw.drivers.events import FeedLost
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnabledServices
+from netfw.drivers.values.events import FeedLost
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import ConfigError, NotSupported
 from netfw.model.resource import ref
 from netfw.model.route import Route

@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.agents.common.jobs import Job
 from netfw.agents.l3.executor import L3JobExecutor
 from netfw.agents.l3.router_state import ContributedFloatingIp
-from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
 from netfw.plan import Outcome
 from netfw.testing.conformance.router.factories import make_site

@@ -4,11 +4,11 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.base import DriverInfo
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.events import KeysChanged
 from netfw.drivers.l3_extension import L3Extension
-from netfw.drivers.pipeline_grant import GrantRequest
 from netfw.drivers.support.router_directory import RouterDirectory
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.events import KeysChanged
+from netfw.drivers.values.pipeline_grant import GrantRequest
 from netfw.errors import Conflict, NotFound
 from netfw.model.resource import ref
 from tests.unit.agents.l3.environment import EDGE, INNER, environments, floating_ip

@@ -2,8 +2,8 @@
 
 import pytest
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.subscription import Service
 from netfw.errors import BackendBroken, BackendLocked, BackendUnavailable
 from netfw.model.ids import RouterId
 from tests.unit.agents.l3.environment import (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw.agents.common.loop_tasks import LoopTask
-from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.model.resource import ref
 from tests.unit.agents.l3.environment import (
     CLOUD,

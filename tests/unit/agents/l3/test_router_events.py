@@ -3,8 +3,8 @@
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
 from netfw.drivers.support.router_directory import RouterAction, RouterDirectory, RouterPhase
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from tests.unit.agents.l3.environment import (
     EDGE,
     INNER,

@@ -4,9 +4,9 @@ from ipaddress import ip_interface
 
 import pytest
 
-from netfw.drivers.contribution import RouterContribution
-from netfw.drivers.events import KeysChanged
-from netfw.drivers.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.events import KeysChanged
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from tests.unit.agents.l3.environment import (
     EDGE,
     EDGE_BLUE,

@@ -12,7 +12,7 @@ import pytest
 
 from netfw.agents.metadata.headers import Instance
 from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
-from netfw.drivers.agent_requests import FindPorts
+from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import BackendUnavailable, NotFound, NotSupported
 from netfw.http.http_error import HttpError
 from netfw.model.address import Mac

@@ -20,7 +20,7 @@ from netfw.agents.metadata.state_report import (
     make_state_report,
     socket_mode,
 )
-from netfw.drivers.agent_requests import FindPorts
+from netfw.drivers.values.agent_requests import FindPorts
 from netfw.errors import ConfigError
 from netfw.http.http_error import HttpError
 from netfw.model.ids import NetworkId, RouterId

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey, RouterKey
 from netfw.drivers.metadata import IDENTIFYING, MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.keys import NetworkKey, RouterKey
 from netfw.errors import ConfigError, InvalidInput
 from netfw.model.ids import NetworkId, RouterId
 from netfw_drivers.haproxy.config import render_config

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey
 from netfw.drivers.metadata import MetadataKey, MetadataProxy
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.linux.sockets.values import Listener, parse_listeners
 from netfw.model.ids import NetworkId

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from attrs import define, field
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, FirewallKey, FirewallValue, Member, Rules
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.ebtables.chains import FoundChain, PutFrameChain
 from netfw.linux.ipset.plan import KernelSet, record
 from netfw.linux.iptables.mirror import Mirror

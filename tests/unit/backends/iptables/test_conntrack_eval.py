@@ -5,8 +5,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.linux.conntrack.entry import Connection, ConntrackTuple
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.conntrack_eval import ConnectionEvaluator, parse_rule

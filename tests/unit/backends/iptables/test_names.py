@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.drivers.keys import AddressGroupKey, GroupKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey
 from netfw.errors import InvalidInput
 from netfw.linux.ipset.values import full_name as full_set_name
 from netfw.linux.iptables.chain import full_name

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.firewall import FirewallKey, FirewallValue, Member
-from netfw.drivers.keys import GroupKey, PortKey
+from netfw.drivers.values.keys import GroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput, NotSupported
 from netfw.model.address import Mac
 from netfw.plan import Plan, Update

@@ -5,8 +5,8 @@ from ipaddress import ip_network
 import pytest
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import PortKey
 from netfw.linux.iptables.rule import render_rule
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.names import OWNER, short

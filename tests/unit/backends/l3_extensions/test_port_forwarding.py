@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import RuleChain, RuleTable
 from netfw.drivers.l3_extension import ExtendedRouter
-from netfw.drivers.pipeline_grant import Grant
+from netfw.drivers.values.contribution import RuleChain, RuleTable
+from netfw.drivers.values.pipeline_grant import Grant
 from netfw.model.floating_ip import FloatingIp, ForwardedProtocol, PortForwarding
 from netfw.model.ids import FloatingIpId, PortForwardingId, PortId
 from netfw.model.port_range import PortRange

@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from netfw.agents.l3.router_state import NOT_CONTRIBUTED
-from netfw.drivers.keys import RouterKey
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.floating_ip import ForwardedProtocol, PortForwarding
 from netfw.model.ids import PortForwardingId, PortId

@@ -6,8 +6,14 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 from uuid import UUID
 
-from netfw.drivers.keys import FloatingIpKey, RouterKey
-from netfw.drivers.router_values import FloatingIpNat, FullRouter, Gateway, RouterPort, RouterState
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import (
+    FloatingIpNat,
+    FullRouter,
+    Gateway,
+    RouterPort,
+    RouterState,
+)
 from netfw.linux.ip.values import FoundAddress, Link, addresses
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror

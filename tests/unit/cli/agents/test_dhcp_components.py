@@ -12,7 +12,7 @@ from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.cli.agents.dhcp import PROGRAM, DhcpAgentComponents, dhcp_groups, main
 from netfw.conf.loader import load_config, refuse_misspelt
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import ConfigError
 from netfw.model.binding import Binding
 from netfw.model.ids import NetworkId, PortId, SubnetId

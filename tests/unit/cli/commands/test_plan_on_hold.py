@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from netfw.cli.commands.plan import on_hold
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
 from netfw.plan import Update
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.reports import StatusReport
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.reports import StatusReport
+from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind, Ref

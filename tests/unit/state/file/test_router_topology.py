@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.network import Network
 from netfw.model.port import Port

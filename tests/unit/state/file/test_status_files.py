@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from netfw.drivers.reports import Heartbeat, RoleReport, StatusReport
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status

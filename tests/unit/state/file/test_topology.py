@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from netfw.drivers.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.agent_requests import EnsureDhcpPort, FindPorts, ReleaseDhcpPort
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, ConfigError, CursorLost, NotFound, NotSupported
 from netfw.model.ids import NetworkId, SubnetId
 from netfw.model.network import Network

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from netfw.drivers.agent_requests import Request
-from netfw.drivers.reports import Heartbeat, Report, ReportResult
-from netfw.drivers.subscription import Service, Subscription
 from netfw.drivers.transport import Caller, Handler, Message
+from netfw.drivers.values.agent_requests import Request
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendBroken, InvalidInput, NetfwError, NotSupported
 from netfw.model import QosPolicy
 from netfw.model.resource import Kind, ref

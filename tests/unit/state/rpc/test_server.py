@@ -14,8 +14,10 @@ from attrs import evolve
 
 from netfw import request_id
 from netfw.agents.common.replica import Replica
-from netfw.drivers import agent_requests
-from netfw.drivers.agent_requests import (
+from netfw.drivers.state_source import Cursor, Delta
+from netfw.drivers.transport import Caller, Message
+from netfw.drivers.values import agent_requests
+from netfw.drivers.values.agent_requests import (
     EnabledServices,
     EnsureDhcpPort,
     EnsureGatewayPort,
@@ -26,10 +28,8 @@ from netfw.drivers.agent_requests import (
     ResolveDevices,
     SetPrefix,
 )
-from netfw.drivers.reports import Heartbeat, Report, ReportResult, RoleReport
-from netfw.drivers.state_source import Cursor, Delta
-from netfw.drivers.subscription import Service, Subscription
-from netfw.drivers.transport import Caller, Message
+from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, RoleReport
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, RequestError
 from netfw.model import Mac
 from netfw.model.resource import ref

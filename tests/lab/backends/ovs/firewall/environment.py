@@ -5,12 +5,12 @@ from ipaddress import ip_network
 from typing import Any
 from uuid import UUID, uuid4
 
-from netfw.drivers.allowed_source import AllowedSource
 from netfw.drivers.firewall import FilteredPort, Member, Rules
-from netfw.drivers.keys import GroupKey, NetworkKey, PortKey
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.keys import GroupKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import (
     NetworkId,
     PortId,

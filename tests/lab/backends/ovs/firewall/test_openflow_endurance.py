@@ -5,8 +5,8 @@ import time
 import pytest
 from attrs import evolve
 
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.keys import PortKey
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from tests.lab.backends.ovs.firewall.environment import (

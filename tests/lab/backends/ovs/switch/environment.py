@@ -3,10 +3,10 @@
 from typing import Any
 from uuid import UUID
 
-from netfw.drivers.keys import NetworkKey, PortKey
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.switch_values import Admission, LocalNetwork, Wiring
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import Admission, LocalNetwork, Wiring
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Provider, Segment
 from netfw.testing.lab.host import Host

@@ -4,9 +4,9 @@ import queue
 
 import pytest
 
-from netfw.drivers.events import FeedLost
 from netfw.drivers.registry.loader import check_options
 from netfw.drivers.registry.local_host import LocalHostResources
+from netfw.drivers.values.events import FeedLost
 from netfw.errors import BackendLocked
 from netfw.plan import Update
 from netfw_drivers.ovs.switch.bridge_locks import lock_name

@@ -2,8 +2,8 @@
 
 import pytest
 
-from netfw.drivers.events import FeedLost, KeysChanged
-from netfw.drivers.switch_values import Endpoint, Tunnel
+from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.errors import BackendUnavailable
 from netfw.model.address import as_address
 from netfw.model.segment import NetworkType

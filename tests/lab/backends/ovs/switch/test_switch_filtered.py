@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey
-from netfw.drivers.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline import br_int
 from netfw_drivers.ovs.pipeline.br_int import Receiver

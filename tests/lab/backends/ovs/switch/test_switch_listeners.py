@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from netfw.drivers.switch_values import Endpoint, Tunnel
+from netfw.drivers.values.switch_values import Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from tests.lab.backends.ovs.switch.environment import network

@@ -5,8 +5,8 @@ import re
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.switch_values import Admission
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
 from tests.lab.backends.ovs.switch.environment import mac, network, network_id, port, port_id
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from netfw.drivers.events import FeedLost
+from netfw.drivers.values.events import FeedLost
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.ovs.switch.environment import mac, network, port

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey, PortKey
+from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import InvalidInput
 from netfw.linux.fs.atomic_files import RemoveFile, WriteFile
 from netfw.model.dhcp_option import DhcpOption

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from netfw.drivers.events import Event, FeedLost, KeysChanged
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.events import Event, FeedLost, KeysChanged
+from netfw.drivers.values.keys import NetworkKey
 from netfw.linux.service_netns import ServiceNetnsExecutor
 from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.runtime.device_monitor import DeviceMonitor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netfw.drivers.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
+from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
 from netfw.errors import ConfigError, Exhausted, NotSupported
 from netfw.linux.iptables.rule import Rule, target
 from netfw_drivers.linux_router.plan.marks import (

@@ -8,15 +8,15 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import (
+from netfw.drivers.values.contribution import (
     AddressQos,
     RouterContribution,
     RouterRule,
     RuleChain,
     RuleTable,
 )
-from netfw.drivers.keys import AgentGatewayKey
-from netfw.drivers.router_values import (
+from netfw.drivers.values.keys import AgentGatewayKey
+from netfw.drivers.values.router_values import (
     AgentGateway,
     HighAvailability,
     LocalRouter,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from netfw.drivers.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
-from netfw.drivers.router_values import RouterState
+from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.drivers.values.router_values import RouterState
 from netfw.linux.iptables.chain import full_name
 from netfw.linux.iptables.rule import Family
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from netfw.drivers.events import KeysChanged
 from netfw.drivers.interface import Device
+from netfw.drivers.values.events import KeysChanged
 from netfw.errors import BackendUnavailable
 from netfw.model.address import Mac
 from netfw.model.ids import PortId

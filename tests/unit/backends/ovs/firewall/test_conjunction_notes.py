@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netfw import flows as of
-from netfw.drivers.keys import AddressGroupKey, GroupKey, PortKey
+from netfw.drivers.values.keys import AddressGroupKey, GroupKey, PortKey
 from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow import Encoded
 from netfw.ovs.openflow.decode import conjunctions, note_of

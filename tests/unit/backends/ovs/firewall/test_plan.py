@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.drivers.keys import AddressGroupKey, PortKey
+from netfw.drivers.values.keys import AddressGroupKey, PortKey
 from netfw.errors import Conflict, InvalidInput
 from netfw.model.ids import AddressGroupId, PortId
 from netfw.ovs.openflow.decode import conjunctions

@@ -13,7 +13,7 @@ from netfw.agents.l2.state_report import L2AgentConfig, make_state_report
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.firewall import FirewallCapability
 from netfw.drivers.server.mechanism import Binding, Bound, Refused
-from netfw.drivers.switch_values import Endpoint, SwitchFacts
+from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
 from netfw.model.agent import Agent
 from netfw.model.binding import VhostUserMode, VifDetails, VnicType
 from netfw.model.json_document import JsonDocument

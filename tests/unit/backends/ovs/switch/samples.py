@@ -7,8 +7,8 @@ from uuid import UUID, uuid5
 
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey, PortKey
-from netfw.drivers.switch_values import (
+from netfw.drivers.values.keys import NetworkKey, PortKey
+from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,
     LocalNetwork,

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 import pytest
 from attrs import evolve
 
-from netfw.drivers.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
+from netfw.drivers.values.switch_values import Forwarding, ForwardingKey, SwitchKey, SwitchValue
 from netfw.model.address import Mac
 from netfw.ovs.openflow.decode import written_eth_src
 from netfw.ovs.openflow.encode import State, encode_flows

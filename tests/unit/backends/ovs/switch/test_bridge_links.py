@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from attrs import evolve
 
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.keys import NetworkKey
 from netfw.errors import ConfigError, Conflict
 from netfw.linux.ip.operations import AddVeth, DelLink, SetMtu, SetUp
 from netfw.linux.ip.values import Link

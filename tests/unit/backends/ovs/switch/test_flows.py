@@ -7,9 +7,9 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider

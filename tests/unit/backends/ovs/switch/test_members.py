@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netfw.drivers.keys import PortKey
+from netfw.drivers.values.keys import PortKey
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw_drivers.ovs.common.local_vlans import Domain

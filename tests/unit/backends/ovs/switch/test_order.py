@@ -1,6 +1,6 @@
 """Of two that contradict each other, who comes first; the same in every run."""
 
-from netfw.drivers.keys import NetworkKey
+from netfw.drivers.values.keys import NetworkKey
 from netfw.ovs.ovsdb.operations import AddBridge
 from netfw.plan import Update
 from netfw_drivers.ovs.common.local_vlans import no_record, record_of

@@ -6,8 +6,8 @@ from ipaddress import IPv4Network
 import pytest
 from attrs import evolve
 
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.switch_values import Admission, Flood, FloodKey, SwitchKey, SwitchValue
 from netfw.errors import Conflict, InvalidInput, NotFound, NotSupported
 from netfw.ovs.openflow.encode import canonical, cookie_of
 from netfw.ovs.openflow.flow_cache import FlowCache

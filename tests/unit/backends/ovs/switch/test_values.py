@@ -8,7 +8,7 @@ from netfw.drivers.firewall import FirewallDriver
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.switch_values import Endpoint
+from netfw.drivers.values.switch_values import Endpoint
 from netfw.errors import ConfigError
 from netfw.model.segment import NetworkType
 from netfw_drivers.ovs.common.local_vlans import Vlans, free_vlan, record_of

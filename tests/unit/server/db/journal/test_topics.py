@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from netfw.drivers.subscription import Service, Subscription
+from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model import (
     AddressGroup,
     Agent,

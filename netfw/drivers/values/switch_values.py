@@ -21,9 +21,9 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.allowed_source import AllowedSource
-from netfw.drivers.contribution import SwitchContribution
-from netfw.drivers.keys import ExtensionKey, HostKey, NetworkKey, PortKey
+from netfw.drivers.values.allowed_source import AllowedSource
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
 from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Segment

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 from attrs import Attribute, field, frozen
 
-from netfw.drivers.contribution import RouterContribution
-from netfw.drivers.events import Event
-from netfw.drivers.keys import AgentGatewayKey, FloatingIpKey, RouterKey
+from netfw.drivers.values.contribution import RouterContribution
+from netfw.drivers.values.events import Event
+from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac, no_scope
 from netfw.model.ids import AddressScopeId, NetworkId, PortId, RouterId, SubnetId
 from netfw.model.route import Route

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.subscription import Service
+from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref

@@ -1,0 +1,1 @@
+"""Values that several contracts share: keys, events, reports, grants, states."""
