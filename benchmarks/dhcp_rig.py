@@ -27,7 +27,7 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 PATIENCE = 60.0
 OPTIONS = {

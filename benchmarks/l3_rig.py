@@ -25,7 +25,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.ping import Pinger
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 from netfw.testing.lab.wait import wait_until
 
 OPTIONS = {

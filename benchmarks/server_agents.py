@@ -23,7 +23,7 @@ from netfw.drivers.values.reports import Heartbeat
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.state.rpc import RemoteSource
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 AGENTS = 1_000
 CONNECTIONS = 50

@@ -23,8 +23,8 @@ from netfw.drivers.values.reports import Heartbeat
 from netfw.model import Agent, AgentId, JsonDocument
 from netfw.server.db import Database, migration
 from netfw.state.rpc import RemoteSource
-from netfw.testing.lab.databases import PrivatePostgres
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.databases import PrivatePostgres
+from netfw.testing.lab.services.server import PrivateNetfw
 
 SECONDS = 5.0
 MANY = 100_000

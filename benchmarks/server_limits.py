@@ -23,7 +23,7 @@ from netfw.cli.server.main import _serve
 from netfw.conf.loader import load_config
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 CROWD = 400
 ROWS = 1_000

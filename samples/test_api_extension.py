@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 SAMPLE = Path(__file__).parent / "api_extension"
 MEMBER = {"X-Roles": "member", "X-Project-Id": "p", "X-User-Id": "u"}

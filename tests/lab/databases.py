@@ -10,7 +10,7 @@ from attrs import frozen
 
 from netfw.server.db import Database, migration
 from netfw.server.db.schema.tables import JOURNAL_HEAD
-from netfw.testing.lab.databases import PrivateMariadb, PrivatePostgres
+from netfw.testing.lab.services.databases import PrivateMariadb, PrivatePostgres
 
 BACKENDS = ("sqlite", "postgresql", "mariadb")
 

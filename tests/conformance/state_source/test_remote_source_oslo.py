@@ -21,7 +21,7 @@ from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
-from netfw.testing.lab.rabbitmq import PrivateRabbitmq
+from netfw.testing.lab.services.rabbitmq import PrivateRabbitmq
 from tests.conformance.state_source.memory_environment import MemoryEnvironment
 from tests.conformance.transport.hint_for_all import hints_for_all
 

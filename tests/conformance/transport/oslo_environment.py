@@ -13,8 +13,8 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
-from netfw.testing.lab.fault_proxy import FaultProxy
-from netfw.testing.lab.rabbitmq import PORT, PrivateRabbitmq
+from netfw.testing.lab.services.fault_proxy import FaultProxy
+from netfw.testing.lab.services.rabbitmq import PORT, PrivateRabbitmq
 
 
 class OsloTransports(TransportConformance):

@@ -16,8 +16,8 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import SharedAddress, Transport
 from netfw.testing.conformance.transport.environment import TransportEnvironment
 from netfw.testing.conformance.transport.suite import TransportConformance
-from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.fault_proxy import FaultProxy
+from netfw.testing.lab.services.certificates import PrivateAuthority
+from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.transport import SocketTransport
 
 QUICK = {"reconnect_pause": 0.05, "reconnect_pause_max": 0.2}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.rabbitmq import PrivateRabbitmq
+from netfw.testing.lab.services.rabbitmq import PrivateRabbitmq
 from tests.conformance.transport.oslo_environment import OsloTransports
 
 pytestmark = [

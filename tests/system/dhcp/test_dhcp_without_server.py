@@ -20,7 +20,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.metadata_service import MetadataService
+from netfw.testing.lab.services.metadata_service import MetadataService
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
 from tests.system.dhcp.environment import Clouds, start_all, stop_all

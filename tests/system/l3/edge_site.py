@@ -18,9 +18,9 @@ from attrs import frozen
 from netfw.cli.demo.agents import PHYSICAL, plan_of
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.server.db import Database, migration
-from netfw.testing.lab.databases import PrivatePostgres
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.services.databases import PrivatePostgres
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
 from tests.system.l3.environment import RoutedCloud, is_reached, running

@@ -17,7 +17,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.metadata_service import MetadataService
+from netfw.testing.lab.services.metadata_service import MetadataService
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 OPTIONS: dict[str, dict[str, object]] = {
     "vlan": {"network_vlan_ranges": "physnet1:100:199"},

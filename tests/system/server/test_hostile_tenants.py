@@ -15,8 +15,8 @@ import pytest
 
 from netfw.server.db import Database, migration
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.databases import PrivatePostgres
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.databases import PrivatePostgres
+from netfw.testing.lab.services.server import PrivateNetfw
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.spec("API-06", "API-07", "API-13")]
 

@@ -14,7 +14,7 @@ from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import NotSupported
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 
 
 class OtherAgent:

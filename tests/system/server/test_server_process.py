@@ -26,8 +26,8 @@ from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendBroken
 from netfw.state.rpc import RemoteSource
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.databases import PrivatePostgres
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.databases import PrivatePostgres
+from netfw.testing.lab.services.server import PrivateNetfw
 from netfw.testing.lab.wait import wait_until
 
 pytestmark = pytest.mark.timeout(180)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.services.certificates import PrivateAuthority
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import (
     FIRST,

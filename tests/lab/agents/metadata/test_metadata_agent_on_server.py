@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from netfw.testing.lab.server import PrivateNetfw
+from netfw.testing.lab.services.server import PrivateNetfw
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import Agent
 from tests.lab.agents.metadata.recording_service import RecordingService

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from netfw.drivers.transport import Transport
-from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.services.certificates import PrivateAuthority
 from tests.lab.backends.transports.raw_client import RawClient, make
 
 

@@ -19,8 +19,8 @@ from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Message, Transport
 from netfw.errors import BackendUnavailable
-from netfw.testing.lab.certificates import PrivateAuthority
-from netfw.testing.lab.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
+from netfw.testing.lab.services.certificates import PrivateAuthority
+from netfw.testing.lab.services.rabbitmq import PASSWORD, TLS_PORT, USER, PrivateRabbitmq
 from tests.lab.backends.transports.raw_client import Callers, eventually, request
 
 pytestmark = [

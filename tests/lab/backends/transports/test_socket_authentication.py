@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from netfw.errors import BackendUnavailable, ConfigError
-from netfw.testing.lab.certificates import PrivateAuthority
+from netfw.testing.lab.services.certificates import PrivateAuthority
 from netfw_drivers.transports.sockets.framing import FrameReader, encode
 from tests import ROOT
 from tests.lab.backends.transports.raw_client import (

@@ -11,7 +11,7 @@ import pytest
 
 from netfw.drivers.transport import Message
 from netfw.errors import BackendUnavailable
-from netfw.testing.lab.fault_proxy import FaultProxy
+from netfw.testing.lab.services.fault_proxy import FaultProxy
 from netfw_drivers.transports.sockets.framing import FrameReader, encode, encode_message
 from tests.lab.backends.transports.raw_client import (
     Callers,

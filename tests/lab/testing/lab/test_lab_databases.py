@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from netfw.testing.lab.databases import PrivatePostgres
+from netfw.testing.lab.services.databases import PrivatePostgres
 
 BUSY = "DO $$ BEGIN FOR n IN 1..2000000000 LOOP PERFORM 1; END LOOP; END $$"
 

@@ -1,7 +1,8 @@
 """A private metadata service, as a compute service has one: signed ids identify instances.
 
-``python -m netfw.testing.lab.metadata_service PORT SECRET RECORD`` answers on loopback with the id
-and the address of the client, refuses a wrong signature, and appends every request to RECORD.
+``python -m netfw.testing.lab.services.metadata_service PORT SECRET RECORD`` answers on loopback
+with the id and the address of the client, refuses a wrong signature, and appends every request to
+RECORD.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from netfw.errors import BackendBroken
 from netfw.testing.lab import sandbox
-from netfw.testing.lab.certificates import Certificate
+from netfw.testing.lab.services.certificates import Certificate
 
 START_SECONDS = 90.0
 PORT, TLS_PORT = 5672, 5671

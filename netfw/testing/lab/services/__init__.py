@@ -1,0 +1,1 @@
+"""Programs beside the hosts of a lab: databases, a broker, a server, a metadata service."""
