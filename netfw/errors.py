@@ -9,7 +9,8 @@ NetfwError
 │   ├── InvalidInput         the value itself is wrong; every fault is named with its path
 │   │   └── PartlyInvalid    the parts that it names are left out; the rest is in force
 │   ├── NotFound             what the request names does not exist
-│   │   └── TagNotFound      it has no such tag
+│   │   ├── TagNotFound      it has no such tag
+│   │   └── ExternalGatewayForFloatingIPNotFound  no router leads from the port to it
 │   ├── Conflict             it contradicts something that already exists
 │   │   ├── Exhausted        a quota is used up, or a pool
 │   │   │   ├── OverQuota    the project may not have more
