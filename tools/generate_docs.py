@@ -22,6 +22,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, Generic, get_args, get_origin
 
 import contract_values
 import port_diagram
@@ -70,6 +71,8 @@ def contract_page(kind: type[Driver]) -> str:
         *([f"*{contract_values.DRAFT}*", ""] if kind.DRAFT else []),
         markdown(kind.__doc__),
     ]
+    for base in bases(kind):
+        lines += ["", f"## Promises of every {base.__name__}", "", markdown(base.__doc__)]
     for name, member in methods(kind):
         abstract = getattr(member, "__isabstractmethod__", False)
         lines += [
@@ -77,13 +80,14 @@ def contract_page(kind: type[Driver]) -> str:
             f"## {name}",
             "",
             "```python",
-            f"def {name}{signature(member)}",
+            f"def {name}{signature(kind, member)}",
             "```",
             "",
             f"*{'Required.' if abstract else 'Has a default.'}* {markdown(member.__doc__)}",
         ]
     own = frozenset(each.__name__ for each in all_contracts())
-    signatures = [(member.__module__, signature(member)) for _, member in methods(kind)]
+    signatures = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
+    signatures += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
     lines += ["", markdown("\n".join(contract_values.values(signatures, own)))]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -100,8 +104,32 @@ def methods(kind: type[Driver]) -> Iterator[tuple[str, object]]:
             yield name, inspect.unwrap(member)
 
 
-def signature(member: object) -> str:
-    return str(inspect.signature(member)).replace("'", "")  # type: ignore[arg-type]
+def bases(kind: type[Driver]) -> list[type[Driver]]:
+    """The contracts that this one extends."""
+    return [each for each in kind.__mro__[1:] if issubclass(each, Driver) and each is not Driver]
+
+
+def type_arguments(kind: type) -> dict[str, str]:
+    """The names of the types that stand for the type variables of the bases."""
+    found: dict[str, str] = {}
+    for base in getattr(kind, "__orig_bases__", ()):
+        origin = get_origin(base)
+        if origin is not None and origin is not Generic:
+            names = [each.__name__ for each in origin.__parameters__]
+            found |= dict(zip(names, map(type_name, get_args(base)), strict=True))
+            found |= {k: found.get(v, v) for k, v in type_arguments(origin).items()}
+    return found
+
+
+def type_name(argument: Any) -> str:
+    return " | ".join(each.__name__ for each in get_args(argument) or (argument,))
+
+
+def signature(kind: type[Driver], member: object) -> str:
+    text = str(inspect.signature(member)).replace("'", "")  # type: ignore[arg-type]
+    for name, actual in type_arguments(kind).items():
+        text = re.sub(rf"\b{name}\b", actual, text)
+    return text
 
 
 def index_page(kinds: list[type[Driver]]) -> str:
