@@ -182,8 +182,13 @@ def route(body: Body, names: Names) -> Route | None:
 
 def _network(value: memoryview | None, length: int, family: int) -> IpNetwork:
     if family == AF_INET:
-        return IPv4Network((bytes(value or bytes(4)), length))
-    return IPv6Network((bytes(value or bytes(16)), length))
+        return IPv4Network((bytes(value or bytes(4)), length), strict=False)
+    return IPv6Network((bytes(value or bytes(16)), length), strict=False)
+
+
+def _has_host_bits(value: memoryview | None, network: IpNetwork | None) -> bool:
+    """Return whether a rule matches an address that its network does not state."""
+    return value is not None and network is not None and network.network_address.packed != value
 
 
 def _ip_address(value: memoryview | None) -> IpAddress | None:
@@ -230,10 +235,15 @@ def rule(body: Body, _names: Names) -> Rule | None:
     attributes = parse_attributes(memoryview(body)[_RULE.size :])
     source, destination = attributes.get(_FRA_SRC), attributes.get(_FRA_DST)
     mark = _number(attributes, _FRA_FWMARK)
+    sources = _network(source, src_len, family) if source else None
+    destinations = _network(destination, dst_len, family) if destination else None
+    other = _other_conditions(attributes)
+    if _has_host_bits(source, sources) or _has_host_bits(destination, destinations):
+        other |= {"host bits"}
     return Rule(
         priority=_number(attributes, _FRA_PRIORITY, 0),
-        source=_network(source, src_len, family) if source else None,
-        destination=_network(destination, dst_len, family) if destination else None,
+        source=sources,
+        destination=destinations,
         version=4 if family == AF_INET else 6,
         iif=_text(attributes[_FRA_IIFNAME]) if _FRA_IIFNAME in attributes else None,
         oif=_text(attributes[_FRA_OIFNAME]) if _FRA_OIFNAME in attributes else None,
@@ -242,7 +252,7 @@ def rule(body: Body, _names: Names) -> Rule | None:
         table=_number(attributes, _FRA_TABLE, table),
         action=RuleAction(action),
         protocol=_number(attributes, _FRA_PROTOCOL, 0),
-        other=_other_conditions(attributes),
+        other=other,
     )
 
 

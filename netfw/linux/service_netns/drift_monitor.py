@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from typing import Generic, Protocol, TypeVar
 from netfw.errors import BackendUnavailable, NetfwError
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.plan import Stage
+
+LOG = logging.getLogger(__name__)
 
 
 class DesiredNetns(Protocol):
@@ -108,8 +111,11 @@ class DriftMonitor(Generic[D]):
                 if netns in self._held:
                     self._held[netns] = True
                 desired = self._watched.get(netns)
-            if desired is not None and self._has_drifted(desired):
-                self._report(desired)
+            try:
+                if desired is not None and self._has_drifted(desired):
+                    self._report(desired)
+            except Exception:  # the other namespaces are still watched
+                LOG.exception("%s cannot be compared", netns)
 
     def _has_drifted(self, desired: D) -> bool:
         try:

@@ -89,7 +89,9 @@ class RouterObserver:
             kept = {key.router for key in update.keep if isinstance(key, RouterKey)}
             named |= self.routers() - kept
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
-            ids |= self._read_homes().keys() - kept_ips
+            self._read_homes()
+            with self._lock:
+                ids |= (self._homes or {}).keys() - kept_ips
         return frozenset(named | self._homes_of(ids))
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
@@ -195,7 +197,8 @@ class RouterObserver:
                     if self._homes.get(id) == router:
                         del self._homes[id]
                 self._homes |= dict.fromkeys(ids, router)
-                self._here[router] = frozenset(ids)
+                if ids:
+                    self._here[router] = frozenset(ids)
 
     def _read_gateway(self, namespace: str, translations: Translations) -> NetnsPort | None:
         """Return the gateway of a router that was not converged as a whole yet."""
@@ -231,18 +234,18 @@ class RouterObserver:
     def _homes_of(self, ids: Collection[FloatingIpId]) -> set[RouterId]:
         if not ids:
             return set()
-        homes = self._read_homes()
+        self._read_homes()
         with self._lock:
+            homes = self._homes or {}
             return {homes[id] for id in ids if id in homes}
 
-    def _read_homes(self) -> dict[FloatingIpId, RouterId]:
-        """Return where each floating IP is, which is read by the first call."""
+    def _read_homes(self) -> None:
+        """Read where each floating IP is, if that is not known."""
         with self._lock:
             if self._homes is None:
                 self._homes = self.floating_ips()
                 for id, router in self._homes.items():
                     self._here[router] = self._here.get(router, frozenset()) | {id}
-            return self._homes
 
     def _read_floating_ips(self, router: RouterId) -> frozenset[FloatingIpId]:
         try:

@@ -148,10 +148,15 @@ class RouterMonitor:
         self._announcements.close()
 
     def _announce(self, router: ConvergedRouter, unwired: frozenset[PortId]) -> None:
-        """Announce the addresses of the ports that the switch has admitted."""
+        """Announce the addresses of the ports that the switch has admitted.
+
+        A router that was converged or removed meanwhile has other addresses.
+        """
         wired = (port for port in _ports(router) if port.port not in unwired)
         addresses = (each for port in wired for each in _addresses(port))
-        self._announcements.update(router_namespace(router.id), addresses)
+        with self._lock:
+            if self._routers.get(router.id) is router:
+                self._announcements.update(router_namespace(router.id), addresses)
 
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""

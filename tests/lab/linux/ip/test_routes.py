@@ -132,6 +132,17 @@ def test_rules_are_added_found_and_removed_and_others_stay(blue, ip):
     assert blue.rules() == before
 
 
+@pytest.mark.parametrize(
+    ("family", "address"), [("-4", "10.99.0.1/24"), ("-6", "fd99::1/64")], ids=["IPv4", "IPv6"]
+)
+def test_rules_that_match_one_address_of_a_network_are_left_alone(blue, ip, family, address):
+    """The kernel keeps the whole address, and a network cannot name it."""
+    ip(family, "-n", "blue", "rule", "add", "from", address, "table", "99", "protocol", "static")
+    (found,) = (rule for rule in blue.rules() if rule.table == 99)
+    assert found.other == {"host bits"}
+    assert plan_rules([], blue.rules()) == ()
+
+
 def test_neighbours_are_set_changed_and_removed(blue, ip):
     wanted = [
         Neighbour(device="e0", address="10.0.0.5", mac=Mac("fa:16:3e:00:00:05")),

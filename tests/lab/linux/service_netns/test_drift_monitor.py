@@ -10,6 +10,8 @@ from attrs import evolve
 
 from netfw.errors import NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
+from netfw.plan import Stage
+from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
 from tests.lab.linux.service_netns.samples import (
     awaited,
@@ -106,4 +108,32 @@ def test_drift_between_observation_and_watch_is_reported(
         assert_silent(reports)
         guard.watch(wanted)
     assert reports.get(timeout=10) == wanted.netns
+    guard.close()
+
+
+class Planner:
+    """Fails to compare one namespace."""
+
+    def __init__(self, stations: ServiceNetnsExecutor, failing: str) -> None:
+        self._stations, self._failing = stations, failing
+
+    def plan(self, wanted: ServiceNetns) -> tuple[Stage, ...]:
+        if wanted.netns == self._failing:
+            raise ValueError("not comparable")
+        return self._stations.plan(wanted)
+
+
+def test_a_namespace_that_cannot_be_compared_concerns_no_other(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing, other = station(interface, 1), station(interface, 2)
+    reports: Reports = queue.Queue()
+    guard = DriftMonitor(Planner(stations, failing.netns), reports.put)
+    for each in (failing, other):
+        make(stations, each)
+        guard.watch(each)
+    for each in (failing, other):
+        subprocess.run(f"ip -n {each.netns} route delete default", shell=True, check=True)
+        wait_until(lambda: "not comparable" in caplog.text, seconds=30)
+    assert reports.get(timeout=10) == other.netns
     guard.close()
