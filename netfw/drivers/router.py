@@ -62,7 +62,7 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     11. Instances reach the metadata proxy at ``RouterState.metadata_port`` by the addresses of the
         metadata service only; nothing else reaches that port.
     12. Subnets with ``ipv6_ra_mode`` are advertised on their interface, with the mode, MTU and name
-        servers; a removed prefix is withdrawn.
+        servers, from a link-local address that no other router has; a removed prefix is withdrawn.
     13. A part of a router that cannot be had, such as a route whose next hop is on none of its
         networks, is left out: the key fails with ``PartlyInvalid``, which names the part, and
         everything else of the router is in force.

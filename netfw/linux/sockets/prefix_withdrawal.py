@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv6Network
+from ipaddress import IPv6Address, IPv6Network
 
 from netfw.linux import netns
 from netfw.linux.errno_errors import error_from_errno
@@ -16,12 +16,18 @@ _ALL_NODES, _HOP_LIMIT = "ff02::1", 255
 
 
 def withdraw_prefixes(
-    device: str, prefixes: Iterable[IPv6Network], namespace: Namespace = None
+    device: str,
+    source: IPv6Address,
+    prefixes: Iterable[IPv6Network],
+    namespace: Namespace = None,
 ) -> None:
     """Send a router advertisement with lifetime 0 for the router and for *prefixes*, once.
 
-    :raises NotFound: there is no such namespace or device.
-    :raises OperationRefused: the device cannot send; is it up, and has it a link-local address?
+    *source* is the link-local address that the router advertised from: its hosts withdraw what
+    they know from there.
+
+    :raises NotFound: there is no such namespace or device, or the device has no address *source*.
+    :raises OperationRefused: the device cannot send; is it up?
     """
     check_device_name(device)
     message = withdrawal(prefixes)
@@ -29,7 +35,9 @@ def withdraw_prefixes(
     def send() -> None:
         with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw:
             raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, _HOP_LIMIT)
-            raw.sendto(message, (_ALL_NODES, 0, 0, socket.if_nametoindex(device)))
+            index = socket.if_nametoindex(device)
+            raw.bind((str(source), 0, 0, index))
+            raw.sendto(message, (_ALL_NODES, 0, 0, index))
 
     try:
         netns.run_in(namespace, send)

@@ -63,6 +63,8 @@ class Announcement:
     """The other-configuration flag: all else comes from DHCPv6."""
     lifetime: int
     """Seconds for which its sender is a default router; 0: it is none."""
+    source: IPv6Address | None = None
+    """Address of its sender; ``None``: it is not known."""
     mtu: int | None = None
     prefixes: Mapping[IPv6Network, bool] = field(factory=dict)
     """Prefixes, each with the autonomous flag: clients derive addresses from it."""
@@ -135,9 +137,9 @@ def lease6_of_dhclient(variables: Mapping[str, str]) -> Lease6:
 
 def announcement_of_rdisc6(output: str) -> Announcement:
     """Parse the first advertisement in the output of ``rdisc6``."""
-    lines = [
-        line.split(":", 1) for line in output.split(" from ", 1)[0].splitlines() if ":" in line
-    ]
+    content, _, rest = output.partition(" from ")
+    lines = [line.split(":", 1) for line in content.splitlines() if ":" in line]
+    sender = rest.split(maxsplit=1)
     fields = [(name.strip(), value.strip()) for name, value in lines]
     first = dict(reversed(fields))
     prefixes: dict[IPv6Network, bool] = {}
@@ -155,6 +157,7 @@ def announcement_of_rdisc6(output: str) -> Announcement:
         managed=first["Stateful address conf."] == "Yes",
         other=first["Stateful other conf."] == "Yes",
         lifetime=int(first["Router lifetime"].split()[0]),
+        source=IPv6Address(sender[0]) if sender else None,
         mtu=int(first["MTU"].split()[0]) if "MTU" in first else None,
         prefixes=prefixes,
         deprecated=frozenset(deprecated),

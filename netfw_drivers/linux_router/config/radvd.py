@@ -58,6 +58,9 @@ class RadvdInterface:
     """
 
     device: str
+    source: IPv6Address = field(validator=no_scope)
+    """Link-local address that advertisements come from: the device may have others, which other
+    routers have as well."""
     mtu: int
     prefixes: tuple[RadvdPrefix, ...] = ()
     dns_servers: tuple[IPv6Address, ...] = field(default=(), validator=no_scope)
@@ -67,11 +70,15 @@ class RadvdInterface:
     """Whether other options come from DHCPv6 (stateless)."""
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.source, IPv6Address):
+            raise InvalidInput({"source": f"{self.source!r} is not an IPv6 address"})
         faults: dict[str, str] = {}
         try:
             check_device_name(self.device)
         except ValueError as error:
             faults["device"] = str(error)
+        if not self.source.is_link_local:
+            faults["source"] = f"{self.source} is not a link-local address"
         low, high = IPV6_MTU
         if type(self.mtu) is not int or not low <= self.mtu <= high:
             faults["mtu"] = f"{self.mtu!r}: IPv6 has MTUs from {low} to {high}"
@@ -105,6 +112,10 @@ def _interface(interface: RadvdInterface) -> Iterator[str]:
     yield f"interface {interface.device}"
     yield "{"
     yield "    AdvSendAdvert on;"
+    yield "    AdvRASrcAddress"
+    yield "    {"
+    yield f"        {interface.source};"
+    yield "    };"
     yield f"    MinRtrAdvInterval {_INTERVALS[0]};"
     yield f"    MaxRtrAdvInterval {_INTERVALS[1]};"
     yield f"    AdvDefaultLifetime {_LIFETIME if _has_prefixes(interface) else 0};"

@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from netfw.drivers.values.router_values import RouterPort
 from netfw.linux.process.program import ProcessKey, Program
+from netfw.model.address import link_local
 from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.config.radvd import (
@@ -74,6 +75,8 @@ class WithdrawPrefixes:
     backend: ClassVar[str] = SERVICE
     router: RouterId
     device: str
+    source: IPv6Address
+    """Link-local address of the router there: hosts know it by this one."""
     prefixes: tuple[IPv6Network, ...]
 
     @property
@@ -114,8 +117,12 @@ def plan_withdrawals(
 ) -> Iterator[WithdrawPrefixes]:
     """Plan what hosts are told before devices are removed that are not among *kept*."""
     for device, prefixes in _parse_prefixes(found.radvd.text or "").items():
-        if device in found.netns.links and device not in kept:
-            yield WithdrawPrefixes(router=router, device=device, prefixes=tuple(prefixes))
+        link = found.netns.links.get(device)
+        if link is not None and link.mac is not None and device not in kept:
+            source = link_local(link.mac)
+            yield WithdrawPrefixes(
+                router=router, device=device, source=source, prefixes=tuple(prefixes)
+            )
 
 
 def make_program(router: RouterId, settings: RouterSettings) -> Program:
@@ -182,6 +189,7 @@ def _interfaces(router: DesiredRouter, present: str) -> Iterator[RadvdInterface]
             modes = {each.ipv6_ra_mode for each in _subnets(port)}
             yield RadvdInterface(
                 device=device,
+                source=link_local(port.mac),
                 mtu=port.mtu,
                 prefixes=tuple(prefixes),
                 dns_servers=selected.dns_servers,

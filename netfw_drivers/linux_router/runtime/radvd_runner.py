@@ -162,9 +162,10 @@ class RadvdRunner:
 
 def _withdraw(step: WithdrawPrefixes) -> None:
     """Withdraw prefixes as far as the device can send: it is removed in any case."""
+    namespace = router_namespace(step.router)
     try:
         for _ in range(_WITHDRAWALS):
-            withdraw_prefixes(step.device, step.prefixes, router_namespace(step.router))
+            withdraw_prefixes(step.device, step.source, step.prefixes, namespace)
     except NetfwError as error:
         LOG.info("router %s: %s", step.router, error)
 

@@ -154,6 +154,7 @@ class FakeRouterEnvironment(RouterEnvironment):
             withdrawn=frozenset(map(str, self.backend.withdrawn.get(port.id, ()))),
             mode=subnets[0].ipv6_ra_mode if subnets else None,
             mtu=port.mtu,
+            source=self.backend.sources.get(port.id),
             name_servers=frozenset(a for s in subnets for a in s.dns_nameservers),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv6Address
 
 from attrs import evolve, frozen
 
@@ -32,6 +33,7 @@ from netfw.errors import (
     OperationRefused,
     PartlyInvalid,
 )
+from netfw.model.address import link_local
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage, Update
 from tests.conformance.router.fake_router_backend import FakeRouterBackend
@@ -267,6 +269,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             del backend.routers[router]
         else:
             self.withdraw(router, state)
+            backend.sources |= {port.id: self.source(port) for port in state.full.interfaces}
             self.write_router(router, state)
         backend.dead.discard(router)
         after = self.gateway_addresses(router)
@@ -292,6 +295,10 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
                 gone = self.prefixes(before[port.id]) - self.prefixes(port)
                 known = self.backend.withdrawn.get(port.id, set())
                 self.backend.withdrawn[port.id] = (known | gone) - self.prefixes(port)
+
+    def source(self, port: RouterPort) -> IPv6Address:
+        """Return the source of advertisements."""
+        return link_local(port.mac)
 
     def prefixes(self, port: RouterPort) -> set:
         return {subnet.cidr for subnet in port.subnets if subnet.ipv6_ra_mode}

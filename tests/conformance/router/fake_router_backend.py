@@ -44,6 +44,8 @@ class FakeRouterBackend:
     """Routers whose process was killed."""
     withdrawn: dict[PortId, set] = field(factory=dict)
     """Prefixes that were advertised on ports before."""
+    sources: dict[PortId, object] = field(factory=dict)
+    """Sources of the advertisements on ports."""
     advertised: dict[NetworkId, object] = field(factory=dict)
     """Default routers by network, of machines that advertise themselves."""
     sinks: list = field(factory=list)

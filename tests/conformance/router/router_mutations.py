@@ -2,6 +2,7 @@
 
 from attrs import evolve
 
+from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterStatus
@@ -268,6 +269,12 @@ def never_withdraw_a_prefix(driver, original, router, state):
 @MUTATIONS.override("withdraw", breaks(RouterDriver, 12))
 def stop_advertising_silently(driver, original, router, state):
     """Stop advertising a prefix without withdrawing it."""
+
+
+@MUTATIONS.override("source", breaks(RouterDriver, 12))
+def advertise_from_the_metadata_address(driver, original, port):
+    """Advertise from the address that each router with a metadata proxy has."""
+    return METADATA_ADDRESSES[6].ip
 
 
 @MUTATIONS.override("handle_event", breaks(RouterDriver, 10))

@@ -47,6 +47,8 @@ class Advertisement:
     """By the flags: M is stateful, O without M is stateless, neither is SLAAC."""
     mtu: int | None = None
     name_servers: frozenset[IpAddress] = frozenset()
+    source: IpAddress | None = None
+    """Address of the router that sent it."""
 
 
 @frozen(kw_only=True)

@@ -219,6 +219,7 @@ class LabMachine(Machine):
             mode=mode,
             mtu=found.mtu,
             name_servers=frozenset(found.dns),
+            source=found.source,
         )
 
     def advertise_router(self) -> None:

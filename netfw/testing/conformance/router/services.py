@@ -4,6 +4,7 @@ P-18."""
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_interface
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -54,6 +55,19 @@ def forward(
     return RouterContribution(
         owner=EXTENSION, rules=(rule,), addresses=(ip_interface((address, 32)),)
     )
+
+
+def advertising(site: Site, mode: Ipv6Mode, mtu: int = 1500, **values: Any) -> Site:
+    """Return *site* with the IPv6 subnet of its first network advertised."""
+    interface, *others = site.full.interfaces
+    subnets = tuple(
+        evolve(subnet, ipv6_ra_mode=mode, ipv6_address_mode=mode, **values)
+        if subnet.ip_version == 6
+        else subnet
+        for subnet in interface.subnets
+    )
+    advertised = evolve(interface, subnets=subnets, mtu=mtu)
+    return site.with_full(interfaces=(advertised, *others))
 
 
 class RouterServicesConformance(RouterSuite):
@@ -135,15 +149,7 @@ class RouterServicesConformance(RouterSuite):
     @pytest.mark.parametrize("mode", Ipv6Mode)
     def test_a_subnet_is_advertised_in_its_mode(self, driver: RouterDriver, mode: Ipv6Mode) -> None:
         site, servers = make_site(), (ip_address("2001:db8::53"),)
-        interface, other = site.full.interfaces
-        subnets = tuple(
-            evolve(subnet, ipv6_ra_mode=mode, ipv6_address_mode=mode, dns_nameservers=servers)
-            if subnet.ip_version == 6
-            else subnet
-            for subnet in interface.subnets
-        )
-        advertised = evolve(interface, subnets=subnets, mtu=1400)
-        self.bring(driver, site.with_full(interfaces=(advertised, other)))
+        self.bring(driver, advertising(site, mode, dns_nameservers=servers, mtu=1400))
         one, silent = self.instance(site, 0), self.instance(site, 1)
         found = wait_until(one.advertisement, seconds=self.environment.patience)
         assert found is not None
@@ -159,6 +165,22 @@ class RouterServicesConformance(RouterSuite):
             seconds=self.environment.patience,
         )
 
+    @proves(RouterDriver, 12)
+    def test_advertisements_of_two_routers_on_one_network_have_different_sources(
+        self, driver: RouterDriver
+    ) -> None:
+        """Hosts know routers by these: one that ends must not remove another one's routes."""
+        shared, sources = make_net(1), set[IpAddress | None]()
+        for number in (10, 11):
+            site = advertising(make_site(shared, number=number), Ipv6Mode.SLAAC)
+            self.bring(driver, site)
+            one = self.instance(site, number=number)
+            found = wait_until(one.advertisement, seconds=self.environment.patience)
+            assert found is not None
+            sources.add(found.source)
+            self.drop(driver, site)
+        assert len(sources) == 2, sources
+
     def is_withdrawn(self, machine: Machine, prefix: str) -> bool:
         """Return whether an advertisement withdraws the prefix: silence would leave it in use."""
         found = machine.advertisement()
@@ -166,15 +188,7 @@ class RouterServicesConformance(RouterSuite):
 
     @proves(RouterDriver, 8)
     def test_a_process_that_dies_is_restarted(self, driver: RouterDriver) -> None:
-        site = make_site()
-        interface, other = site.full.interfaces
-        subnets = tuple(
-            evolve(subnet, ipv6_ra_mode=Ipv6Mode.SLAAC, ipv6_address_mode=Ipv6Mode.SLAAC)
-            if subnet.ip_version == 6
-            else subnet
-            for subnet in interface.subnets
-        )
-        site = site.with_full(interfaces=(evolve(interface, subnets=subnets), other))
+        site = advertising(make_site(), Ipv6Mode.SLAAC)
         events: list[Event] = []
         driver.watch(events.append)
         self.bring(driver, site)

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from netfw.errors import BackendBroken
 from netfw.model.route import Route
@@ -171,7 +172,10 @@ def test_dhcpv6_gives_addresses_and_the_rest_or_the_rest_alone(lab: Lab, guest: 
 
 def test_an_announcement_is_read(lab: Lab, guest: Instance):
     with serving(lab, *SAYS, "--ra-param=eth0,mtu:1400,0,900"):
-        assert solicit(guest) == Announcement(
+        found = solicit(guest)
+        assert found is not None
+        assert found.source is not None
+        assert evolve(found, source=None) == Announcement(
             managed=True,
             other=True,
             lifetime=900,

@@ -136,6 +136,7 @@ Router lifetime           :            0 (0x00000000) seconds
         managed=False,
         other=True,
         lifetime=0,
+        source=IPv6Address("fe80::c4bf:36ff:fec2:6e61"),
         mtu=1450,
         prefixes={IPv6Network("fd00::/64"): True, IPv6Network("fd00:1::/64"): False},
         dns=(IPv6Address("fd00::7"),),

@@ -29,7 +29,12 @@ def prefix(text: str, *, autonomous: bool = True, removed: bool = False) -> Radv
     return RadvdPrefix(prefix=IPv6Network(text), autonomous=autonomous, removed=removed)
 
 
-SLAAC = RadvdInterface(device="qr-slaac", mtu=1450, prefixes=(prefix("2001:db8:1::/64"),))
+SLAAC = RadvdInterface(
+    device="qr-slaac",
+    source=IPv6Address("fe80::f816:3eff:fe00:1"),
+    mtu=1450,
+    prefixes=(prefix("2001:db8:1::/64"),),
+)
 CASES = {
     "slaac": [evolve(SLAAC, dns_servers=DNS)],
     "stateless": [evolve(SLAAC, other_config=True)],
@@ -93,6 +98,8 @@ def test_order_of_interfaces_and_prefixes_does_not_matter():
     [
         ({"device": "qr-1;\n}; evil"}, "device"),
         ({"device": "qr 1"}, "device"),
+        ({"source": IPv6Address("2001:db8::1")}, "link-local"),
+        ({"source": "fe80::1; }"}, "source"),
         ({"mtu": 1279}, "mtu"),
         ({"mtu": "1500; }"}, "mtu"),
         ({"mtu": True}, "mtu"),

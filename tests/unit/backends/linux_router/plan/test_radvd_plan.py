@@ -7,7 +7,7 @@ from attrs import evolve
 
 from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.address import as_address
+from netfw.model.address import as_address, link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
 from netfw_drivers.linux_router.plan.radvd_plan import (
@@ -55,6 +55,7 @@ def test_subnets_are_advertised_and_then_nothing_is_left_to_do() -> None:
     both = (evolve(ONE, dns_nameservers=servers), TWO)
     found = run(FoundRadvd(), *both)
     assert f"interface {QR}" in str(found.text)
+    assert "fe80::f816:3eff:fe00:0;" in str(found.text), "its own link-local address"
     assert "RDNSS fd00::53" in str(found.text)
     assert "AdvManagedFlag on" in str(found.text)
     assert plan(found, *both) == []
@@ -135,11 +136,12 @@ def test_without_interfaces_it_is_stopped() -> None:
 
 def test_prefixes_are_withdrawn_before_their_device_is_removed() -> None:
     radvd = run(FoundRadvd(), ONE)
-    link = Link(name=QR, index=2, mtu=1500, up=True, state="unknown")
+    link = Link(name=QR, index=2, mtu=1500, up=True, state="unknown", mac=INSIDE.mac)
     netns = ObservedNetns(netns="qrouter-1", exists=True, links={QR: link})
     there = FoundRouter(netns=netns, radvd=radvd)
     (step,) = plan_withdrawals(ROUTER, (), there)
     assert (step.device, list(map(str, step.prefixes))) == (QR, ["fd00::/64"])
+    assert step.source == link_local(INSIDE.mac)
     assert not list(plan_withdrawals(ROUTER, {QR}, there))
     assert not list(plan_withdrawals(ROUTER, (), evolve(there, netns=evolve(netns, links={}))))
 
