@@ -45,7 +45,8 @@ from netfw_drivers.linux_router.plan.names import (
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
+from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
+from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
@@ -157,7 +158,8 @@ class LinuxRouterDriver(
                 owners = {key for each in refusal.reasons for key in getattr(each, "owners", ())}
                 if isinstance(refusal.__cause__, Conflict):
                     self._conflicts |= dict.fromkeys(owners, refusal.__cause__)
-                self._remove(new & owners)
+                if stage.backend != RADVD:  # without advertisements a router stays
+                    self._remove(new & owners)
                 raise
             checkpoint(stage)
 
@@ -183,7 +185,8 @@ class LinuxRouterDriver(
         outcome = super().converge(update)
         refused = [key for key in outcome.failed if isinstance(key, FloatingIpKey)]
         self._remove(key for key in refused if key in update.put and key not in former)
-        lost = {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
+        failed = {**outcome.failed, **left_out_radvd(outcome.failed, update.put)}
+        lost = {key: self._conflicts.get(key, error) for key, error in failed.items()}
         partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
         in_force = outcome.done | {*partly}
         self._record(update, in_force, [key.floating_ip for key in refused])
@@ -201,8 +204,9 @@ class LinuxRouterDriver(
             assert isinstance(operation.payload, RadvdStep), "no other kind is planned"
             try:
                 self._radvd.execute(operation.payload)
-            except OperationRefused as error:
-                reason = "; ".join(map(str, error.reasons.values()))
+            except NetfwError as error:
+                reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
+                reason = "; ".join(map(str, reasons))
                 raise OperationRefused({operation: reason}) from error
 
     def _remove(self, keys: Iterable[RouterDriverKey]) -> None:

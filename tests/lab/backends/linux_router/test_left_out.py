@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 
@@ -11,6 +14,7 @@ from netfw.model.route import Route
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
+from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
@@ -97,3 +101,40 @@ def test_advertisements_that_cannot_be_are_left_out(
         assert found is not None
         assert found.name_servers == set(names[:16])
     bring(driver, site)
+
+
+@pytest.mark.spec("L3-26")
+@pytest.mark.parametrize("present", [False, True])
+def test_without_radvd_a_router_has_everything_but_advertisements(
+    make_driver: MakeDriver,
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    present: bool,
+) -> None:
+    """Whether the router is new or was there before."""
+    driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
+    if present:
+        bring(driver, site)
+    update = Update(put=advertising(site, Ipv6Mode.SLAAC).wanted(floating))
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(path_without("radvd", tmp_path)))
+        wait_until(lambda: not driver.converge(update).waiting, seconds=60)
+        outcome = driver.converge(update)
+        assert outcome.done == {floating.key}, str(outcome)
+        error = outcome.failed[site.key]
+        assert isinstance(error, PartlyInvalid)
+        assert "there is no command radvd here" in error.problems["advertisements"]
+    assert driver.converge(update).ok
+    assert not plan(driver, update)
+
+
+def path_without(command: str, directory: Path) -> Path:
+    """Make a directory of all commands but one."""
+    for folder in os.environ["PATH"].split(":"):
+        for each in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            link = directory / each.name
+            if each.name != command and not link.is_symlink():
+                link.symlink_to(each)
+    return directory
