@@ -48,7 +48,7 @@ from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
-from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
+from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
 
 RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
@@ -89,7 +89,9 @@ class LinuxRouterDriver(
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
-        return cls(host.driver(InterfaceDriver), read_settings(options))
+        settings = read_settings(options)
+        check_radvd_user(settings.radvd_user)
+        return cls(host.driver(InterfaceDriver), settings)
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
         return DriverInfo("linux", (HostCapability.PLAN, HostCapability.WATCH))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pwd
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from uuid import UUID
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.keys import RouterKey
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import ConfigError, NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import (
     RemoveFile,
@@ -158,6 +159,21 @@ class RadvdRunner:
                 self._notify(ProcessDied(text, _keys(key.id), on_death is OnDeath.TELL))
             case RespawnFailed(reason=reason, key=key):
                 self._notify(KeysChanged(reason, _keys(key.id)))
+
+
+def check_radvd_user(user: str | None) -> None:
+    """Check the option ``radvd_user``.
+
+    :raises ConfigError: there is no such user on this host.
+    """
+    if not user:
+        return
+    try:
+        pwd.getpwnam(user)
+    except KeyError as error:
+        raise ConfigError(
+            f"radvd_user: there is no user {user!r} here; make it, or name another one"
+        ) from error
 
 
 def _withdraw(step: WithdrawPrefixes) -> None:
