@@ -2,8 +2,8 @@
 
 A router is there before its metadata proxy starts in its namespace, and the proxy is removed before
 the router.  An error of the proxy degrades the router, never its floating IPs.  A floating IP of
-which extensions contribute the rules fails with one of them, or with its router.  What is in force
-and not wired waits.
+which extensions contribute the rules fails with one of them, or with its router unless its former
+rules are in force.  What is in force and not wired waits.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from netfw.agents.common.job_executor import (
     with_waiting,
 )
 from netfw.agents.common.jobs import Job
+from netfw.agents.l3.contributed_rules import ContributedRules
 from netfw.agents.l3.desired import L3Key, L3Value
 from netfw.agents.l3.router_state import Absent, ContributedFloatingIp
 from netfw.drivers.metadata import MetadataDriver, MetadataKey, MetadataProxy
@@ -38,7 +39,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.errors import NetfwError, NotSupported, PartlyInvalid
+from netfw.errors import NetfwError, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
 from netfw.plan import Outcome, Update
 
@@ -64,6 +65,9 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         """Routers that were converged since the agent started."""
         self._failed: dict[RouterKey, Mapping[L3Key, NetfwError]] = {}
         """Errors of the last job of each router, its own and those of its floating IPs."""
+        self._rules = ContributedRules()
+        self._unchanged: dict[RouterKey, frozenset[FloatingIpKey]] = {}
+        """Floating IPs of refused routers whose desired rules are in force."""
 
     def execute_job(self, job: L3Job) -> Outcome[L3Key]:
         """Execute *job*, with the events before and after it."""
@@ -93,7 +97,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         if key in job.drop or key in absent:
             self._drop_proxy(key)
         outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
-        self._record(key, outcome)
+        self._record(key, state, outcome)
         if isinstance(state, RouterState) and _is_in_force(key, outcome):
             try:
                 self._converge_proxy(key, state)
@@ -102,7 +106,9 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         for each in absent:
             value = job.put[each]
             failed = self._failed.get(key, {})
-            error = failed.get(each) or failed.get(key)
+            error = failed.get(each)
+            if error is None and each not in self._unchanged.get(key, ()):
+                error = failed.get(key)
             if isinstance(value, ContributedFloatingIp) and error is not None:
                 outcome = with_failed(outcome, each, error)
             if isinstance(value, Absent) and value.refused and each in outcome.done:
@@ -126,13 +132,32 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                     outcome = with_waiting(outcome, key, NOT_WIRED)
         return outcome
 
-    def _record(self, key: RouterKey, outcome: Outcome[L3Key]) -> None:
-        """Record the errors of a job that had the router."""
-        if key in outcome.done or key in outcome.failed or key in outcome.waiting:
-            failed = {k: e for k, e in outcome.failed.items() if not isinstance(e, PartlyInvalid)}
-            self._failed.pop(key, None)
-            if failed:
-                self._failed[key] = failed
+    def _record(
+        self, key: RouterKey, state: RouterDriverValue | None, outcome: Outcome[L3Key]
+    ) -> None:
+        """Record the errors of a job that had the router, and the rules that are in force."""
+        if key not in outcome.done | outcome.failed.keys() | outcome.waiting.keys():
+            return
+        failed = {k: e for k, e in outcome.failed.items() if not isinstance(e, PartlyInvalid)}
+        self._failed.pop(key, None)
+        self._unchanged.pop(key, None)
+        if failed:
+            self._failed[key] = failed
+        if not isinstance(state, RouterState):
+            self._rules.forget(key)
+        elif _is_in_force(key, outcome):
+            refused = {each for each in failed if isinstance(each, FloatingIpKey)}
+            self._rules.record(key, state, refused)
+        elif isinstance(failed.get(key), OperationRefused) and self._is_present(key):
+            self._unchanged[key] = self._rules.unchanged(key, state)
+
+    def _is_present(self, key: RouterKey) -> bool:
+        """Return whether the driver has a router that was refused: it may have removed it."""
+        try:
+            self._driver.status(key.router)
+        except NetfwError:
+            return False
+        return True
 
     def sweep(self, values: Mapping[L3Key, L3Value], *, first: bool) -> SweepResult[L3Key]:
         """Remove everything but *values* from the drivers.  Called while no job is running.
