@@ -145,7 +145,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         former = self._desired
         if delta.complete:
             self._desired = self.make_desired()
-        self._desired.apply(delta.changes)
+        self._desired.apply((*delta.changes, *delta.redelivered))
         keys, touched = self._desired.take_changed(), self._desired.take_touched()
         if delta.complete:
             keys |= former.all_keys() - self._desired.all_keys()
