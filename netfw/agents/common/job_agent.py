@@ -138,6 +138,9 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._sink = sink
         self._executor.watch(sink)
 
+    def acquire_locks(self) -> None:
+        self._executor.acquire_locks()
+
     def start(self) -> None:
         self._problems = self._executor.problems()
 
