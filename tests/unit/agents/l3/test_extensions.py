@@ -11,7 +11,7 @@ from netfw.drivers.values.contribution import RouterContribution, RouterRule, Ru
 from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.pipeline_grant import GrantRequest
-from netfw.errors import Conflict, NotFound
+from netfw.errors import ConfigError, Conflict, NotFound
 from netfw.model.resource import ref
 from tests.unit.agents.l3.environment import EDGE, INNER, environments, floating_ip
 
@@ -128,6 +128,16 @@ def test_restarted_agent_contributes_before_the_first_call(environment):
     found.begin()
     found.ready()
     assert found.machine.history == history
+
+
+@pytest.mark.spec("L3-07")
+def test_extension_with_an_impossible_owner_is_a_configuration_error(environment):
+    class Misnamed(Counting):
+        def describe(self):
+            return DriverInfo("misnamed")
+
+    with pytest.raises(ConfigError, match=r"extension misnamed: .*owner.*'no name'"):
+        environment(extensions=[Misnamed("no name")])
 
 
 def dry_run(found):
