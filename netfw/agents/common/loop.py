@@ -80,6 +80,8 @@ class Loop(Generic[K]):
         self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = self._ended = False
         self._started = self._announced = False
+        self._start_counts: Mapping[str, int] | None = None
+        """Counts of the first heartbeat, until the agent is ready for the first time."""
         self._reread = False
         self._unwatch: Callable[[], None] = lambda: None
         self._passes, self._last, self._total = 0, Counts(), Counts()
@@ -284,6 +286,8 @@ class Loop(Generic[K]):
         if result.resync:
             LOG.warning("source: this agent was considered dead; resyncing")
             self._events.resync()
+        if heartbeat.start:
+            self._start_counts = heartbeat.counts
         self._announced = True
 
     def _send(self) -> None:
@@ -328,6 +332,9 @@ class Loop(Generic[K]):
             self._logged_warnings.add(name)
         if status.ready and not self._status.ready:
             LOG.info("ready: host matches the desired state")
+            if self._start_counts is not None and self._start_counts != status.counts:
+                self._tasks.add_new(LoopTask.HEARTBEAT, now)
+            self._start_counts = None
         with self._status_changed:
             self._status = status
             self._status_changed.notify_all()

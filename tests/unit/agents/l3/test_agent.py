@@ -90,22 +90,6 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
 
 
-@pytest.mark.spec("L3-10")
-@pytest.mark.parametrize("turns", [0, 1])
-def test_router_that_is_put_back_before_it_is_removed_is_reported_again(environment, turns):
-    found = environment(ONE, patience=0.0)
-    found.ready()
-    gate = found.router.gates[EDGE.id] = threading.Event()
-    found.source.remove(assigned(EDGE))
-    for _ in range(turns):
-        found.turn()
-    found.source.put(assigned(EDGE))
-    found.turn()
-    gate.set()
-    found.ready()
-    assert found.report(EDGE) == found.report(ONE) == ("ACTIVE", "")
-
-
 def test_floating_ips_come_with_the_gateway_that_they_wait_for(environment):
     found = environment(ONE)
     found.source.remove(ref(EDGE_OUT))
