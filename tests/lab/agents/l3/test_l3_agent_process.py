@@ -83,6 +83,20 @@ def test_floating_ip_moves_and_the_router_goes_without_a_trace(site):
     assert site.l3.status()["counts"]["routers"] == 0
 
 
+@pytest.mark.spec("L3-10")
+def test_router_that_is_assigned_again_is_reported_again(site):
+    site.start()
+    active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}
+    wait_until(lambda: site.reported() == active, site.reported)
+    assignments, site.content["assignments"] = site.content["assignments"], []
+    site.write()
+    wait_until(lambda: NAMESPACE not in site.namespaces())
+    assert site.reported() == {}
+    site.content["assignments"] = assignments
+    site.write()
+    wait_until(lambda: site.reported() == active, site.reported)
+
+
 @pytest.mark.spec("L3-05")
 def test_router_of_a_former_agent_is_removed_when_it_is_no_longer_desired(site):
     site.start()
