@@ -191,11 +191,12 @@ class MemorySource(StateSource):
             self._watches.clear()
 
     def _commit(self, put: Sequence[Item], remove: Sequence[Key]) -> frozenset[AgentRoot]:
-        concerned = self._store.commit(put, remove)
+        touched = self._store.commit(put, remove)
         self._statuses.discard(
             key for key in remove if isinstance(key, Ref) and key not in self._store.resources
         )
-        return concerned
+        self._statuses.discard_unserved(touched)
+        return frozenset(touched)
 
     def _notify(self, concerned: frozenset[AgentRoot] | None) -> None:
         """Notify the watches of *concerned* roots; ``None``: all.  The commit is readable."""

@@ -10,6 +10,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Ref
 from netfw.model.router import HaRole
 from netfw.state.dependencies import AgentRoot
+from netfw.state.reachability import Touched
 from netfw.state.store import Store
 
 R = TypeVar("R", StatusReport, RoleReport)
@@ -56,6 +57,14 @@ class StatusCache:
         for target in targets:
             self._statuses.pop(target, None)
             self._roles.pop(target, None)
+
+    def discard_unserved(self, touched: Touched) -> None:
+        """Discard the reports of hosts on resources that they no longer implement."""
+        for root, targets in touched.items():
+            for target in targets:
+                if not self._store.serves(root, target):
+                    self._statuses.get(target, {}).pop(root, None)
+                    self._roles.get(target, {}).pop(root, None)
 
     def _record(self, report: Report) -> bool:
         match report:

@@ -16,7 +16,7 @@ from netfw.model.agent import Agent
 from netfw.model.resource import Ref, Resource, ref
 from netfw.state.change_log import ChangeLog
 from netfw.state.dependencies import DELIVERED, REPORTED, AgentRoot, Assignment, Edge, Item, edges
-from netfw.state.reachability import ReachabilityIndex
+from netfw.state.reachability import ReachabilityIndex, Touched
 
 Key = Ref | Assignment
 """The key of an item; an assignment is its own key."""
@@ -58,14 +58,14 @@ class Store:
         """Discard the change log; resources stay."""
         self._log.clear()
 
-    def commit(self, put: Iterable[Item], remove: Iterable[Key]) -> frozenset[AgentRoot]:
-        """Apply everything in one commit; return the agent roots it concerns.
+    def commit(self, put: Iterable[Item], remove: Iterable[Key]) -> Touched:
+        """Apply everything in one commit; return the agent roots and resources it concerns.
 
         Putting an equal item, or removing an absent one, is no change.
         """
         changed = self._changes(put, remove)
         if not changed:
-            return frozenset()
+            return {}
         removed: list[Edge] = []
         added: list[Edge] = []
         for key, item in changed.items():
@@ -83,7 +83,7 @@ class Store:
                 for root in self._reachability.concerned(key):
                     touched.setdefault(root, set()).add(key)
         self._log.append(touched)
-        return frozenset(touched)
+        return touched
 
     def reached(self, roots: Iterable[AgentRoot]) -> list[Ref]:
         """Return the existing resources that *roots* reach."""

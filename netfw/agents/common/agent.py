@@ -66,9 +66,9 @@ class ConvergeResult(Generic[K]):
 class HostAgent(ABC, Generic[K]):
     """One kind of agent, as the loop sees it.  ``K`` is the type of key that is retried alone.
 
-    All methods are called by the one thread of the loop, in the order ``watch``, ``start``, then
-    ``apply_delta`` and the others.  An exception other than a ``NetfwError`` is a defect; the loop
-    logs it and retries after a pause.
+    All methods are called by the one thread of the loop, in the order ``watch``,
+    ``acquire_locks``, ``start``, then ``apply_delta`` and the others.  An exception other than a
+    ``NetfwError`` is a defect; the loop logs it and retries after a pause.
     """
 
     binary: str
@@ -84,6 +84,14 @@ class HostAgent(ABC, Generic[K]):
     @abstractmethod
     def watch(self, sink: Sink) -> None:
         """Have drivers and extensions send their events to *sink*, from any thread."""
+
+    def acquire_locks(self) -> None:
+        """Acquire the locks that exclude a second agent; called again until it succeeds.
+
+        Until then the loop reports nothing: the agent that holds them does.
+
+        :raises BackendLocked: another agent holds one; ``FeedLost`` follows when it is free.
+        """
 
     @abstractmethod
     def start(self) -> None:

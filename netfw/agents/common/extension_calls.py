@@ -13,7 +13,7 @@ from attrs import frozen
 from netfw.drivers.agent_extension import AgentExtension
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged, Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
-from netfw.errors import DriverCrashed, NetfwError
+from netfw.errors import ConfigError, DriverCrashed, NetfwError
 from netfw.plan import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -47,13 +47,15 @@ class ExtensionCalls(ABC, Generic[I, V, C]):
 
     An extension is called when the object it sees has changed, or on its own request; its former
     contribution stays while it fails.
+
+    :raises ConfigError: an extension has an invalid grant request.
     """
 
     NOUN: str
     """The type of the objects, for operators."""
 
     def __init__(self, extensions: Sequence[AgentExtension[I, V, C]]) -> None:
-        self._extensions = {extension.grant_request().owner: extension for extension in extensions}
+        self._extensions = {_owner_of(extension): extension for extension in extensions}
         self._grants: dict[str, Grant] = {}
         self._views: dict[ExtensionCallKey[I], V] = {}
         self._contributions: dict[ExtensionCallKey[I], C | None] = {}
@@ -177,6 +179,16 @@ def validate_contribution(
             raise DriverCrashed(
                 f"{owner}: the {name} of its contribution are no tuple of them: {given!r}"
             )
+
+
+def _owner_of(extension: AgentExtension[Any, Any, Any]) -> str:
+    try:
+        return extension.grant_request().owner
+    except ValueError as exc:
+        raise ConfigError(
+            f"extension {extension.describe().name}: its grant request is invalid ({exc}): use a "
+            "corrected version of it, or remove it from extensions"
+        ) from exc
 
 
 def _named_sink(owner: str, sink: Sink) -> Sink:

@@ -138,6 +138,9 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         self._sink = sink
         self._executor.watch(sink)
 
+    def acquire_locks(self) -> None:
+        self._executor.acquire_locks()
+
     def start(self) -> None:
         self._problems = self._executor.problems()
 
@@ -145,7 +148,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         former = self._desired
         if delta.complete:
             self._desired = self.make_desired()
-        self._desired.apply(delta.changes)
+        self._desired.apply((*delta.changes, *delta.redelivered))
         keys, touched = self._desired.take_changed(), self._desired.take_touched()
         if delta.complete:
             keys |= former.all_keys() - self._desired.all_keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
@@ -13,9 +14,10 @@ from netfw.agents.common.jobs import Job
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.values.events import Sink
-from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
+from netfw.errors import BackendLocked, BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome, Update
 
+LOG = logging.getLogger(__name__)
 G = TypeVar("G", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -67,6 +69,21 @@ class JobExecutor(ABC, Generic[G, K, V]):
         """Have the drivers send their events to *sink*."""
         for driver in self._drivers:
             driver.watch(sink)
+
+    def acquire_locks(self) -> None:
+        """Have each driver in use acquire its lock, if it has one, by an update of nothing.
+
+        Whatever else is wrong with a driver is an error of the jobs that need it.
+
+        :raises BackendLocked: another agent holds a lock.
+        """
+        for driver in self.in_use():
+            try:
+                driver.converge(Update())
+            except BackendLocked:
+                raise
+            except Exception:
+                LOG.debug("%s: an update of nothing failed", driver.describe().name, exc_info=True)
 
     def problems(self) -> dict[str, str]:
         """Return what this host lacks, for each driver in use."""

@@ -3,6 +3,8 @@
 Source and drivers only enqueue events; the loop takes all events at once, pulls the changes of the
 source, and has the agent converge them.  Waiting and retrying is done here only:
 
+- Nothing is read or reported before the locks of the host are acquired, so that of two agents only
+  one reports.
 - Nothing is converged before the full desired state is known, so that nothing is taken for garbage
   too early.  During an outage of the source, the agent works from its replica.
 - Each failed key is retried alone, with back-off, for ever; it never causes work for other keys.
@@ -78,6 +80,8 @@ class Loop(Generic[K]):
         self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = self._ended = False
         self._started = self._announced = False
+        self._start_counts: Mapping[str, int] | None = None
+        """Counts of the first heartbeat, until the agent is ready for the first time."""
         self._reread = False
         self._unwatch: Callable[[], None] = lambda: None
         self._passes, self._last, self._total = 0, Counts(), Counts()
@@ -150,9 +154,11 @@ class Loop(Generic[K]):
         :raises ConfigError: the host contradicts the configuration.
         :raises AgentMustEnd: an event ends the agent.
         """
-        self._do(LoopTask.WATCH, self._watch)
+        locked = self._do(LoopTask.LOCK, self._agent.acquire_locks)
+        if locked:
+            self._do(LoopTask.WATCH, self._watch)
         self._take_events(self._events.take())
-        if self._started or self._do(LoopTask.START, self._start):
+        if locked and (self._started or self._do(LoopTask.START, self._start)):
             self._do(LoopTask.PULL, self._pull)
             self._do(LoopTask.RESCAN, self._rescan)
             if self._replica.known:
@@ -185,6 +191,8 @@ class Loop(Generic[K]):
         for lost in (event for event in pending.events if isinstance(event, FeedLost)):
             LOG.warning("change feed lost (%s); scheduling a complete pass", lost.reason)
             self._tasks.requeue(LoopTask.EVERYTHING, now)
+            if LoopTask.LOCK in self._tasks:
+                self._tasks.requeue(LoopTask.LOCK, now)
         if self._started and pending.events:
             self._handle_events(
                 [event for event in pending.events if not isinstance(event, FeedLost)]
@@ -278,6 +286,8 @@ class Loop(Generic[K]):
         if result.resync:
             LOG.warning("source: this agent was considered dead; resyncing")
             self._events.resync()
+        if heartbeat.start:
+            self._start_counts = heartbeat.counts
         self._announced = True
 
     def _send(self) -> None:
@@ -322,6 +332,9 @@ class Loop(Generic[K]):
             self._logged_warnings.add(name)
         if status.ready and not self._status.ready:
             LOG.info("ready: host matches the desired state")
+            if self._start_counts is not None and self._start_counts != status.counts:
+                self._tasks.add_new(LoopTask.HEARTBEAT, now)
+            self._start_counts = None
         with self._status_changed:
             self._status = status
             self._status_changed.notify_all()

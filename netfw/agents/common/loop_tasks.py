@@ -16,6 +16,7 @@ LOG = logging.getLogger(__name__)
 class LoopTask(enum.StrEnum):
     """A task of the loop; its value names what the agent waits for when it fails."""
 
+    LOCK = "the lock"
     START = "the host"
     WATCH = "the source's notifications"
     PULL = "the source"
@@ -31,7 +32,7 @@ class LoopTaskSchedule:
 
     def __init__(self, pauses: RetryBackoff) -> None:
         self._queue: RetryQueue[LoopTask] = RetryQueue(pauses)
-        self._queue.add([LoopTask.START], 0.0)
+        self._queue.add([LoopTask.LOCK, LoopTask.START], 0.0)
         self._next: dict[LoopTask, float] = {}
 
     def __contains__(self, task: LoopTask) -> bool:
@@ -112,7 +113,9 @@ class LoopTaskSchedule:
     def next_due(self, *, started: bool, known: bool) -> float | None:
         """Return when the next task is due that can be done already."""
         possible = set(self._queue)
-        if not started:
+        if LoopTask.LOCK in possible:
+            possible = {LoopTask.LOCK}
+        elif not started:
             possible &= {LoopTask.START, LoopTask.WATCH}
         elif not known:
             possible -= {LoopTask.EVERYTHING}

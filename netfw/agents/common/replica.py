@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from attrs import evolve, frozen
 
@@ -20,6 +20,8 @@ class ReplicaDelta:
     """Difference from the previous state of the replica.  Falsy when there is none."""
 
     changes: tuple[ResourceChange, ...] = ()
+    redelivered: tuple[ResourceChange, ...] = ()
+    """Resources that the source delivered again, as they were: it may have lost their reports."""
     snapshot: bool = False
     """Found by a full read: the source may have lost the reports of this agent."""
     complete: bool = False
@@ -113,6 +115,12 @@ class Replica:
     def _apply(
         self, staged: Mapping[Ref, Resource | None], cursor: Cursor, *, snapshot: bool
     ) -> ReplicaDelta:
+        equal = () if snapshot else tuple(self._redelivered(staged))
         changes = self._index.apply(staged)
         self._cursor = cursor
-        return ReplicaDelta(changes=changes, snapshot=snapshot)
+        return ReplicaDelta(changes=changes, redelivered=equal, snapshot=snapshot)
+
+    def _redelivered(self, staged: Mapping[Ref, Resource | None]) -> Iterator[ResourceChange]:
+        for key, resource in staged.items():
+            if resource is not None and self._index.get(key) == resource:
+                yield ResourceChange(key, resource, resource)

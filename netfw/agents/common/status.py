@@ -13,6 +13,7 @@ from typing import Any
 from attrs import asdict, field, frozen
 
 from netfw.agents.common.agent import Counts
+from netfw.agents.common.loop_tasks import LoopTask
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ class StatusFile:
     """A JSON file that always holds one whole status, with the time it was written at.
 
     It is written once a second at most by the loop, and at least with every heartbeat: a file
-    that is older than that belongs to an agent that is gone or stuck.
+    that is older than that belongs to an agent that is gone or stuck.  An agent that waits for the
+    lock of a running one leaves the file to that one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,6 +67,8 @@ class StatusFile:
         self._written = False
 
     def __call__(self, status: AgentStatus) -> None:
+        if LoopTask.LOCK in status.errors and self._is_of_another_process():
+            return
         content = {**status.to_dict(), "pid": os.getpid(), "written_at": _now()}
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
@@ -78,6 +82,17 @@ class StatusFile:
         else:
             self._warned = False
             self._written = True
+
+    def _is_of_another_process(self) -> bool:
+        """Return whether another process wrote the file, and is still running."""
+        try:
+            pid = int(json.loads(self._path.read_text())["pid"])
+            os.kill(pid, 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return pid != os.getpid()
 
     def remove(self) -> None:
         """Remove the file, at the regular end of the agent.

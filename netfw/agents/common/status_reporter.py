@@ -55,11 +55,17 @@ class StatusReporter(Generic[K]):
         self._results |= dict.fromkeys(results.done, KeyResult())
         self._results |= {key: KeyResult(error) for key, error in results.failed.items()}
         self._results |= {key: KeyResult(None, why) for key, why in results.waiting.items()}
-        self.touch(results)
+        self._unsent.update(results)
 
     def touch(self, keys: Iterable[K]) -> None:
-        """Have the reports of *keys* made again: something changed, if only the revision."""
-        self._unsent.update(keys)
+        """Have the reports of *keys* made and sent again, even equal ones.
+
+        The source delivered or dropped their resources, and discards the reports on a resource
+        that this host no longer implements, if only for a moment.
+        """
+        for key in keys:
+            self._unsent.add(key)
+            self._sent.pop(key, None)
 
     def resend(self) -> None:
         """Have `take` return every report once more."""

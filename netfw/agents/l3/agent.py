@@ -168,8 +168,10 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
 
     def everything(self) -> Iterator[DriverUpdate]:
         """Yield the complete update of each driver, for a dry run."""
-        self._desired.recontribute(self._desired.take_calls())
-        return self._executor.everything(self._desired.values)
+        self._desired.contribute_all()
+        routers, *others = self._executor.everything(self._desired.values)
+        yield evolve(routers, refused={**routers.refused, **self._extensions.failed})
+        yield from others
 
     def heartbeat(self, *, start: bool) -> Heartbeat:
         return make_state_report(

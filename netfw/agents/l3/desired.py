@@ -120,6 +120,11 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                     self._update_floating_ip(floating.id)
                     self._again.add(FloatingIpKey(floating.id))
 
+    def contribute_all(self) -> None:
+        """Call every extension for every router."""
+        for owner in self._extensions.owners:
+            self.recontribute(self._extensions.keys(owner, None))
+
     def all_keys(self) -> frozenset[L3Key]:
         return frozenset(self._values)
 

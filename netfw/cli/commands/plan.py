@@ -146,7 +146,7 @@ def plans_in_turn(parts: Iterable[DriverUpdate]) -> dict[str, Plan]:
     for part in parts:
         plan = _plan(part)
         later = {
-            key: f"what is done for {part.follows[key]} before"
+            key: f"it needs the operations for {part.follows[key]} above; plan again after them"
             for key, error in plan.refused.items()
             if isinstance(error, NotFound) and part.follows.get(key) in coming
         }

@@ -65,7 +65,10 @@ class GrantRequest:
 
     @owner.validator
     def _check_owner(self, _: object, owner: str) -> None:
-        check_device_name(owner)  # it ends up in chain names and cookies' log lines
+        try:
+            check_device_name(owner)  # it ends up in chain names and cookies' log lines
+        except ValueError as exc:
+            raise ValueError(f"the owner has to be like the name of a device; {exc}") from None
 
     def __attrs_post_init__(self) -> None:
         for what in (self.tables, self.registers, self.marks):

@@ -33,7 +33,7 @@ class DirectoryLock:
 
     Locks of several drivers in one process exclude each other, too.  Thread-safe.
 
-    :param option: the option that an operator changes, so that both drivers can work.
+    :param option: the option that names the directory.
     :param on_acquired: called when the lock was acquired, before `acquire` returns: the driver
         reads again what former holders wrote.
     :param publish: receives `FeedLost`, from any thread, when a lock that was refused could be
@@ -92,8 +92,9 @@ class DirectoryLock:
             self._announced = False
             self._start_waiting()
             raise BackendLocked(
-                f"process {error.holder or '(unknown)'} works in {self._directory}: stop it, or "
-                f"give this one its own {self._option}"
+                f"process {error.holder or '(unknown)'} works in {self._directory}, and this one "
+                "waits until it ends: stop one of them if both are agents of one kind, since a "
+                f"host has one of each; agents of two kinds need two directories ({self._option})"
             ) from error
         except OSError as error:
             raise file_error(error) from error

@@ -71,7 +71,8 @@ class GatedReconciler(FakeReconciler[K, V], Generic[G, K, V]):
     def _enter(self, update: Update[K, V]) -> set[G]:
         groups = self.groups(update)
         with self._lock:
-            self.calls.append(update)
+            if update:
+                self.calls.append(update)
             assert not self._alone, "a call beside one that comes alone"
             assert not (update.complete and self._busy), "a complete update beside another call"
             assert not self._busy & groups, "two calls for one group"

@@ -117,6 +117,27 @@ def test_a_status_ends_with_the_binding_it_was_of():
     assert source.status(ref(port)) is None
 
 
+@pytest.mark.parametrize(
+    ("service", "items", "assignment"),
+    [
+        (Service.L3, (samples.ROUTER,), samples.ROUTER_ASSIGNMENT),
+        (Service.DHCP, (samples.NEIGHBOUR, samples.NET), samples.DHCP_ASSIGNMENT),
+    ],
+)
+def test_report_is_new_after_its_assignment_was_removed_and_put_back(service, items, assignment):
+    source, heard = MemorySource(*items, assignment), []
+    source.listen(heard.append)
+    resource = source.resources()[ref(items[0])]
+    report = up(resource, service=service)
+    source.report([report])
+    source.remove(assignment)
+    source.put(assignment)
+    assert source.status(report.ref, service) is None
+    source.report([report])
+    assert heard == [report, report]
+    assert source.status(report.ref, service) == report
+
+
 def test_dhcp_reports_on_ports_of_the_networks_it_serves():
     source = MemorySource(samples.NET, samples.NEIGHBOUR, samples.DHCP_ASSIGNMENT)
     port = source.resources()[ref(samples.NEIGHBOUR)]

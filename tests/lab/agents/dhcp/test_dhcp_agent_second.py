@@ -37,7 +37,7 @@ def test_second_agent_names_the_lock_holder_and_takes_over(site, ending):
         status = second.wait_for(lambda status: bool(status.get("errors")))
         (trouble,) = set(status["errors"].values())
         assert f"process {site.dhcp.pid} works in {site.dhcp.directory / 'dhcp'}" in trouble
-        assert "its own dhcp_confs" in trouble
+        assert "a host has one of each" in trouble
         assert not status["ready"]
         assert trouble in second.log.read_text()
         assert site.plan().status == 0, "who only looks waits for nobody"

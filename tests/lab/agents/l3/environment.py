@@ -13,6 +13,7 @@ from tests.lab.agents.environment import TopologySite
 ROUTER = str(UUID(int=9))
 NAMESPACE = f"qrouter-{ROUTER}"
 FLOATING_IP, FLOATING_ADDRESS = str(UUID(int=70)), "203.0.113.100"
+SHARED_IP, SHARED_ADDRESS = str(UUID(int=71)), "203.0.113.101"
 VM, OTHER_VM, WORLD = 11, 12, 99
 
 
@@ -67,6 +68,20 @@ class RouterSite(TopologySite):
             "id": FLOATING_IP, "floating_network": "outside", "port": port_id(number),
             "floating_ip_address": FLOATING_ADDRESS,
         }  # fmt: skip
+
+    def add_port_forwarding(self) -> None:
+        """Add a floating IP whose rules the extension of port forwardings contributes."""
+        shared = {
+            "id": SHARED_IP, "floating_network": "outside", "router": "edge",
+            "floating_ip_address": SHARED_ADDRESS,
+        }  # fmt: skip
+        forwarding = {
+            "floatingip": SHARED_IP, "protocol": "tcp", "external_port": 2222,
+            "internal_port": 22, "internal_port_id": port_id(OTHER_VM),
+        }  # fmt: skip
+        self.content["floatingips"].append(shared)
+        self.content["port_forwardings"] = [forwarding]
+        self.write()
 
     def instance(self, number: int, address: str, gateway: str | None = None) -> Instance:
         plug = Plug(

@@ -83,6 +83,20 @@ def test_floating_ip_moves_and_the_router_goes_without_a_trace(site):
     assert site.l3.status()["counts"]["routers"] == 0
 
 
+@pytest.mark.spec("L3-10")
+def test_router_that_is_assigned_again_is_reported_again(site):
+    site.start()
+    active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}
+    wait_until(lambda: site.reported() == active, site.reported)
+    assignments, site.content["assignments"] = site.content["assignments"], []
+    site.write()
+    wait_until(lambda: NAMESPACE not in site.namespaces())
+    assert site.reported() == {}
+    site.content["assignments"] = assignments
+    site.write()
+    wait_until(lambda: site.reported() == active, site.reported)
+
+
 @pytest.mark.spec("L3-05")
 def test_router_of_a_former_agent_is_removed_when_it_is_no_longer_desired(site):
     site.start()
@@ -111,6 +125,8 @@ def test_instances_reach_the_metadata_proxy_of_their_router(site):
 
 def test_second_agent_with_the_same_directory_waits_for_the_first(site):
     site.start()
+    active = {ROUTER: "ACTIVE", FLOATING_IP: "ACTIVE"}
+    wait_until(lambda: site.reported() == active, site.reported)
     options = {**site.l3.options, "DEFAULT": {"log_level": "debug"}, "agent": {"retry_pause": 0.1}}
     options["linux"] = {"router_confs": site.l3.directory / "routers"}
     options["haproxy"] = {"metadata_proxy_confs": site.l3.directory / "ns-metadata-proxy-l3"}
@@ -118,10 +134,13 @@ def test_second_agent_with_the_same_directory_waits_for_the_first(site):
     second.begin()
     try:
         status = second.wait_for(lambda status: bool(status.get("errors")))
-        assert f"process {site.l3.pid}" in str(status["errors"])
-        assert not status["ready"]
+        (error,) = status["errors"].values()
+        assert f"process {site.l3.pid} works in {site.l3.directory / 'routers'}" in error
+        assert (status["ready"], status["degraded"], status["waiting"]) == (False, {}, {})
+        assert site.reported() == active, "the status file is the first one's"
         site.l3.stop()
         second.wait_for(lambda status: bool(status.get("ready")))
+        wait_until(lambda: site.reported().get(ROUTER) == "ACTIVE", site.reported)
         assert site.host.attempt(["ip", "netns", "exec", NAMESPACE, "true"]).status == 0
     finally:
         second.stop()

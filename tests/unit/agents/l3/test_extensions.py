@@ -3,13 +3,15 @@
 import pytest
 from attrs import evolve
 
+from netfw.agents.common.replica import Replica
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.l3_extension import L3Extension
 from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.events import KeysChanged
+from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.pipeline_grant import GrantRequest
-from netfw.errors import Conflict, NotFound
+from netfw.errors import ConfigError, Conflict, NotFound
 from netfw.model.resource import ref
 from tests.unit.agents.l3.environment import EDGE, INNER, environments, floating_ip
 
@@ -126,3 +128,38 @@ def test_restarted_agent_contributes_before_the_first_call(environment):
     found.begin()
     found.ready()
     assert found.machine.history == history
+
+
+@pytest.mark.spec("L3-07")
+def test_extension_with_an_impossible_owner_is_a_configuration_error(environment):
+    class Misnamed(Counting):
+        def describe(self):
+            return DriverInfo("misnamed")
+
+    with pytest.raises(ConfigError, match=r"extension misnamed: .*owner.*'no name'"):
+        environment(extensions=[Misnamed("no name")])
+
+
+def dry_run(found):
+    """The update of the router driver that a dry run plans."""
+    agent = found.make_agent()
+    agent.start()
+    agent.apply_delta(Replica(found.source, agent.subscription, agent.resources).pull())
+    routers, _ = agent.everything()
+    return routers
+
+
+@pytest.mark.spec("L3-07")
+def test_dry_run_has_the_contributions_of_extensions(environment):
+    found = environment(ONE, extensions=[Counting()])
+    found.ready()
+    assert dict(dry_run(found).update.put) == found.machine.present
+
+
+def test_dry_run_names_the_extension_that_fails(environment):
+    extension = Counting()
+    found = environment(ONE, extensions=[extension])
+    extension.failing.add(EDGE.id)
+    refused = {str(key): str(error) for key, error in dry_run(found).refused.items()}
+    assert refused == {f"extension count on router {EDGE.id}": "it cannot be"}
+    assert RouterKey(EDGE.id) in dry_run(found).update.put

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.values.reports import Heartbeat, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
@@ -120,6 +121,20 @@ def test_what_is_gone_or_moved_leaves_the_file(path: Path, source: FileSource) -
     path.write_text(TEXT.replace("- {name: p, network: n, host: h1}\n", "").replace("h2", "h1"))
     source.refresh()
     assert (lines(path, "h1"), lines(path, "h2")) == ({}, {})
+
+
+def test_report_of_an_assignment_that_is_put_back_is_written_again(
+    path: Path, source: FileSource
+) -> None:
+    report = evolve(said(source, ROUTER, "h1", Status.ACTIVE), service=Service.L3)
+    source.report([report])
+    path.write_text(TEXT.partition("assignments:")[0])
+    source.refresh()
+    assert lines(path, "h1", "l3") == {}
+    path.write_text(TEXT)
+    source.refresh()
+    source.report([report])
+    assert lines(path, "h1", "l3") == {"r": ("ACTIVE", "")}
 
 
 def test_the_file_does_not_grow_with_the_reports(path: Path, source: FileSource) -> None:
