@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 
 from attrs import define
 
@@ -175,10 +176,9 @@ class SocketClient:
         self._cut_pause.clear()
         if seconds > _PAUSE_FLOOR:
             await asyncio.sleep(_PAUSE_FLOOR)
-            try:
-                await asyncio.wait_for(self._cut_pause.wait(), seconds - _PAUSE_FLOOR)
-            except TimeoutError:
-                return
+            with suppress(TimeoutError):  # wait_for may lose a cancellation
+                async with asyncio.timeout(seconds - _PAUSE_FLOOR):
+                    await self._cut_pause.wait()
         else:
             await asyncio.sleep(seconds)
 
