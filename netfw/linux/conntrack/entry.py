@@ -81,6 +81,14 @@ class Filter:
     mark: int | None = None
     mark_mask: int = 0xFFFFFFFF
 
+    @property
+    def packed_address(self) -> bytes | None:
+        """An address that all these connections have, as bytes; None if there is no such one."""
+        for network in (self.address, self.source, self.destination):
+            if network is not None and network.prefixlen == network.max_prefixlen:
+                return network.network_address.packed
+        return None
+
     def takes(self, connection: Connection) -> bool:
         """Return whether *connection* matches."""
         flow = connection.original

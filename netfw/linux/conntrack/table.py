@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Self
 
 from netfw.errors import BackendError, BackendUnavailable
@@ -25,7 +26,8 @@ _ALL = Filter()
 class Conntrack:
     """Lists and removes tracked connections, by netlink and without a fork.
 
-    The socket is opened in *namespace* and stays there, whichever thread uses it; one at a time.
+    The sockets are opened in *namespace* and stay there, whichever thread uses them; one at a time.
+    After an error, close it: the kernel may still be listing.
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw lacks a privilege, or the kernel has no connection tracking.
@@ -33,13 +35,18 @@ class Conntrack:
 
     def __init__(self, namespace: Namespace = None, *, timeout: float = 10.0) -> None:
 
-        def open_socket() -> RawNetlinkSocket:
-            return RawNetlinkSocket(
-                NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout
-            )
+        def open_sockets() -> tuple[RawNetlinkSocket, RawNetlinkSocket]:
+            listing = _open_socket(timeout)
+            try:
+                return listing, _open_socket(timeout)
+            except OSError:
+                listing.close()
+                raise
 
         try:
-            self._netlink = open_socket() if namespace is None else run_in(namespace, open_socket)
+            self._listing, self._removal = (
+                open_sockets() if namespace is None else run_in(namespace, open_sockets)
+            )
         except OSError as error:
             raise error_from_errno(
                 error.errno or 0, "opening a conntrack socket", str(error)
@@ -50,10 +57,15 @@ class Conntrack:
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
-        return tuple(entry.connection for entry in self._entries(wanted))
+        # The kernel may list an entry twice when the table changes meanwhile.
+        entries = {(entry.id, entry.raw): entry for entry in self._entries([wanted])}
+        return tuple(entry.connection for entry in entries.values())
 
-    def remove(self, wanted: Filter = _ALL) -> int:
-        """Remove the connections that match *wanted*; return how many were removed.
+    def remove(self, *wanted: Filter) -> int:
+        """Remove the connections that match any of *wanted*; return how many were removed.
+
+        The table is listed once, and removed from meanwhile: the memory that this needs does not
+        depend on how many connections there are.
 
         Connections that end by themselves meanwhile are not counted.  A new connection with the
         addresses of a listed one is not removed, unless it also has the same place in the
@@ -61,12 +73,13 @@ class Conntrack:
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
-        entries = list(self._entries(wanted))
-        batches = [entries[at : at + _BATCH] for at in range(0, len(entries), _BATCH)]
+        entries = self._entries(wanted)
+        batches = iter(lambda: tuple(islice(entries, _BATCH)), ())
         return sum(map(self._delete, batches))
 
     def close(self) -> None:
-        self._netlink.close()
+        self._listing.close()
+        self._removal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -74,29 +87,31 @@ class Conntrack:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _entries(self, wanted: Filter) -> Iterator[Entry]:
-        mark = None if wanted.mark is None else (wanted.mark, wanted.mark_mask)
-        sequence = self._netlink.next_sequence()
-        entries: dict[tuple[int, bytes], Entry] = {}
+    def _entries(self, wanted: Sequence[Filter]) -> Iterator[Entry]:
+        """Yield the entries that match any of *wanted*, some of them perhaps twice."""
+        if not wanted:
+            return
+        sequence = self._listing.next_sequence()
         with _translate_errors():
-            self._netlink.send(codec.dump_request(sequence, _FAMILIES[wanted.family], mark))
-            for message in self._netlink.replies({sequence}):
+            self._listing.send(
+                codec.dump_request(sequence, _FAMILIES[_common_family(wanted)], _mark(wanted))
+            )
+            for message in self._listing.replies({sequence}, _packed_addresses(wanted)):
                 if message.is_final:
                     _check(message.error_number)
                     break
                 entry = codec.decode_entry(message.body)
-                # The kernel may list an entry twice when the table changes meanwhile.
-                entries[entry.id, entry.raw] = entry
-        return (entry for entry in entries.values() if wanted.takes(entry.connection))
+                if any(each.takes(entry.connection) for each in wanted):
+                    yield entry
 
     def _delete(self, entries: Sequence[Entry]) -> int:
-        requests = {self._netlink.next_sequence(): entry for entry in entries}
+        requests = {self._removal.next_sequence(): entry for entry in entries}
         removed, left = 0, len(requests)
         with _translate_errors():
-            self._netlink.send(
+            self._removal.send(
                 b"".join(codec.delete_request(*request) for request in requests.items())
             )
-            for message in self._netlink.replies(requests.keys()):
+            for message in self._removal.replies(requests.keys()):
                 if message.error_number != errno.ENOENT:
                     _check(message.error_number)
                     removed += 1
@@ -104,6 +119,27 @@ class Conntrack:
                 if not left:
                     break
         return removed
+
+
+def _open_socket(timeout: float) -> RawNetlinkSocket:
+    return RawNetlinkSocket(NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout)
+
+
+def _common_family(wanted: Sequence[Filter]) -> int | None:
+    families = {each.family for each in wanted}
+    return families.pop() if len(families) == 1 else None
+
+
+def _mark(wanted: Sequence[Filter]) -> tuple[int, int] | None:
+    """Return the mark, and its mask, that the kernel is to filter by: that of a single filter."""
+    first = wanted[0]
+    return (first.mark, first.mark_mask) if len(wanted) == 1 and first.mark is not None else None
+
+
+def _packed_addresses(wanted: Sequence[Filter]) -> frozenset[bytes]:
+    """Return bytes of which each matching message has some; empty if there are none such."""
+    packed = [each.packed_address for each in wanted]
+    return frozenset(each for each in packed if each is not None and None not in packed)
 
 
 @contextmanager
