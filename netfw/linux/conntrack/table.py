@@ -16,6 +16,7 @@ from netfw.linux.conntrack.entry import Connection, Entry, Filter
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
+from netfw.model.address import IpAddress
 
 _RECEIVE_BUFFER = 1 << 20
 _BATCH = 64
@@ -91,17 +92,18 @@ class Conntrack:
         """Yield the entries that match any of *wanted*, some of them perhaps twice."""
         if not wanted:
             return
+        filters = _FilterIndex(wanted)
         sequence = self._listing.next_sequence()
         with _translate_errors():
             self._listing.send(
                 codec.dump_request(sequence, _FAMILIES[_common_family(wanted)], _mark(wanted))
             )
-            for message in self._listing.replies({sequence}, _packed_addresses(wanted)):
+            for message in self._listing.replies({sequence}, filters.packed_addresses):
                 if message.is_final:
                     _check(message.error_number)
                     break
                 entry = codec.decode_entry(message.body)
-                if any(each.takes(entry.connection) for each in wanted):
+                if filters.take(entry.connection):
                     yield entry
 
     def _delete(self, entries: Sequence[Entry]) -> int:
@@ -121,6 +123,29 @@ class Conntrack:
         return removed
 
 
+class _FilterIndex:
+    """Filters by the address that their connections share: an entry is compared with few."""
+
+    def __init__(self, wanted: Sequence[Filter]) -> None:
+        self._filters: dict[IpAddress | None, list[Filter]] = {}
+        for each in wanted:
+            self._filters.setdefault(each.shared_address, []).append(each)
+
+    @property
+    def packed_addresses(self) -> tuple[bytes, ...]:
+        """Bytes of which every matching message has some; empty if there are none such."""
+        addresses = [address for address in self._filters if address is not None]
+        return () if None in self._filters else tuple(each.packed for each in addresses)
+
+    def take(self, connection: Connection) -> bool:
+        """Return whether any filter takes *connection*."""
+        return any(
+            each.takes(connection)
+            for address in {None, *connection.addresses}
+            for each in self._filters.get(address, ())
+        )
+
+
 def _open_socket(timeout: float) -> RawNetlinkSocket:
     return RawNetlinkSocket(NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout)
 
@@ -134,12 +159,6 @@ def _mark(wanted: Sequence[Filter]) -> tuple[int, int] | None:
     """Return the mark, and its mask, that the kernel is to filter by: that of a single filter."""
     first = wanted[0]
     return (first.mark, first.mark_mask) if len(wanted) == 1 and first.mark is not None else None
-
-
-def _packed_addresses(wanted: Sequence[Filter]) -> frozenset[bytes]:
-    """Return bytes of which each matching message has some; empty if there are none such."""
-    packed = [each.packed_address for each in wanted]
-    return frozenset(each for each in packed if each is not None and None not in packed)
 
 
 @contextmanager
