@@ -46,8 +46,8 @@ class Operation:
 
     @property
     def text(self) -> str:
-        """Description in one line, for operators."""
-        return _resolve(self._text)
+        """Description in one line, for operators; bytes that are not text are escaped."""
+        return _resolve(self._text).encode(errors="backslashreplace").decode()
 
     def __str__(self) -> str:
         return f"{self.backend}: {self.text}"

@@ -51,6 +51,12 @@ class Connection:
     def family(self) -> int:
         return self.original.source.version
 
+    @property
+    def addresses(self) -> tuple[IpAddress, ...]:
+        """Source and destination of both directions."""
+        original, reply = self.original, self.reply
+        return original.source, original.destination, reply.source, reply.destination
+
 
 @frozen
 class Entry:
@@ -81,6 +87,14 @@ class Filter:
     mark: int | None = None
     mark_mask: int = 0xFFFFFFFF
 
+    @property
+    def shared_address(self) -> IpAddress | None:
+        """An address that all these connections have; None if no single one is given."""
+        for network in (self.address, self.source, self.destination):
+            if network is not None and network.prefixlen == network.max_prefixlen:
+                return network.network_address
+        return None
+
     def takes(self, connection: Connection) -> bool:
         """Return whether *connection* matches."""
         flow = connection.original
@@ -98,12 +112,7 @@ class Filter:
         )
 
     def _touches(self, connection: Connection) -> bool:
-        ends = (
-            connection.original.source,
-            connection.original.destination,
-            connection.reply.source,
-            connection.reply.destination,
-        )
+        ends = connection.addresses
         return self.address is None or any(_within(self.address, end) for end in ends)
 
 

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Self
 
 from netfw.errors import BackendError, BackendUnavailable
@@ -15,6 +16,7 @@ from netfw.linux.conntrack.entry import Connection, Entry, Filter
 from netfw.linux.errno_errors import error_from_errno
 from netfw.linux.netlink.raw_socket import NETLINK_NETFILTER, RawNetlinkSocket
 from netfw.linux.netns import Namespace, run_in
+from netfw.model.address import IpAddress
 
 _RECEIVE_BUFFER = 1 << 20
 _BATCH = 64
@@ -25,7 +27,8 @@ _ALL = Filter()
 class Conntrack:
     """Lists and removes tracked connections, by netlink and without a fork.
 
-    The socket is opened in *namespace* and stays there, whichever thread uses it; one at a time.
+    The sockets are opened in *namespace* and stay there, whichever thread uses them; one at a time.
+    After an error, close it: the kernel may still be listing.
 
     :raises NotFound: there is no such namespace.
     :raises BackendBroken: netfw lacks a privilege, or the kernel has no connection tracking.
@@ -33,13 +36,18 @@ class Conntrack:
 
     def __init__(self, namespace: Namespace = None, *, timeout: float = 10.0) -> None:
 
-        def open_socket() -> RawNetlinkSocket:
-            return RawNetlinkSocket(
-                NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout
-            )
+        def open_sockets() -> tuple[RawNetlinkSocket, RawNetlinkSocket]:
+            listing = _open_socket(timeout)
+            try:
+                return listing, _open_socket(timeout)
+            except OSError:
+                listing.close()
+                raise
 
         try:
-            self._netlink = open_socket() if namespace is None else run_in(namespace, open_socket)
+            self._listing, self._removal = (
+                open_sockets() if namespace is None else run_in(namespace, open_sockets)
+            )
         except OSError as error:
             raise error_from_errno(
                 error.errno or 0, "opening a conntrack socket", str(error)
@@ -50,10 +58,15 @@ class Conntrack:
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
-        return tuple(entry.connection for entry in self._entries(wanted))
+        # The kernel may list an entry twice when the table changes meanwhile.
+        entries = {(entry.id, entry.raw): entry for entry in self._entries([wanted])}
+        return tuple(entry.connection for entry in entries.values())
 
-    def remove(self, wanted: Filter = _ALL) -> int:
-        """Remove the connections that match *wanted*; return how many were removed.
+    def remove(self, *wanted: Filter) -> int:
+        """Remove the connections that match any of *wanted*; return how many were removed.
+
+        The table is listed once, and removed from meanwhile: the memory that this needs does not
+        depend on how many connections there are.
 
         Connections that end by themselves meanwhile are not counted.  A new connection with the
         addresses of a listed one is not removed, unless it also has the same place in the
@@ -61,12 +74,13 @@ class Conntrack:
 
         :raises BackendUnavailable: the kernel was too busy to answer.
         """
-        entries = list(self._entries(wanted))
-        batches = [entries[at : at + _BATCH] for at in range(0, len(entries), _BATCH)]
+        entries = self._entries(wanted)
+        batches = iter(lambda: tuple(islice(entries, _BATCH)), ())
         return sum(map(self._delete, batches))
 
     def close(self) -> None:
-        self._netlink.close()
+        self._listing.close()
+        self._removal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -74,29 +88,32 @@ class Conntrack:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _entries(self, wanted: Filter) -> Iterator[Entry]:
-        mark = None if wanted.mark is None else (wanted.mark, wanted.mark_mask)
-        sequence = self._netlink.next_sequence()
-        entries: dict[tuple[int, bytes], Entry] = {}
+    def _entries(self, wanted: Sequence[Filter]) -> Iterator[Entry]:
+        """Yield the entries that match any of *wanted*, some of them perhaps twice."""
+        if not wanted:
+            return
+        filters = _FilterIndex(wanted)
+        sequence = self._listing.next_sequence()
         with _translate_errors():
-            self._netlink.send(codec.dump_request(sequence, _FAMILIES[wanted.family], mark))
-            for message in self._netlink.replies({sequence}):
+            self._listing.send(
+                codec.dump_request(sequence, _FAMILIES[_common_family(wanted)], _mark(wanted))
+            )
+            for message in self._listing.replies({sequence}, filters.packed_addresses):
                 if message.is_final:
                     _check(message.error_number)
                     break
                 entry = codec.decode_entry(message.body)
-                # The kernel may list an entry twice when the table changes meanwhile.
-                entries[entry.id, entry.raw] = entry
-        return (entry for entry in entries.values() if wanted.takes(entry.connection))
+                if filters.take(entry.connection):
+                    yield entry
 
     def _delete(self, entries: Sequence[Entry]) -> int:
-        requests = {self._netlink.next_sequence(): entry for entry in entries}
+        requests = {self._removal.next_sequence(): entry for entry in entries}
         removed, left = 0, len(requests)
         with _translate_errors():
-            self._netlink.send(
+            self._removal.send(
                 b"".join(codec.delete_request(*request) for request in requests.items())
             )
-            for message in self._netlink.replies(requests.keys()):
+            for message in self._removal.replies(requests.keys()):
                 if message.error_number != errno.ENOENT:
                     _check(message.error_number)
                     removed += 1
@@ -104,6 +121,44 @@ class Conntrack:
                 if not left:
                     break
         return removed
+
+
+class _FilterIndex:
+    """Filters by the address that their connections share: an entry is compared with few."""
+
+    def __init__(self, wanted: Sequence[Filter]) -> None:
+        self._filters: dict[IpAddress | None, list[Filter]] = {}
+        for each in wanted:
+            self._filters.setdefault(each.shared_address, []).append(each)
+
+    @property
+    def packed_addresses(self) -> tuple[bytes, ...]:
+        """Bytes of which every matching message has some; empty if there are none such."""
+        addresses = [address for address in self._filters if address is not None]
+        return () if None in self._filters else tuple(each.packed for each in addresses)
+
+    def take(self, connection: Connection) -> bool:
+        """Return whether any filter takes *connection*."""
+        return any(
+            each.takes(connection)
+            for address in {None, *connection.addresses}
+            for each in self._filters.get(address, ())
+        )
+
+
+def _open_socket(timeout: float) -> RawNetlinkSocket:
+    return RawNetlinkSocket(NETLINK_NETFILTER, receive_buffer=_RECEIVE_BUFFER, timeout=timeout)
+
+
+def _common_family(wanted: Sequence[Filter]) -> int | None:
+    families = {each.family for each in wanted}
+    return families.pop() if len(families) == 1 else None
+
+
+def _mark(wanted: Sequence[Filter]) -> tuple[int, int] | None:
+    """Return the mark, and its mask, that the kernel is to filter by: that of a single filter."""
+    first = wanted[0]
+    return (first.mark, first.mark_mask) if len(wanted) == 1 and first.mark is not None else None
 
 
 @contextmanager

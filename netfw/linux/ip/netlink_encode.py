@@ -237,12 +237,17 @@ def _rule(kind: int, rule: Rule, flags: int) -> Request:
     if rule.destination is not None:
         attributes.append(("FRA_DST", str(rule.destination.network_address)))
     if rule.iif is not None:
-        attributes.append(("FRA_IIFNAME", rule.iif))
+        attributes.append(("FRA_IIFNAME", _found_name(rule.iif)))
     if rule.oif is not None:
-        attributes.append(("FRA_OIFNAME", rule.oif))
+        attributes.append(("FRA_OIFNAME", _found_name(rule.oif)))
     if rule.mark is not None:
         attributes.extend((("FRA_FWMARK", rule.mark), ("FRA_FWMASK", rule.mask)))
     return Request(kind, fields, tuple(attributes), flags)
+
+
+def _found_name(name: str) -> bytes:
+    """Encode a name that the kernel may have given, of any bytes; as it was decoded."""
+    return name.encode(errors="surrogateescape")
 
 
 def _neighbour(kind: int, neighbour: Neighbour, lookup: Lookup, flags: int) -> Request:
@@ -266,7 +271,7 @@ def read_links() -> Request:
 
 
 def read_link(name: str) -> Request:
-    attributes = (("IFLA_IFNAME", name), _SKIP_STATISTICS)
+    attributes = (("IFLA_IFNAME", _found_name(name)), _SKIP_STATISTICS)
     return Request(netlink_socket.GET_LINK, {"family": AF_UNSPEC}, attributes)
 
 

@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import starmap
 from typing import Self
 
@@ -110,14 +110,17 @@ class RawNetlinkSocket:
         """Send one or more messages, which have their headers, as one datagram."""
         self._socket.send(data)
 
-    def replies(self, sequences: Container[int]) -> Iterator[NetlinkMessage]:
+    def replies(
+        self, sequences: Container[int], containing: Collection[bytes] = ()
+    ) -> Iterator[NetlinkMessage]:
         """Yield what the kernel answers to *sequences*, without end; skip other messages.
 
+        :param containing: skip also messages without any of these bytes, as `parse_messages` does.
         :raises TimeoutError: there was no answer in time.
         :raises NetlinkOverrun: answers were lost.
         """
         while True:
-            for message in parse_messages(self.receive()):
+            for message in parse_messages(self.receive(), containing):
                 if message.sequence in sequences:
                     yield message
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from ipaddress import ip_network
 from typing import assert_never, cast
 
@@ -37,7 +37,6 @@ from netfw.linux.service_netns.veth_tracker import VethTracker
 from netfw.model.address import IpAddress
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
-from netfw.model.port_range import PortRange
 from netfw.plan import Operation, Stage, Update
 
 
@@ -95,13 +94,15 @@ class NetnsExecutor:
         return isinstance(stage.operations[0].payload, Step)
 
     def apply(self, stage: Stage) -> None:
-        """Execute one stage: one step, or several changes of one namespace's network.
+        """Execute one stage: one step, or several of one kind in one namespace.
+
+        Several are changes of the network, or removals of connections.
 
         :raises OperationRefused: it was refused; the reason is that of the refusing backend.
         :raises BackendUnavailable: the interface driver's backend, or the kernel, does not answer.
         """
         if len(stage.operations) > 1:
-            self._change_networks(stage)
+            _execute_together(stage)
             return
         (operation,) = stage.operations
         try:
@@ -131,12 +132,12 @@ class NetnsExecutor:
                 self._clear(step)
                 self._pairs.forget(step.device)
             case ChangeNetwork():
-                with NetlinkClient(step.netns) as network:
-                    _change_network(network, step)
+                with _changing_network(step.netns, [step]) as network:
+                    network.apply([step.operation])
             case RestoreTables():
                 self._restore_tables(step)
             case RemoveConnections():
-                _remove_connections(step.netns, step.address, step.protocol, step.ports)
+                _remove_connections(step.netns, [_ended(step)])
             case _:
                 assert_never(step)
 
@@ -196,18 +197,6 @@ class NetnsExecutor:
             | {device_name(prefix, port) for prefix in self._prefixes}
         )
 
-    def _change_networks(self, stage: Stage) -> None:
-        """Execute several changes by one client, up to the first that is refused."""
-        steps = [(each, cast(ChangeNetwork, each.payload)) for each in stage.operations]
-        with NetlinkClient(steps[0][1].netns) as network:
-            for operation, step in steps:
-                try:
-                    _change_network(network, step)
-                except BackendUnavailable:
-                    raise
-                except NetfwError as error:
-                    raise _refusal(operation, error) from error
-
     def _with_ports(self, observed: ObservedNetns) -> ObservedNetns:
         """Add what the interface driver knows, if a device seems to be dead or lost."""
         links = observed.links.values()
@@ -225,32 +214,64 @@ def _delete(namespace: str) -> None:
     netns.delete(namespace)
 
 
-def _change_network(network: NetlinkClient, step: ChangeNetwork) -> None:
-    if step.forget is not None:
-        _remove_connections(step.netns, step.forget)
-    network.apply([step.operation])
-    if step.forget is not None:
-        _remove_connections(step.netns, step.forget)
+def _execute_together(stage: Stage) -> None:
+    try:
+        if isinstance(stage.operations[0].payload, RemoveConnections):
+            removals = [cast(RemoveConnections, each.payload) for each in stage.operations]
+            _remove_connections(removals[0].netns, [_ended(each) for each in removals])
+        else:
+            _change_networks(stage)
+    except (BackendUnavailable, OperationRefused):
+        raise
+    except NetfwError as error:
+        raise OperationRefused(dict.fromkeys(stage.operations, str(error))) from error
 
 
-def _remove_connections(
-    namespace: str,
-    address: IpAddress,
-    protocol: str | None = None,
-    ports: PortRange | None = None,
-) -> None:
-    """Remove the connections of *address*; with *ports*, only those to these ports of it."""
-    own = ip_network(address)
-    ended = Filter(family=address.version, address=own)
-    if protocol is not None:
-        ended = Filter(
-            family=address.version,
-            protocol=PROTOCOLS[protocol],
-            destination=own,
-            destination_ports=ports,
-        )
-    with Conntrack(namespace) as conntrack:
-        conntrack.remove(ended)
+def _change_networks(stage: Stage) -> None:
+    """Execute several changes by one client, up to the first that is refused."""
+    steps = [cast(ChangeNetwork, each.payload) for each in stage.operations]
+    with _changing_network(steps[0].netns, steps) as network:
+        for operation, step in zip(stage.operations, steps, strict=True):
+            try:
+                network.apply([step.operation])
+            except BackendUnavailable:
+                raise
+            except NetfwError as error:
+                raise _refusal(operation, error) from error
+
+
+@contextmanager
+def _changing_network(namespace: str, steps: Iterable[ChangeNetwork]) -> Iterator[NetlinkClient]:
+    """Give a client; before and after its use, remove the connections that *steps* forget."""
+    forgotten = [_connections_of(step.forget) for step in steps if step.forget is not None]
+    with NetlinkClient(namespace) as network:
+        _remove_connections(namespace, forgotten)
+        try:
+            yield network
+        finally:
+            _remove_connections(namespace, forgotten)
+
+
+def _connections_of(address: IpAddress) -> Filter:
+    return Filter(family=address.version, address=ip_network(address))
+
+
+def _ended(step: RemoveConnections) -> Filter:
+    """Return the connections of the address; with ports, only those to these ports of it."""
+    if step.protocol is None:
+        return _connections_of(step.address)
+    return Filter(
+        family=step.address.version,
+        protocol=PROTOCOLS[step.protocol],
+        destination=ip_network(step.address),
+        destination_ports=step.ports,
+    )
+
+
+def _remove_connections(namespace: str, ended: Sequence[Filter]) -> None:
+    if ended:
+        with Conntrack(namespace) as conntrack:
+            conntrack.remove(*ended)
 
 
 def _refusal(operation: Operation, error: NetfwError) -> OperationRefused:

@@ -158,21 +158,26 @@ def plan_removals(
 ) -> Iterator[Stage]:
     """Plan the removal of connections, then of the record of them."""
     every = sorted(set(ended), key=str)
-    for each in every:
-        step = RemoveConnections(netns, each.address, each.protocol, each.ports)
-        yield _stage(step, [each.owner(router)])
+    removals = [
+        _operation(
+            RemoveConnections(netns, each.address, each.protocol, each.ports), [each.owner(router)]
+        )
+        for each in every
+    ]
+    if removals:
+        yield Stage(removals)
     changes = tuple(
         TableChange(family, "nat", (DropChain(_CHAINS[family]),))
         for family in sorted({each.family for each in every})
     )
     if changes:
         owners = {each.owner(router) for each in every}
-        yield _stage(RestoreTables(netns, CHAIN_OWNER, changes), owners)
+        yield Stage([_operation(RestoreTables(netns, CHAIN_OWNER, changes), owners)])
 
 
 def _text(ports: PortRange) -> str:
     return str(ports) if len(ports) > 1 else str(ports.first)
 
 
-def _stage(step: Step, owners: Iterable[RouterDriverKey]) -> Stage:
-    return Stage((Operation(step.backend, step.text, frozenset(owners), step),))
+def _operation(step: Step, owners: Iterable[RouterDriverKey]) -> Operation:
+    return Operation(step.backend, step.text, frozenset(owners), step)

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.contribution import RouterContribution, RouterRule, RuleChain, RuleTable
+from netfw.linux.conntrack import codec
 from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Stage, Update
@@ -188,3 +189,38 @@ def test_connections_of_snat_end_when_it_is_disabled(
     assert environment.connections(address) == 1
     bring(driver, site.with_gateway(snat=False))
     assert environment.connections(address) == 0
+
+
+@pytest.mark.spec("L3-24")
+def test_connections_of_many_addresses_end_by_one_listing_of_the_table(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The table of a router may be large; the cost is not that of listing it for each address."""
+    floating = [site.floating(number, site.nets[0].address(20)) for number in (100, 101, 102)]
+    driver = make_driver()
+    bring(driver, site, *floating)
+    listings: list[int] = []
+    dump_request = codec.dump_request
+
+    def count(sequence: int, family: int, mark: tuple[int, int] | None) -> bytes:
+        listings.append(sequence)
+        return dump_request(sequence, family, mark)
+
+    monkeypatch.setattr(codec, "dump_request", count)
+    moved = {each.key: each.to(site.nets[0].address(60)).value for each in floating}
+    removed = frozenset(each.key for each in floating)
+    changes: list[tuple[Update, int]] = [
+        (Update(put=moved), 1),
+        (Update(put={site.key: site.state}, drop=removed), 3),
+    ]
+    for update, most in changes:
+        for port, each in enumerate(floating, start=80):
+            track(environment, site, each.value.floating_address, port)
+        listings.clear()
+        assert driver.converge(update).ok
+        assert len(listings) <= most
+        entries = environment.run(site.router, ["conntrack", "-L", "-p", "tcp"])
+        assert not [each for each in floating if str(each.value.floating_address) in entries]

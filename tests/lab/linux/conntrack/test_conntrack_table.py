@@ -180,7 +180,7 @@ def test_concurrent_removals_count_each_connection_once(tracked, connect, space)
 
 def test_a_connection_that_only_has_the_same_addresses_is_not_removed(tracked, connect):
     connect("10.9.0.1")
-    (entry,) = tracked._entries(Filter())
+    (entry,) = tracked._entries([Filter()])
     assert tracked._delete([evolve(entry, id=entry.id ^ 1)]) == 0
     assert tracked._delete([entry]) == 1
 

@@ -130,7 +130,6 @@ HOSTILE = ["", ".", "..", "a/b", "../a", "a b", "a\nb", "a\0b", "x" * 16, "all",
         lambda name: AddLink(name, "bridge"),
         lambda name: AddVeth(name=name, peer="b"),
         lambda name: AddVeth(name="a", peer=name),
-        DelLink,
         lambda name: MoveLink(name=name, namespace="blue"),
         lambda name: MoveLink(name="a", namespace="blue", new_name=name),
         lambda name: RenameLink("a", name),
@@ -148,6 +147,15 @@ HOSTILE = ["", ".", "..", "a/b", "../a", "a b", "a\nb", "a\0b", "x" * 16, "all",
 def test_hostile_device_names_are_refused_when_the_operation_is_made(make, name):
     with pytest.raises(ValueError, match="not a device name"):
         make(name)
+
+
+@pytest.mark.parametrize("name", ["x;y", "été", "\udcff\udcfe", "-dash"])
+def test_removals_accept_names_that_other_programs_gave(name):
+    assert DelLink(name).name == name
+    assert DelAddress(Address(device=name, interface="10.0.0.1/24")).address.device == name
+    assert devices(DelRoute(route("10.0.0.0/8", device=name))) == {name}
+    assert devices(DelRule(Rule(priority=1, iif=name))) == {name}
+    assert devices(DelNeighbour(Neighbour(device=name, address="::1", proxy=True))) == {name}
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\nb", "x" * 256])

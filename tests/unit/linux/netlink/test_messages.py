@@ -68,3 +68,19 @@ def test_error_has_the_text_after_the_request_that_it_repeats() -> None:
     assert (silent.error_number, silent.error_text) == (errno.EBUSY, "")
     end = NetlinkMessage(NLMSG_DONE, _TLVS, 1, memoryview(number + text))
     assert (end.error_number, end.error_text) == (errno.EBUSY, "Device is busy")
+
+
+def test_messages_without_sought_bytes_are_skipped_but_not_the_final_one() -> None:
+    bodies = [(20, b"..address"), (20, b"another.."), (20, b"thirdaddr"), (NLMSG_DONE, b"\0" * 4)]
+    data = b""
+    for kind, body in bodies:
+        message = render_message(kind, 0, 1, body)
+        data += message + b"\0" * (-len(message) % 4)
+
+    def kept(*containing: bytes) -> list[bytes]:
+        return [bytes(message.body) for message in parse_messages(data, containing)]
+
+    assert kept() == [body for _, body in bodies]
+    assert kept(b"address") == [b"..address", b"\0" * 4]
+    assert kept(b"third", b"another") == [b"another..", b"thirdaddr", b"\0" * 4]
+    assert kept(b"nowhere") == [b"\0" * 4]
