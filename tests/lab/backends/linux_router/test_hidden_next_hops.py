@@ -30,7 +30,7 @@ def with_routes(site: Site, *pairs: tuple[str, str]) -> Site:
 
 def converge(driver: RouterDriver, site: Site) -> None:
     """Converge once: it succeeds, and nothing is left to do."""
-    update = Update(put={site.key: site.state})
+    update = Update(put=site.wanted())
     outcome = driver.converge(update)
     assert outcome.ok, outcome
     assert not plan(driver, update)
@@ -126,8 +126,38 @@ def test_no_sequence_of_routes_is_refused(
             (choose.choice(destinations), choose.choice(hops)) for _ in range(choose.randint(0, 5))
         ]
         wanted = with_routes(site, *dict.fromkeys(pairs))
-        update = Update(put={site.key: wanted.state})
+        update = Update(put=wanted.wanted())
         outcome = driver.converge(update)
         assert all(isinstance(each, PartlyInvalid) for each in outcome.failed.values()), outcome
         assert not plan(driver, update), pairs
     converge(driver, site)
+
+
+@pytest.mark.spec("L3-25")
+def test_routes_that_the_kernel_refuses_are_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    """A route of a routing daemon hides the next hop; netfw leaves such routes alone."""
+    driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
+    bring(driver, site, floating)
+    words = f"ip -6 route add {NEAR}/128 via fd00:1::21 proto bird".split()
+    environment.run(site.router, words)
+    refused = {FAR: NEAR, "2001:db8:78::/48": NEAR}
+    wanted = with_routes(site, *refused.items(), ("2001:db8:79::/48", OTHER), ("::/1", "fe80::7"))
+    update = Update(put=wanted.wanted(floating))
+    outcome = driver.converge(update)
+    assert outcome.done == {floating.key}, outcome
+    error = outcome.failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    texts = {f"route to {to} via {hop}" for to, hop in refused.items()}
+    assert error.problems.keys() == {*texts, "route to ::/1 via fe80::7"}
+    assert gateways(environment, site) == {
+        "default": PROVIDER,
+        NEAR: "fd00:1::21",
+        "2001:db8:79::/48": OTHER,
+    }
+    environment.run(site.router, ["ip", "-6", "route", "delete", f"{NEAR}/128"])
+    error = driver.converge(update).failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    assert error.problems.keys() == {"route to ::/1 via fe80::7"}
+    assert refused.items() <= gateways(environment, site).items()
