@@ -47,6 +47,7 @@ from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
+from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
@@ -175,10 +176,22 @@ class LinuxRouterDriver(
         concerned = self._observer.concerned(update)
         try:
             with self._monitor.paused(concerned):
-                return self._converge(update, concerned)
+                return self._converge_possible(update, concerned)
         finally:
             for key in update:
                 self._conflicts.pop(key, None)
+
+    def _converge_possible(
+        self, update: RouterUpdate, concerned: Collection[RouterId]
+    ) -> Outcome[RouterDriverKey]:
+        """Converge; as long as the kernel refuses a route of a user, again without it."""
+        possible = PossibleUpdate(update=update)
+        while True:
+            outcome = self._converge(possible.update, concerned)
+            rest = possible.without_refused(outcome.failed)
+            if rest is possible:
+                return possible.report(outcome)
+            possible = rest
 
     def _converge(
         self, update: RouterUpdate, concerned: Iterable[RouterId]

@@ -3,7 +3,8 @@
 The order makes each state after a crash one that is safe, and a difference like any other to the
 next plan: single addresses (floating IPs) are added after their rules, and removed after them
 together with their connections; a device has no address before the filters are in force, and what
-replaces an address or a route is there before the old one is removed.
+replaces an address or a route is there before the old one is removed.  Only an old IPv6 route that
+hides the next hop of a desired one is removed first: the kernel would refuse the desired one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Iterator
 from itertools import groupby
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.linux.ip.operations import (
     AddAddress,
@@ -22,8 +23,8 @@ from netfw.linux.ip.operations import (
     SetUp,
     needs_ipv6,
 )
-from netfw.linux.ip.plan import plan_addresses, plan_routes, plan_rules, plan_sysctl
-from netfw.linux.ip.values import Address, Route, Rule
+from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_rules, plan_sysctl
+from netfw.linux.ip.values import Address, NextHop, Route, Rule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
@@ -255,6 +256,9 @@ def _routing(
 ) -> Iterator[NetworkOperation]:
     """Plan routes and policy rules; those of the devices *again* are added in any case."""
     routes = _routes(wanted, found)
+    hiding = tuple(_hiding(wanted, found))
+    yield from map(DelRoute, hiding)
+    found = evolve(found, routes=tuple(each for each in found.routes if each not in hiding))
     planned = plan_routes(routes, found.routes)
     yield from (each for each in planned if not isinstance(each, DelRoute))
     yield from changes.old
@@ -277,6 +281,45 @@ def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[Route, ...]:
 def _stale(wanted: RouterNetns, found: ObservedNetns) -> Iterator[DelRoute]:
     planned = plan_routes(_routes(wanted, found), found.routes)
     return (each for each in planned if isinstance(each, DelRoute))
+
+
+def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[Route]:
+    """Yield the IPv6 routes that change or go, and hide a next hop of a desired route."""
+    routes = _routes(wanted, found)
+    changed = {
+        each.route.key
+        for each in plan_routes(routes, found.routes)
+        if isinstance(each, AddRoute | DelRoute)
+    }
+    devices = {port.device for port in wanted.ports}
+    old = [
+        route
+        for route in found.routes
+        if route.destination.version == 6 and route.key in changed and by_hand(route)
+    ]
+    hops = dict.fromkeys(hop for route in routes for hop in route.hops) if old else {}
+    for route in old:
+        if _is_on(DelRoute(route), devices) and any(_is_hidden(hop, route, wanted) for hop in hops):
+            yield route
+
+
+def _is_hidden(hop: NextHop, by: Route, wanted: RouterNetns) -> bool:
+    """Return whether a route is preferred to the connected network that *hop* is on."""
+    if hop.via is None or hop.via not in by.destination:
+        return False
+    networks = [
+        interface.network
+        for port in wanted.ports
+        if port.device == hop.device
+        for interface in port.addresses
+    ]
+    networks += [
+        route.destination
+        for route in wanted.routes
+        if any(each.via is None and each.device == hop.device for each in route.hops)
+    ]
+    near = max((each.prefixlen for each in networks if hop.via in each), default=0)
+    return near < by.destination.prefixlen
 
 
 def _is_on(removal: DelRoute, devices: Container[str | None]) -> bool:

@@ -1,7 +1,8 @@
 """Routes of a router: those of its gateway and of users, without those that cannot be.  Pure.
 
 The kernel would refuse an impossible route, and with it the whole update of its router.  So such a
-route is left out, and named with the reason.
+route is left out, and named with the reason.  What is left is accepted in any order, whichever part
+of it the kernel has already.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from netfw.drivers.values.router_values import Gateway
-from netfw.linux.ip.values import NextHop, Route, RouteKey, route
+from netfw.linux.ip.values import NextHop, Route, RouteKey
 from netfw.model.address import IpAddress, IpInterface, IpNetwork
 from netfw.model.route import Route as UserRoute
+from netfw_drivers.linux_router.plan.next_hops import HopTable, PlannedHop, default_hop, user_hop
 
 CONNECTED = "the router is connected to that network itself"
 OWN_ADDRESS = "the next hop is an address of the router itself"
 NOT_A_HOST = "the next hop is not the address of a host"
 UNREACHABLE = "the next hop is on none of the networks that the router is connected to now"
+TWO_DEVICES = (
+    "together with the other routes, one next hop would be reached through two devices, which the "
+    "kernel refuses"
+)
 
 
 @frozen(kw_only=True)
@@ -70,6 +76,7 @@ def make_routes(
 ) -> RouterRoutes:
     """Return the routes of a router; those of users override those of the gateway."""
     routes: list[Route] = []
+    defaults: dict[IpNetwork, PlannedHop] = {}
     left_out: dict[str, str] = {}
     connected = ConnectedNetworks(addresses=addresses)
     if gateway is not None and gateway_device is not None:
@@ -82,49 +89,48 @@ def make_routes(
             if any(interface.ip == hop for interface, _ in addresses):
                 left_out[f"default route via {hop}"] = OWN_ADDRESS
             else:
-                onlink = not _is_near(hop, gateway)
-                routes.append(route("default", via=hop, device=gateway_device, onlink=onlink))
+                default = default_hop(hop, gateway_device, gateway.port.addresses)
+                defaults[default.destination] = default
         onlink_subnets = [(subnet, gateway_device) for subnet in gateway.onlink_subnets]
         connected = ConnectedNetworks(addresses=addresses, onlink=onlink_subnets)
-    of_users = _user_routes(user_routes, connected, left_out)
-    return RouterRoutes(routes={each.key: each for each in (*routes, *of_users)}, left_out=left_out)
+    of_users = _user_hops(user_routes, connected, left_out)
+    routes += _hop_routes(defaults, of_users, left_out)
+    return RouterRoutes(routes={each.key: each for each in routes}, left_out=left_out)
 
 
-def _user_routes(
+def _user_hops(
     user_routes: Iterable[UserRoute], connected: ConnectedNetworks, left_out: dict[str, str]
-) -> list[Route]:
-    """Return the routes of users; add those that cannot be to *left_out*."""
-    possible: dict[IpNetwork, list[tuple[IpAddress, IpNetwork, str]]] = {}
+) -> list[PlannedHop]:
+    """Return the next hops of users; add those that cannot be to *left_out*."""
+    possible: list[PlannedHop] = []
     for each in user_routes:
         near = connected.nearest(each.nexthop)
         problem = connected.hop_problem(each.nexthop)
         if connected.has_network(each.destination):
             problem = CONNECTED
         if problem is not None or near is None:
-            left_out[f"route to {each.destination} via {each.nexthop}"] = problem or UNREACHABLE
+            left_out[_text(each.destination, each.nexthop)] = problem or UNREACHABLE
         else:
-            possible.setdefault(each.destination, []).append((each.nexthop, *near))
-    return [
-        Route(
-            destination=destination,
-            hops=tuple(
-                dict.fromkeys(
-                    NextHop(via=hop, device=device, onlink=_is_covered(hop, network, possible))
-                    for hop, network, device in several
-                )
-            ),
-        )
-        for destination, several in possible.items()
-    ]
+            possible.append(user_hop(each, *near))
+    return possible
 
 
-def _is_covered(hop: IpAddress, network: IpNetwork, destinations: Iterable[IpNetwork]) -> bool:
-    """Return whether a route to a part of its network hides that *hop* is on the link."""
-    return any(hop in each and each.prefixlen > network.prefixlen for each in destinations)
+def _hop_routes(
+    defaults: Mapping[IpNetwork, PlannedHop],
+    of_users: Iterable[PlannedHop],
+    left_out: dict[str, str],
+) -> list[Route]:
+    """Return the routes with these next hops; add those that the kernel refuses to *left_out*."""
+    table = HopTable()
+    wanted = sorted(of_users, key=lambda each: each.order)
+    overridden = {each.destination for each in wanted}
+    for each in (hop for to, hop in defaults.items() if to not in overridden):
+        table.add(each)  # alone they hide no next hop
+    for each in wanted:
+        if not table.add(each):
+            left_out[_text(each.destination, each.via)] = TWO_DEVICES
+    return table.routes()
 
 
-def _is_near(hop: IpAddress, gateway: Gateway) -> bool:
-    """Return whether the kernel knows by itself that the next hop is on the link."""
-    if hop.version == 6 and hop.is_link_local:
-        return True
-    return any(hop in interface.network for interface in gateway.port.addresses)
+def _text(destination: IpNetwork, hop: IpAddress) -> str:
+    return f"route to {destination} via {hop}"

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from netfw.linux.ip.values import Address, FoundAddress, Link, Rule, route
+from netfw.linux.ip.values import Address, FoundAddress, Link, Route, Rule, route
 from netfw.linux.iptables import DROP, Chain, ChainKey
 from netfw.linux.iptables import Rule as FilterRule
 from netfw.linux.iptables.mirror import Mirror
@@ -171,3 +171,46 @@ def test_connections_of_a_gateway_that_is_replaced_end_before_its_device_is_clea
     assert forgotten == [interface.ip for interface in GATEWAY.addresses]
     last = max(index for index, step in enumerate(steps) if getattr(step, "forget", None))
     assert last < next(index for index, step in enumerate(steps) if isinstance(step, Clear))
+
+
+INSIDE = ip_interface("fd00::1/64")
+WITH_IPV6 = evolve(ROUTER, ports=(evolve(GATEWAY, addresses=(*GATEWAY.addresses, INSIDE)),))
+READY_IPV6 = evolve(
+    READY,
+    addresses=(
+        *READY.addresses,
+        FoundAddress(address=Address(device="qg-1", interface=INSIDE, nodad=True)),
+    ),
+)
+
+
+def with_routes(before: list[Route], after: list[Route]) -> list[str]:
+    wanted = evolve(WITH_IPV6, routes=(*ROUTER.routes, *after))
+    found = evolve(READY_IPV6, routes=(*ROUTER.routes, *before))
+    return texts(wanted, found)
+
+
+@pytest.mark.spec("L3-25")
+def test_an_old_route_that_hides_the_next_hop_of_a_new_one_is_removed_first():
+    hiding = route("fd00::20/128", via="fd00::20", device="qg-1", onlink=True)
+    new = route("2001:db8::/48", via="fd00::20", device="qg-1")
+    assert with_routes([hiding], [new]) == [
+        "ip route delete fd00::20/128 via fd00::20 dev qg-1 onlink metric 1024 table 254",
+        "ip route add 2001:db8::/48 via fd00::20 dev qg-1 metric 1024 table 254",
+    ]
+    changed = route("fd00::20/128", via="fd00::21", device="qg-1")
+    assert with_routes([hiding], [new, changed]) == [
+        "ip route delete fd00::20/128 via fd00::20 dev qg-1 onlink metric 1024 table 254",
+        "ip route add 2001:db8::/48 via fd00::20 dev qg-1 metric 1024 table 254",
+        "ip route add fd00::20/128 via fd00::21 dev qg-1 metric 1024 table 254",
+    ]
+
+
+@pytest.mark.parametrize("old", ["fd00::/16", "fd00::40/128"])
+def test_an_old_route_that_hides_no_next_hop_is_removed_last(old: str):
+    stale = route(old, via="fd00::30", device="qg-1")
+    new = route("2001:db8::/48", via="fd00::20", device="qg-1")
+    assert with_routes([stale], [new]) == [
+        "ip route add 2001:db8::/48 via fd00::20 dev qg-1 metric 1024 table 254",
+        f"ip route delete {old} via fd00::30 dev qg-1 metric 1024 table 254",
+    ]

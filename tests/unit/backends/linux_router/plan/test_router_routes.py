@@ -13,6 +13,7 @@ from netfw_drivers.linux_router.plan.router_routes import (
     CONNECTED,
     NOT_A_HOST,
     OWN_ADDRESS,
+    TWO_DEVICES,
     UNREACHABLE,
     RouterRoutes,
     make_routes,
@@ -31,7 +32,10 @@ def routes(*pairs: str, gateway: object = BARE) -> RouterRoutes:
 
 def texts(found: RouterRoutes) -> list[str]:
     return [
-        AddRoute(each).text.removeprefix("ip route add ").removesuffix(" table 254")
+        AddRoute(each)
+        .text.removeprefix("ip route add ")
+        .replace(" metric 1024", "")
+        .removesuffix(" table 254")
         for each in found.routes.values()
     ]
 
@@ -69,8 +73,8 @@ def test_a_part_of_a_connected_network_can_be_a_destination() -> None:
     """A next hop in that part is still on the link."""
     found = routes("10.0.0.128/25 10.0.0.7", "198.51.100.0/24 10.0.0.130")
     assert texts(found) == [
-        "10.0.0.128/25 via 10.0.0.7 dev qr-1",
         "198.51.100.0/24 via 10.0.0.130 dev qr-1 onlink",
+        "10.0.0.128/25 via 10.0.0.7 dev qr-1",
     ]
     assert not found.left_out
 
@@ -90,3 +94,80 @@ def test_a_gateway_whose_next_hop_is_the_router_has_no_default_route() -> None:
     found = routes(gateway=evolve(BARE, next_hops=(ip_address("203.0.113.5"),)))
     assert not found.routes
     assert found.left_out == {"default route via 203.0.113.5": OWN_ADDRESS}
+
+
+PROVIDER = evolve(BARE, next_hops=(ip_address("2001:db8::1"),))
+
+
+@pytest.mark.spec("L3-25")
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (
+            ["fd00::20/128 fd00::20", "2001:db8:77::/48 fd00::20"],
+            [
+                "2001:db8:77::/48 via fd00::20 dev qr-1 onlink",
+                "fd00::20/128 via fd00::20 dev qr-1 onlink",
+            ],
+        ),
+        (
+            ["fd00::20/128 2001:db8::7", "2001:db8:77::/48 fd00::20"],
+            [
+                "2001:db8:77::/48 via fd00::20 dev qr-1",
+                "fd00::20/128 via 2001:db8::7 dev qg-1",
+            ],
+        ),
+    ],
+    ids=["same device", "other device"],
+)
+def test_an_ipv6_next_hop_that_a_route_hides_is_onlink_if_that_is_on_its_device(
+    pairs: list[str], expected: list[str]
+) -> None:
+    """The kernel refuses the opposite in both cases."""
+    for order in (pairs, pairs[::-1]):
+        found = routes(*order)
+        assert texts(found) == expected
+        assert not found.left_out
+
+
+@pytest.mark.spec("L3-25")
+@pytest.mark.parametrize(
+    ("via", "default"),
+    [
+        ("2001:db8::1", "::/0 via 2001:db8::1 dev qg-1 onlink"),
+        ("fd00::20", "::/0 via 2001:db8::1 dev qg-1"),
+    ],
+)
+def test_a_route_to_the_next_hop_of_the_gateway_keeps_the_default_route(
+    via: str, default: str
+) -> None:
+    found = routes(f"2001:db8::1/128 {via}", gateway=PROVIDER)
+    assert texts(found)[0] == default
+    assert len(found.routes) == 2
+    assert not found.left_out
+
+
+@pytest.mark.spec("L3-25")
+def test_a_route_that_leads_to_an_ipv6_next_hop_through_a_second_device_is_left_out() -> None:
+    pairs = ["fd00::/80 2001:db8::7", "fd00::20/128 fd00::20", "2001:db8:77::/48 fd00::20"]
+    for order in (pairs, pairs[::-1]):
+        found = routes(*order)
+        assert texts(found) == [
+            "2001:db8:77::/48 via fd00::20 dev qr-1",
+            "fd00::/80 via 2001:db8::7 dev qg-1",
+        ]
+        assert found.left_out == {"route to fd00::20/128 via fd00::20": TWO_DEVICES}
+
+
+@pytest.mark.spec("L3-25")
+def test_a_route_that_hides_a_provider_outside_of_its_subnets_is_left_out() -> None:
+    """Only ``onlink`` can reach such a next hop, and the kernel refuses it."""
+    far = evolve(BARE, next_hops=(ip_address("2001:db8:5::1"),))
+    found = routes("2001:db8:5::/48 fd00::20", gateway=far)
+    assert texts(found) == ["::/0 via 2001:db8:5::1 dev qg-1 onlink"]
+    assert found.left_out == {"route to 2001:db8:5::/48 via fd00::20": TWO_DEVICES}
+
+
+@pytest.mark.spec("L3-25")
+def test_a_default_route_of_a_user_replaces_that_of_the_gateway() -> None:
+    assert texts(routes("::/0 fd00::20", gateway=PROVIDER)) == ["::/0 via fd00::20 dev qr-1"]
