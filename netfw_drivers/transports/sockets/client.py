@@ -236,6 +236,7 @@ class SocketClient:
             await self._open(address, make)
         except BaseException:
             for connection in made:
+                connection.close("the attempt has ended", at_once=True)
                 connection.connection_lost(None)
             raise
         return made[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
+import warnings
 
 import pytest
 
@@ -18,6 +21,7 @@ from tests.lab.backends.transports.raw_client import (
     Callers,
     RawClient,
     eventually,
+    make,
     request,
     token_file,
 )
@@ -266,3 +270,22 @@ def test_certificate_and_token_must_speak_for_the_same_host(here, transport, aut
                 client.call(request(name), 0.5)
     assert [(method, caller.host) for method, caller in handler.seen] == [("own", "host1")]
     assert eventually(lambda: "speaks for another host" in caplog.text)
+
+
+def test_client_that_is_closed_while_it_connects_leaves_no_socket(here, transport, authority):
+    server, shown = authority.vouch_for("server3", "IP:127.0.0.1"), authority.vouch_for("host3")
+    where, ca = "tls:127.0.0.1:24107", {"tls_ca": str(authority.certificate)}
+    own = {"tls_certificate": str(server.certificate), "tls_key": str(server.key)}
+    transport(listen=where, certificate_is_host=True, **ca, **own).serve("server", Callers())
+    own = {"tls_certificate": str(shown.certificate), "tls_key": str(shown.key)}
+    gc.collect()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for number in range(200):
+            client = make(connect=where, **ca, **own)
+            client.subscribe("news", lambda message: None)
+            time.sleep(number * 0.0001)  # another moment of the attempt each time
+            client.close()
+            del client
+            gc.collect()
+    assert not [each for each in found if "unclosed" in str(each.message)]
