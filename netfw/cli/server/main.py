@@ -32,8 +32,9 @@ LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this 
 PROGRAM = "netfw-server"
 PAUSE, SAID_AGAIN = 1.0, 60.0
 """Seconds between attempts to reach the database, and between log lines about it."""
-SILENCE = 1.0
-"""Seconds without an answer of the database after which the health endpoints report that."""
+SILENCE = 10.0
+"""Seconds without an answer of the database after which the health endpoints report that.  Until
+then clients wait: other workers may serve them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
