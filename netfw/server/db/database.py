@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from attrs import field, frozen
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
@@ -46,7 +47,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 LONGEST_QUEUE = 1.0
 """Seconds that a transaction waits for a free writer of this process."""
 ATTEMPTS_WITHOUT_ANSWER = 2
-"""A pooled connection may be stale although the database is up: retry once, on a new one."""
+"""A connection may be stale although the database is up: close the idle ones and retry once."""
 
 
 @frozen
@@ -184,6 +185,7 @@ class Database:
                         announced = _commit(connection, transaction)
                     break
                 except RETRIED as exc:
+                    _close_idle_connections(self._writing, exc)
                     retries.pause(exc)
         finally:
             self._writers.release()
@@ -204,6 +206,7 @@ class Database:
                 with self._reading.connect() as connection:
                     return work(ReadSnapshot.on(connection), *args, **kwargs)
             except RETRIED as exc:
+                _close_idle_connections(self._reading, exc)
                 retries.pause(exc)
 
     def head_poller(self) -> JournalHeadPoller:
@@ -253,6 +256,12 @@ class _Retries:
             LOG.debug("transaction: retrying: %s", kind.value)
         longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._attempt)
         time.sleep(random.uniform(longest / 4, longest))
+
+
+def _close_idle_connections(engine: Engine, error: Exception) -> None:
+    """Close the idle connections of *engine* if *error* is a lost one: all may be stale."""
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        engine.dispose()
 
 
 def _commit(connection: Connection, transaction: Transaction) -> bool:

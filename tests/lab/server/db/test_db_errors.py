@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,28 @@ def test_a_server_that_comes_back_is_used_again(
         server.start()
     store(database, network(3))
     assert database.read(lambda view: view.journal.cursor()).seq == 2
+
+
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_connections_of_a_server_that_restarted_are_not_used(
+    place: Place, places: Places, open_database: Callable[..., Database]
+) -> None:
+    database, users = open_database(place.url), 4
+    migration.upgrade(database)
+    all_connected = threading.Barrier(users)
+
+    def connect_at_once(_: object) -> None:
+        database.read(lambda view: (view.journal.cursor(), all_connected.wait(30)))
+        database.transaction(lambda tx: (tx.journal.cursor(), all_connected.wait(30)))
+
+    with ThreadPoolExecutor(users) as pool:
+        list(pool.map(connect_at_once, range(users)))
+    server = places.postgres if place.backend == "postgresql" else places.mariadb
+    server.kill()
+    server.start()
+    assert database.read(lambda view: view.journal.cursor()).seq == 0
+    store(database, network())
+    assert database.read(lambda view: view.journal.cursor()).seq == 1
 
 
 @pytest.mark.spec("API-06")
