@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.figure import Figure
+from benchmarks.process_usage import children_cpu
 
 RUNS = 15
 
@@ -27,7 +27,6 @@ def figures() -> Iterator[Figure]:
 
 
 def _cpu(code: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = children_cpu()
     subprocess.run([sys.executable, "-c", code], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return children_cpu() - before

@@ -18,10 +18,10 @@ from typing import Any
 
 from attrs import frozen
 
-from benchmarks.dhcp_rig import Guest, Rig, cpu, rig
-from benchmarks.figure import Figure, ratio
+from benchmarks.dhcp_rig import Guest, Rig, rig
+from benchmarks.figure import Figure, megabytes, milliseconds, ratio
 from benchmarks.l2_rig import run_alone
-from benchmarks.server_limits import resident
+from benchmarks.process_usage import process_cpu, resident
 from netfw.testing.lab.wait import wait_until
 
 SIZES = (10, 1000, 5000)
@@ -62,31 +62,13 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
     own, raw = (cost.wall - cost.dnsmasq for cost in (large, small))
     yield ratio(f"{name}, but for dnsmasq's CPU", own=own, raw=raw, target=FLAT)
     yield ratio(f"{name}, CPU of the agent", own=large.agent, raw=small.agent, target=FLAT)
-    yield memory(f"with {sum(sizes):,} ports", used)
-
-
-def memory(when: str, megabytes: float) -> Figure:
-    """What the agent holds."""
-    return Figure(
-        name=f"dhcp: memory of the agent {when}",
-        measured=megabytes,
-        target=MEMORY,
-        raw_seconds=0.0,
-        own_seconds=0.0,
-        unit="MB",
-    )
+    yield megabytes(f"dhcp: memory of the agent with {sum(sizes):,} ports", used, MEMORY)
 
 
 def _leased(where: str, cost: Cost) -> Figure:
     print(f"    {where}: {cost.agent * 1000:.1f} ms of the agent's CPU each")
-    return Figure(
-        name=f"dhcp: from the API to the lease, {where}",
-        measured=cost.wall * 1000,
-        target=TARGET,
-        raw_seconds=cost.dnsmasq,
-        own_seconds=cost.wall,
-        unit="ms",
-    )
+    name = f"dhcp: from the API to the lease, {where}"
+    return milliseconds(name, cost.wall, TARGET, cost.dnsmasq)
 
 
 def _served(found: Rig, guest: Guest, network: str, size: int) -> list[dict[str, Any]]:
@@ -120,10 +102,10 @@ def _have_leases(found: Rig, network: str, ports: list[dict[str, Any]]) -> None:
     files, expiry = found.files(network), int(time.time()) + _LEASE
     lines = (" ".join((str(expiry), *identity(port), "*", "*\n")) for port in ports)
     (files / "leases").write_text("".join(lines))
-    former = found.server(network)
+    former = found.dnsmasq(network)
     if former is not None:
         os.kill(int(former.name), signal.SIGKILL)
-    wait_until(lambda: found.server(network) not in (former, None), "another dnsmasq")
+    wait_until(lambda: found.dnsmasq(network) not in (former, None), "another dnsmasq")
     _rest(found, network)
 
 
@@ -137,8 +119,8 @@ def _rest(found: Rig, network: str) -> tuple[float, float]:
 
 
 def _used(found: Rig, network: str) -> tuple[float, float]:
-    dnsmasq = found.server(network)
-    return found.cpu(), 0.0 if dnsmasq is None else cpu(dnsmasq)
+    dnsmasq = found.dnsmasq(network)
+    return process_cpu(found.dhcp.pid), 0.0 if dnsmasq is None else process_cpu(int(dnsmasq.name))
 
 
 def identity(port: dict[str, Any]) -> tuple[str, str]:

@@ -7,36 +7,26 @@ the pauses of a DHCP client are in what is measured.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import select
 import socket
 import struct
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from benchmarks.l2_rig import environment
-from benchmarks.load import Client
-from netfw.testing.lab.agent import PrivateAgent
+from benchmarks.service_rig import ServiceRig, service_rig
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.server import PrivateNetfw
 
 PATIENCE = 60.0
-OPTIONS = {
-    "quotas": {"quota_network": -1, "quota_subnet": -1, "quota_port": -1},
-    "scheduling": {"agent_down_time": 3600},
-}
+QUOTAS = ("network", "subnet", "port")
 _AGAIN = 0.01
 """Seconds after which it is asked again."""
-_BULK = 1000
 _COOKIE = bytes([99, 130, 83, 99])
 _DISCOVER, _OFFER, _REQUEST, _ACK = 1, 2, 3, 5
 _TYPE, _ADDRESS, _SERVER, _END = 53, 50, 54, 255
@@ -45,68 +35,28 @@ _EVERYBODY = ("255.255.255.255", 67)
 _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 
 
-class Rig:
+class Rig(ServiceRig):
     """The server's API, and the host."""
 
     def __init__(self, host: Host, server: PrivateNetfw, directory: Path) -> None:
-        self.host, self.api = host, server
-        self.client = Client(f"unix://{server.socket}")
-        transport = {"connect": f"unix:{server.messages}"}
-        switch = {"ovsdb_connection": host.ovs.remote, "ovsdb_timeout": 60}
-        tunnels = {
-            "datapath_type": "netdev",
-            "local_ip": host.address.ip,
-            "tunnel_types": "vxlan",
-        }
-        asking = {"agent": {"state_source": "server"}, "socket": transport}
-        self.l2 = PrivateAgent(
-            host,
-            directory / "l2",
-            "netfw.cli.agents.l2",
-            {**asking, "openvswitch": {**switch, **tunnels}},
-        )
-        self.dhcp = PrivateAgent(
-            host,
-            directory / "dhcp",
-            "netfw.cli.agents.dhcp",
-            {**asking, "openvswitch": switch, "DEFAULT": {"log_file": directory / "dhcp.log"}},
-        )
+        options = {"DEFAULT": {"log_file": directory / "dhcp.log"}}
+        super().__init__(host, server, directory, "netfw.cli.agents.dhcp", options)
+        self.dhcp = self.agent
 
     def network(self, number: int) -> str:
-        """A network with room for sixty thousand ports, which is served here."""
+        """Create a network for sixty thousand ports; its DHCP is served here."""
         made = self.client.made("/networks", {"network": {"name": f"net{number}"}})
-        cidr = f"10.{number}.0.0/16"
-        subnet = {"network_id": made["id"], "ip_version": 4, "cidr": cidr}
-        self.client.made("/subnets", {"subnet": subnet})
+        self.create_subnet(made["id"], f"10.{number}.0.0/16")
         return str(made["id"])
 
     def ports(self, network: str, count: int) -> list[dict[str, Any]]:
-        """So many ports, with as few requests as can be."""
-        made: list[dict[str, Any]] = []
-        while len(made) < count:
-            some = [{"network_id": network}] * min(_BULK, count - len(made))
-            status, content = self.client.request("POST", "/ports", {"ports": some})
-            if status != 201:
-                raise RuntimeError(f"ports: {status} {content[:300]!r}")
-            made += json.loads(content)["ports"]
-        return made
+        """Create ports with few requests."""
+        return self.create_many("ports", [{"network_id": network}] * count)
 
     def guest(self, network: str, name: str) -> Guest:
-        """Who asks on a network."""
-        body = {
-            "network_id": network,
-            "binding:host_id": self.host.name,
-            "port_security_enabled": False,
-        }
-        port = self.client.made("/ports", {"port": body})
-        plug = Plug(
-            bridge="br-int",
-            device=f"tap{port['id'][:11]}",
-            mac=port["mac_address"],
-            mtu=1450,
-            external_ids={"iface-id": port["id"], "attached-mac": port["mac_address"]},
-        )
-        guest = Guest(self.host.instance(name, plug))
+        """Plug an instance that requests leases on a network."""
+        port, instance = self.plug(name, network)
+        guest = Guest(instance)
         guest.lease(port["mac_address"], port["fixed_ips"][0]["ip_address"])
         return guest
 
@@ -114,7 +64,7 @@ class Rig:
         """What dnsmasq reads and writes for a network."""
         return self.dhcp.directory / "dhcp" / network
 
-    def server(self, network: str) -> Path | None:
+    def dnsmasq(self, network: str) -> Path | None:
         """The process of its dnsmasq, in ``/proc``, if one runs."""
         try:
             found = Path("/proc", (self.files(network) / "pid").read_text().strip())
@@ -122,21 +72,11 @@ class Rig:
             return None
         return found if found.name.isdigit() and found.exists() else None
 
-    def servers(self) -> dict[str, Path]:
+    def all_dnsmasq(self) -> dict[str, Path]:
         """The dnsmasq of each network that has one."""
         folders = (self.dhcp.directory / "dhcp").glob("*/pid")
-        found = {path.parent.name: self.server(path.parent.name) for path in folders}
+        found = {path.parent.name: self.dnsmasq(path.parent.name) for path in folders}
         return {network: process for network, process in found.items() if process is not None}
-
-    def cpu(self) -> float:
-        """Seconds of CPU that the DHCP agent has used."""
-        return cpu(Path("/proc", str(self.dhcp.pid)))
-
-
-def cpu(process: Path) -> float:
-    """Seconds of CPU that the threads of a process have used."""
-    threads = (process / "task").glob("*/schedstat")
-    return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
 
 
 class Guest:
@@ -208,31 +148,9 @@ def _open(device: str) -> socket.socket:
     return made
 
 
-@contextmanager
-def rig() -> Iterator[Rig]:
-    """All of it, ready, and with nothing in it."""
-    before = dict(os.environ)
-    os.environ.update(environment())
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-dhcp-", dir="/var/tmp") as folder:
-            Path(folder).chmod(0o755)  # dnsmasq reads as a user who may do nothing else
-            with (
-                PrivateNetfw(Path(folder) / "server", OPTIONS) as server,
-                Lab(hosts=1, bridges=["br-int"]) as lab,
-            ):
-                (host,) = lab.hosts.values()
-                made = Rig(host, server, Path(folder))
-                try:
-                    made.l2.start()
-                    made.dhcp.start()
-                    yield made
-                finally:
-                    made.dhcp.stop()
-                    made.l2.stop()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+def rig() -> AbstractContextManager[Rig]:
+    """Start all of it, without networks."""
+    return service_rig(Rig, "dhcp", QUOTAS)
 
 
 @contextmanager

@@ -50,3 +50,27 @@ def ratio(
         own_seconds=own,
         sizes=sizes or {},
     )
+
+
+def zero(name: str, count: int) -> Figure:
+    """Make a figure of a count that should be zero."""
+    return Figure(name=name, measured=count, target=0, unit="", raw_seconds=0.0, own_seconds=0.0)
+
+
+def milliseconds(name: str, seconds: float, target: float, raw: float = 0.0) -> Figure:
+    """Make a figure of a time; *target* is in milliseconds."""
+    return Figure(
+        name=name,
+        measured=seconds * 1000,
+        target=target,
+        raw_seconds=raw,
+        own_seconds=seconds,
+        unit="ms",
+    )
+
+
+def megabytes(name: str, measured: float, target: float) -> Figure:
+    """Make a figure of resident memory."""
+    return Figure(
+        name=name, measured=measured, target=target, unit="MB", raw_seconds=0.0, own_seconds=0.0
+    )

@@ -14,7 +14,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from statistics import median
 from typing import Any
 
-from benchmarks.figure import Figure, ratio
+from benchmarks.figure import Figure, milliseconds, ratio
 from benchmarks.firewall_rig import DEFAULT_RULES, GROUP, port, rule
 from benchmarks.l2_rig import run_alone, seconds
 from netfw.agents.l2.desired_firewall import make_filtered_port
@@ -64,11 +64,8 @@ def figures() -> Iterator[Figure]:
             measured=cost[large] / cost[few], target=FLAT,
             raw_seconds=cost[few], own_seconds=cost[large],
         )  # fmt: skip
-    yield Figure(
-        name=f"firewall: iptables, CPU for one member more, group of {many}",
-        measured=1000 * members[many], target=MILLISECONDS, unit="ms",
-        raw_seconds=0.0, own_seconds=members[many],
-    )  # fmt: skip
+    name = f"firewall: iptables, CPU for one member more, group of {many}"
+    yield milliseconds(name, members[many], MILLISECONDS)
 
 
 @contextmanager

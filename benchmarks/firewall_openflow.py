@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
-from benchmarks.figure import Figure, ratio
+from benchmarks.figure import Figure, milliseconds, ratio
 from benchmarks.firewall_rig import ELSEWHERE, FirewallRig, firewall_rig, plug, port, rule
 from benchmarks.l2_rig import run_alone, seconds
 from netfw.model.security_group import Direction
@@ -46,11 +46,8 @@ def figures() -> Iterator[Figure]:
         raw_seconds=members[few], own_seconds=members[many],
         sizes={size: (members[few], spent) for size, spent in members.items()},
     )  # fmt: skip
-    yield Figure(
-        name=f"firewall: CPU for one member more, group of {many}",
-        measured=1000 * members[many], target=MILLISECONDS, unit="ms",
-        raw_seconds=0.0, own_seconds=members[many],
-    )  # fmt: skip
+    name = f"firewall: CPU for one member more, group of {many}"
+    yield milliseconds(name, members[many], MILLISECONDS)
     yield Figure(
         name=f"firewall: CPU for one rule more, {some} ports over {few}",
         measured=rules[some][0] / rules[few][0], target=FLAT,

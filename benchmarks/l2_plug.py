@@ -22,7 +22,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from benchmarks.figure import Figure, ratio
+from benchmarks.figure import Figure, milliseconds, ratio
 from benchmarks.l2_rig import Rig, rig, run_alone
 from netfw.testing.lab.wait import wait_until
 
@@ -66,16 +66,11 @@ def figures(sizes: dict[int, int] | None = None) -> Iterator[Figure]:
                 sizes=times if size == max(found) else None,
             )
             yield _beside(f"l2: longest ping, {size} plugged at once", raw.longest, own.longest)
-    raw, wired, removed, unplugged = _others()
-    yield _round_trip(f"l2: ping while {REMOVED} plugged ports are wired", raw, wired)
-    yield _round_trip(f"l2: ping while {REMOVED} ports are removed", raw, removed)
+    idle, wired, removed, unplugged = _others()
+    name = f"l2: ping while {REMOVED}"
+    yield milliseconds(f"{name} plugged ports are wired", wired, RTT, idle)
+    yield milliseconds(f"{name} ports are removed", removed, RTT, idle)
     yield _beside("l2: longest ping, ports unplugged by tens", *unplugged)
-
-
-def _round_trip(name: str, raw: float, own: float) -> Figure:
-    return Figure(
-        name=name, measured=own * 1000, target=RTT, unit="ms", raw_seconds=raw, own_seconds=own
-    )
 
 
 def _beside(name: str, raw: float, own: float) -> Figure:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from benchmarks.figure import Figure, ratio
+from benchmarks.figure import Figure, ratio, zero
 from benchmarks.imports import IMPORT, list_modules
 from benchmarks.l2_rig import Rig, environment, rig, run_alone, seconds
 from netfw.testing.lab.wait import wait_until
@@ -52,12 +52,8 @@ def figures(sizes: tuple[int, ...] = SIZES) -> Iterator[Figure]:
                 target=TARGET,
                 sizes=times if size == max(found) else None,
             )
-            yield _none(f"l2: flows changed by {ROUNDS} restarts with {size} ports", one.changed)
-            yield _none(f"l2: pings lost in {ROUNDS} restarts with {size} ports", one.lost)
-
-
-def _none(name: str, count: int) -> Figure:
-    return Figure(name=name, measured=count, target=0, unit="", raw_seconds=0.0, own_seconds=0.0)
+            yield zero(f"l2: flows changed by {ROUNDS} restarts with {size} ports", one.changed)
+            yield zero(f"l2: pings lost in {ROUNDS} restarts with {size} ports", one.lost)
 
 
 def _measure(size: int) -> Restart:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import resource
 import sys
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from benchmarks.process_usage import process_cpu, resident
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
@@ -167,13 +167,11 @@ class Rig:
 
     def cpu(self) -> float:
         """Seconds of CPU that the agent has used."""
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
+        return process_cpu(self.process.pid)
 
     def resident(self) -> float:
         """Megabytes of memory that the agent holds."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * resource.getpagesize() / 1e6
+        return resident(self.process.pid)
 
     # What a hypervisor does
 

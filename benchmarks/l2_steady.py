@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, megabytes
 from benchmarks.l2_rig import Rig, rig, run_alone
 from netfw.testing.lab.wait import wait_until
 
@@ -63,10 +63,7 @@ def _at_rest(host: Rig, size: int) -> Iterator[Figure]:
         name=f"l2: CPU at rest with {size} ports", measured=share * 100, target=IDLE, unit="%",
         raw_seconds=0.0, own_seconds=share * REST,
     )  # fmt: skip
-    yield Figure(
-        name=f"l2: memory with {size} ports", measured=host.resident(), target=MEGABYTES, unit="MB",
-        raw_seconds=0.0, own_seconds=0.0,
-    )  # fmt: skip
+    yield megabytes(f"l2: memory with {size} ports", host.resident(), MEGABYTES)
 
 
 def _one_more(host: Rig, number: int) -> float:

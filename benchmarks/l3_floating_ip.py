@@ -15,11 +15,11 @@ from statistics import median
 
 from attrs import frozen
 
-from benchmarks.figure import Figure, ratio
+from benchmarks.figure import Figure, milliseconds, ratio
 from benchmarks.l2_rig import run_alone
 from benchmarks.l3_restart import memory
-from benchmarks.l3_rig import Rig, Router, rig, used
-from benchmarks.server_limits import resident
+from benchmarks.l3_rig import Rig, Router, rig
+from benchmarks.process_usage import cpu_with_children, resident
 
 MANY = 500
 ROUNDS = 11
@@ -68,28 +68,21 @@ def _reached(where: str, cost: Cost) -> Figure:
         f"{cost.agent * 1000:.1f} ms, of the server {cost.server * 1000:.1f} ms; Neutron 29: "
         f"{NEUTRON * 1000:.0f} ms"
     )
-    return Figure(
-        name=f"l3: from the API to the first ping, {where}",
-        measured=cost.wall * 1000,
-        target=TARGET,
-        raw_seconds=0.0,
-        own_seconds=cost.wall,
-        unit="ms",
-    )
+    return milliseconds(f"l3: from the API to the first ping, {where}", cost.wall, TARGET)
 
 
 def _one_more(found: Rig, instance: str) -> Cost:
     walls, requests, agent, server = [], [], [], []
     for _ in range(ROUNDS):
         found.await_rest(found.l3)
-        before = used(found.l3.pid), used(found.server.pid)
+        before = cpu_with_children(found.l3.pid), cpu_with_children(found.server.pid)
         began = time.monotonic()
         floating = found.floating_ip(found.ports[instance])
         requests.append(time.monotonic() - began)
         walls.append(found.answered(floating["floating_ip_address"]) - began)
         found.await_rest(found.l3)
-        agent.append(used(found.l3.pid) - before[0])
-        server.append(used(found.server.pid) - before[1])
+        agent.append(cpu_with_children(found.l3.pid) - before[0])
+        server.append(cpu_with_children(found.server.pid) - before[1])
         found.delete_floating_ip(floating["id"])
         found.silent(floating["floating_ip_address"])
     return Cost(*map(median, (walls, requests, agent, server)))

@@ -11,8 +11,6 @@ same in the database of the switch.
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,13 +18,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from attrs import frozen
-
-from benchmarks.figure import Figure, ratio
-from benchmarks.imports import IMPORT, list_modules
+from benchmarks.figure import Figure, megabytes, ratio, zero
+from benchmarks.imports import list_modules
 from benchmarks.l2_rig import run_alone
-from benchmarks.l3_rig import Rig, Router, reach, rig, used
-from benchmarks.server_limits import resident
+from benchmarks.l3_rig import Rig, Router, reach, rig
+from benchmarks.process_usage import Cost, children_cpu, cpu_with_children, resident
+from benchmarks.snapshot import import_and_read_snapshot
+from netfw.drivers.values.subscription import Service
 from netfw.linux import netns
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.linux.netlink.nftables import read_generation
@@ -36,32 +34,12 @@ ROUNDS = 3
 TARGET, MEMORY = 2.0, 100.0
 NEUTRON_MEMORY = 700
 _SUBNET = "10.0.0.0/24"
-_LEAST = f"""{IMPORT}
-from netfw.drivers.registry.local_host import LocalHostResources
-from netfw.drivers.values.subscription import Service, Subscription
-from netfw.drivers.registry.loader import create
-from netfw.drivers.transport import Transport
-from netfw.state.rpc import RemoteSource
-transport = create(Transport, "socket", {{"connect": sys.argv[2]}}, LocalHostResources())
-source = RemoteSource(transport)
-assert sum(len(page.put) for page in source.snapshot(Subscription(sys.argv[3], {{Service.L3}})))
-source.close()
-transport.close()
-"""
 _READ = """
 printf 'link show\\naddress show\\nroute show table all\\nrule show\\n' | ip -batch -
 printf 'route show table all\\nrule show\\n' | ip -6 -batch -
 iptables-save
 ip6tables-save
 """
-
-
-@frozen
-class Cost:
-    """Seconds: wall, and of CPU with the processes that were run."""
-
-    wall: float
-    cpu: float
 
 
 def figures(routers: int = ROUTERS) -> Iterator[Figure]:
@@ -90,47 +68,29 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
     yield ratio(f"{name} until ready", own=wall[0], raw=wall[1], target=TARGET)
     cpu = [min(cost.cpu for cost in each) for each in (own, raw)]
     yield ratio(f"{name}, CPU", own=cpu[0], raw=cpu[1], target=TARGET)
-    yield _none(f"l3: operations of {ROUNDS} restarts", operations[0])
-    yield _none(f"l3: pings lost in {ROUNDS} restarts", lost)
+    yield zero(f"l3: operations of {ROUNDS} restarts", operations[0])
+    yield zero(f"l3: pings lost in {ROUNDS} restarts", lost)
     yield memory(f"with {routers} routers", held, MEMORY)
 
 
-def memory(when: str, megabytes: float, target: float) -> Figure:
-    """What the agent holds."""
+def memory(when: str, measured: float, target: float) -> Figure:
+    """Make the figure of the agent's memory, beside Neutron's."""
     print(f"    Neutron 29, with 50 routers: {NEUTRON_MEMORY} MB")
-    return Figure(
-        name=f"l3: memory of the agent {when}",
-        measured=megabytes,
-        target=target,
-        raw_seconds=0.0,
-        own_seconds=0.0,
-        unit="MB",
-    )
-
-
-def _none(name: str, count: int) -> Figure:
-    return Figure(name=name, measured=count, target=0, unit="", raw_seconds=0.0, own_seconds=0.0)
+    return megabytes(f"l3: memory of the agent {when}", measured, target)
 
 
 def _restart(found: Rig) -> Cost:
     wall = found.l3.start()
-    return Cost(wall, used(found.l3.pid))
+    return Cost(wall, cpu_with_children(found.l3.pid))
 
 
 def _least(found: Rig, modules: Path, routers: list[Router]) -> Cost:
-    before, began = _children(), time.monotonic()
-    where = f"unix:{found.server.messages}"
-    argv = [sys.executable, "-c", _LEAST, str(modules), where, found.host.name]
-    subprocess.run(argv, check=True)
+    before, began = children_cpu(), time.monotonic()
+    import_and_read_snapshot(modules, found.server, found.host.name, Service.L3)
     for router in routers:
         enter = ["nsenter", f"--net=/run/netns/{router.netns}", "sh", "-ec", _READ]
         found.host.run(enter)
-    return Cost(time.monotonic() - began, _children() - before)
-
-
-def _children() -> float:
-    """Seconds of CPU that processes have used that were waited for."""
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    return Cost(time.monotonic() - began, children_cpu() - before)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,8 @@ from attrs import frozen
 
 from benchmarks.figure import Figure, ratio
 from benchmarks.l2_rig import run_alone
-from benchmarks.l3_rig import Rig, Router, reach, rig, used
+from benchmarks.l3_rig import Rig, Router, reach, rig
+from benchmarks.process_usage import Cost, children_cpu, cpu_with_children
 from netfw.testing.lab.wait import wait_until
 
 ROUTERS = 50
@@ -37,14 +37,6 @@ _SYSCTLS = (
     "net.ipv6.conf.all.forwarding",
     "net.ipv4.conf.all.promote_secondaries",
 )
-
-
-@frozen
-class Cost:
-    """Seconds: wall, and of CPU with the processes that were run."""
-
-    wall: float
-    cpu: float
 
 
 @frozen
@@ -88,18 +80,18 @@ def _by_netfw(found: Rig, routers: list[Router]) -> Cost:
     reach(found, routers)
     found.await_active()
     ended = time.monotonic()
-    cpu = used(found.l3.pid)
+    cpu = cpu_with_children(found.l3.pid)
     found.l3.stop()
     return Cost(ended - began, cpu)
 
 
 def _by_tools(found: Rig, routers: list[Router], script: Script) -> Cost:
-    before, began = _children(), time.monotonic()
+    before, began = children_cpu(), time.monotonic()
     found.host.ovs.vsctl(*script.vsctl)
     found.host.run(["ip", "-batch", "-"], input=script.batch)
     for netns, directory in script.inside.items():
         found.host.run(["nsenter", f"--net=/run/netns/{netns}", "sh", "-ec", _INSIDE, directory])
-    spent = _children() - before
+    spent = children_cpu() - before
     reach(found, routers)
     return Cost(time.monotonic() - began, spent)
 
@@ -111,11 +103,6 @@ ip6tables-restore < ip6tables
 ip -batch ip
 sysctl -q -p sysctl
 """
-
-
-def _children() -> float:
-    """Seconds of CPU that processes have used that were waited for."""
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def _remove(found: Rig, routers: list[Router]) -> None:

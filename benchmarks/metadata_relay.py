@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from uuid import UUID
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, megabytes, milliseconds
 from benchmarks.load import Client, Load, run
-from benchmarks.server_limits import cpu, resident
+from benchmarks.process_usage import process_cpu, resident
 from netfw.drivers.metadata import MetadataDriver, MetadataProxy
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
@@ -59,32 +59,17 @@ def figures() -> Iterator[Figure]:
         raw = 1 / _load(f"http://127.0.0.1:{port}").rate
         identity = {"X-Forwarded-For": CLIENT, "X-Neutron-Network-ID": str(NETWORK)}
         alone = _load(f"unix:{address}", identity)
-        yield _each("metadata: a request through the agent alone", alone, raw)
-        used = cpu(agent)
-        whole = run_in(f"{room.name}-guest", _load, "http://169.254.169.254:80")
-        used = (cpu(agent) - used) / len(whole.times)
-        print(f"    the agent: {used * 1000:.2f} ms of CPU each")
-        yield _each("metadata: a request through proxy and agent", whole, raw)
-        yield Figure(
-            name="metadata: memory of the agent",
-            measured=resident(agent),
-            target=100.0,
-            raw_seconds=0.0,
-            own_seconds=0.0,
-            unit="MB",
+        yield milliseconds(
+            "metadata: a request through the agent alone", 1 / alone.rate, TARGET, raw
         )
-
-
-def _each(name: str, load: Load, raw: float) -> Figure:
-    each = 1 / load.rate
-    return Figure(
-        name=name,
-        measured=each * 1000,
-        target=TARGET,
-        raw_seconds=raw,
-        own_seconds=each,
-        unit="ms",
-    )
+        used = process_cpu(agent)
+        whole = run_in(f"{room.name}-guest", _load, "http://169.254.169.254:80")
+        used = (process_cpu(agent) - used) / len(whole.times)
+        print(f"    the agent: {used * 1000:.2f} ms of CPU each")
+        yield milliseconds(
+            "metadata: a request through proxy and agent", 1 / whole.rate, TARGET, raw
+        )
+        yield megabytes("metadata: memory of the agent", resident(agent), 100.0)
 
 
 def _load(url: str, headers: dict[str, str] | None = None) -> Load:

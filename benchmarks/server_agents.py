@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 
 from benchmarks.figure import Figure
 from benchmarks.load import Client
-from benchmarks.server_limits import cpu, resident
+from benchmarks.process_usage import process_cpu, resident
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.state_source import Cursor
@@ -59,16 +59,16 @@ def _measured(server: PrivateNetfw) -> Iterator[Figure]:
     client.made("/subnets", {"subnet": block})
     fleet = Fleet(f"unix:{server.messages}")
     fleet.report_all()
-    began = cpu(server.pid)
-    cold = AGENTS / fleet.read_some() * (cpu(server.pid) - began)
+    began = process_cpu(server.pid)
+    cold = AGENTS / fleet.read_some() * (process_cpu(server.pid) - began)
     yield _figure("CPU at rest, heartbeats every 30 s", _rest(server.pid, fleet), 20.0, "%")
     yield _reached(client, fleet, made["id"])
     client.close()
     server.stop()
     server.start()
-    began, clock = cpu(server.pid), time.monotonic()
+    began, clock = process_cpu(server.pid), time.monotonic()
     fleet.pull_all()
-    back = cpu(server.pid) - began
+    back = process_cpu(server.pid) - began
     print(f"    all were back {time.monotonic() - clock:.1f} s after the server was")
     name = f"all come back to a new server after {CHANGES} changes, CPU"
     yield _figure(name, back, 5.0, "s", raw=cold)
@@ -89,14 +89,14 @@ def _figure(name: str, measured: float, target: float, unit: str, raw: float = 0
 
 def _rest(server: int, fleet: Fleet) -> float:
     """Percent of a core, while agents do nothing but say that they are there."""
-    began, used = time.monotonic(), cpu(server)
+    began, used = time.monotonic(), process_cpu(server)
     pause = REPORT_INTERVAL / AGENTS
     turn = 0
     while time.monotonic() - began < REST:
         fleet.report(turn % AGENTS)
         turn += 1
         time.sleep(max(0.0, began + turn * pause - time.monotonic()))
-    return 100 * (cpu(server) - used) / (time.monotonic() - began)
+    return 100 * (process_cpu(server) - used) / (time.monotonic() - began)
 
 
 def _reached(client: Client, fleet: Fleet, network: str) -> Figure:

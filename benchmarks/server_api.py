@@ -13,9 +13,10 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, megabytes, milliseconds
 from benchmarks.load import Client, Load, getter, port_maker, prepare_network, run
-from benchmarks.server_limits import Raw, cpu, overload, resident, statements
+from benchmarks.process_usage import process_cpu, resident
+from benchmarks.server_limits import Raw, overload, statements
 from netfw.drivers.registry.loader import create
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.transport import Transport
@@ -64,7 +65,7 @@ def figures() -> Iterator[Figure]:
             yield from site.filling()
             yield overload(site.client, site.url, site.network, site.server.pid)
             held = resident(site.server.pid)
-            yield _ms("server: resident, after all of this", held, 100.0, unit="MB")
+            yield megabytes("server: resident, after all of this", held, 100.0)
         (place / "postgres").mkdir(mode=0o777)
         (place / "postgres").chmod(0o777)
         place.chmod(0o755)
@@ -106,26 +107,27 @@ class Site:
     def making(self, kind: str, raw: float, targets: Targets) -> Iterator[Figure]:
         self._load(clients=1, seconds=1.0)
         name = f"server, {kind}: port made,"
-        yield _rate(f"{name} one client", self._load(clients=1), targets.alone, raw)
-        yield _rate(f"{name} {CLIENTS} clients", self._load(clients=CLIENTS), targets.together, raw)
+        alone = 1 / self._load(clients=1).rate
+        yield milliseconds(f"{name} one client", alone, targets.alone, raw)
+        together = 1 / self._load(clients=CLIENTS).rate
+        yield milliseconds(f"{name} {CLIENTS} clients", together, targets.together, raw)
         half = 500 / targets.together
         calm = self._load(clients=CLIENTS, rate=half)
-        yield _ms(f"{name} p99 at {half:.0f}/s", calm.within(0.99) * 1000, 50.0, raw=raw)
+        yield milliseconds(f"{name} p99 at {half:.0f}/s", calm.within(0.99), 50.0, raw=raw)
         yield self._bulk(kind)
 
     def reading(self, raw: Raw, when: str = "") -> Iterator[Figure]:
         shown = run(self.url, getter(f"/ports/{self.port['id']}"), clients=1, seconds=1.0)
         took = median(shown.times)
-        yield _ms(f"server: port shown{when}", took * 1000, 2.0, raw=raw.answer())
+        yield milliseconds(f"server: port shown{when}", took, 2.0, raw=raw.answer())
         page = f"/ports?limit={BULK}"
         took = _timed(self.client, "GET", page, runs=9)
-        yield _ms(f"server: {BULK:,} ports listed{when}", took * 1000, 60.0, raw=raw.read())
+        yield milliseconds(f"server: {BULK:,} ports listed{when}", took, 60.0, raw=raw.read())
 
     def grown(self, raw: Raw) -> Iterator[Figure]:
         when = f", {MANY:,} there"
-        yield _rate(
-            f"server, SQLite: port made, one client{when}", self._load(clients=1), 5.0, raw.commit()
-        )
+        each = 1 / self._load(clients=1).rate
+        yield milliseconds(f"server, SQLite: port made, one client{when}", each, 5.0, raw.commit())
         yield from self.reading(raw, when)
 
     def fill(self, file: Path) -> None:
@@ -160,12 +162,12 @@ class Site:
     def _bulk(self, kind: str) -> Figure:
         ports = {"ports": [self.body] * BULK}
         took = _timed(self.client, "POST", "/ports", ports, runs=1)
-        return _ms(f"server, {kind}: {BULK:,} ports in one request", took * 1000, 2000.0)
+        return milliseconds(f"server, {kind}: {BULK:,} ports in one request", took, 2000.0)
 
     def _load(self, *, clients: int, seconds: float = SECONDS, rate: float | None = None) -> Load:
-        used = cpu(self.server.pid)
+        used = process_cpu(self.server.pid)
         found = run(self.url, self.make, clients=clients, seconds=seconds, rate=rate)
-        used = (cpu(self.server.pid) - used) / len(found.times)
+        used = (process_cpu(self.server.pid) - used) / len(found.times)
         print(f"    {clients} clients: {found}, {used * 1000:.1f} ms of CPU each")
         if set(found.statuses) != {201}:
             raise RuntimeError(f"not all ports were made: {found}")
@@ -198,26 +200,3 @@ def _timed(client: Client, method: str, path: str, body: object = None, *, runs:
         if status >= 300:
             raise RuntimeError(f"{method} {path}: {status} {content[:300]!r}")
     return median(times)
-
-
-def _rate(name: str, load: Load, target: float, raw: float) -> Figure:
-    each = 1 / load.rate
-    return Figure(
-        name=name,
-        measured=each * 1000,
-        target=target,
-        raw_seconds=raw,
-        own_seconds=each,
-        unit="ms",
-    )
-
-
-def _ms(name: str, measured: float, target: float, *, raw: float = 0.0, unit: str = "ms") -> Figure:
-    return Figure(
-        name=name,
-        measured=measured,
-        target=target,
-        raw_seconds=raw,
-        own_seconds=measured / 1000,
-        unit=unit,
-    )

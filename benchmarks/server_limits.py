@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import socket
 import sqlite3
 import threading
@@ -15,8 +14,9 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, event
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, megabytes
 from benchmarks.load import Client, getter, port_maker, prepare_network, run
+from benchmarks.process_usage import resident
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.cli.server.components import PROGRAM, server_groups
 from netfw.cli.server.main import _serve
@@ -126,14 +126,8 @@ def overload(client: Client, url: str, network: str, server: int) -> Figure:
     request = port_maker(network)(client, 0)
     for _ in range(3):
         _crowd(url, request)
-    return Figure(
-        name=f"server: growth by {CROWD} clients at once, 201 or 503 all",
-        measured=max(0.0, resident(server) - before),
-        target=10.0,
-        raw_seconds=0.0,
-        own_seconds=0.0,
-        unit="MB",
-    )
+    name = f"server: growth by {CROWD} clients at once, 201 or 503 all"
+    return megabytes(name, max(0.0, resident(server) - before), 10.0)
 
 
 def _crowd(url: str, request: bytes) -> None:
@@ -159,18 +153,6 @@ def _crowd(url: str, request: bytes) -> None:
     )
     if served + refused != CROWD or not served or not refused:
         raise RuntimeError("not everybody was served or told to come again")
-
-
-def cpu(pid: int) -> float:
-    """Seconds of CPU that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident(pid: int) -> float:
-    """Megabytes."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _median(runs: int, work: Callable[[], object]) -> float:
