@@ -10,19 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from netfw.errors import BackendBroken
+from netfw.testing.lab.daemon import PrivateDaemon
 from netfw.testing.lab.ini import Groups, ini
 
-START_SECONDS = 60.0
-END_SECONDS = 30.0
 
-
-class PrivateNetfw:
+class PrivateNetfw(PrivateDaemon):
     """``netfw-server`` in *directory*; the API is on a unix socket there and, with *port*, on TCP.
 
     *options* are groups of the configuration; they override those of the directory.  It ends with
@@ -37,42 +34,28 @@ class PrivateNetfw:
         port: int | None = None,
         arguments: Sequence[str] = (),
     ) -> None:
+        super().__init__("netfw-server", directory / "server.log")
         self.directory, self.port = directory, port
         self.socket = directory / "api.sock"
         self.messages = directory / "messages.sock"
         self._options, self._arguments = dict(options or {}), list(arguments)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The URL of the API over TCP."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def log(self) -> Path:
-        """Its log."""
-        return self.directory / "server.log"
-
-    @property
-    def pid(self) -> int:
-        """The id of the process that was started."""
-        if self._process is None:
-            raise BackendBroken("the server is not running")
-        return self._process.pid
-
     def start(self) -> Self:
         """Start it, and wait until it is ready.
 
         :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
-        process = self.begin()
-        deadline = time.monotonic() + START_SECONDS
-        while not self.ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                log_tail = self.log.read_text(errors="replace")[-3000:]
-                raise BackendBroken(f"netfw-server does not start: {log_tail}")
-            time.sleep(0.02)
+        self.begin()
+        try:
+            self.wait_until(self.ready, lambda: "/readyz does not answer with 200")
+        except BackendBroken:
+            self.kill()
+            raise
         return self
 
     def begin(self) -> subprocess.Popen[bytes]:
@@ -81,19 +64,7 @@ class PrivateNetfw:
         conf = self.directory / "server.conf"
         conf.write_text(self.configuration())
         argv = [sys.executable, "-m", "netfw.cli.server.main", "--config-file", str(conf)]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*argv, *self._arguments], stdout=log, stderr=subprocess.STDOUT
-            )
-        return self._process
-
-    def stop(self) -> int:
-        """Stop it, and wait; return its exit status."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> int:
-        """Kill it, as a crash would."""
-        return self._end(signal.SIGKILL)
+        return self.run([*argv, *self._arguments])
 
     def reload(self) -> None:
         """Make it reload its files."""
@@ -146,18 +117,6 @@ class PrivateNetfw:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _end(self, number: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        try:
-            return process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise BackendBroken(f"netfw-server did not end in {END_SECONDS:g} s: killed") from None
 
 
 class _UnixConnection(http.client.HTTPConnection):

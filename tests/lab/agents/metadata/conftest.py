@@ -25,7 +25,7 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
     yield make
     for each in made:
-        each.end()
+        each.stop()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def lasting_agent(
     made = Agent(tmp_path_factory.mktemp("lasting"), lasting_service.port)
     made.start()
     yield made
-    made.end()
+    made.stop()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from attrs import frozen
 
+from netfw.testing.lab.daemon import PrivateDaemon
 from netfw.testing.lab.ini import ini
 from netfw.testing.lab.wait import wait_until
 
@@ -72,14 +73,14 @@ class Got:
     headers: Mapping[str, str]
 
 
-class Agent:
+class Agent(PrivateDaemon):
     """The agent in a directory, on a topology file unless *groups* say otherwise."""
 
     def __init__(self, directory: Path, port: int, **groups: Mapping[str, object]) -> None:
+        super().__init__("the metadata agent", directory / "agent.log")
         self.directory = directory
         directory.mkdir(exist_ok=True)
         self.socket = directory / "run" / "proxy.sock"
-        self.log = directory / "agent.log"
         self.alive = directory / "alive"
         self.status_file = directory / "status.json"
         self.topology = directory / "topology.yaml"
@@ -104,7 +105,6 @@ class Agent:
         }
         for group, values in groups.items():
             self.options.setdefault(group, {}).update(values)
-        self.process: subprocess.Popen[bytes] | None = None
 
     def configure(self, **metadata: object) -> None:
         self.options["metadata"].update(metadata)
@@ -113,11 +113,8 @@ class Agent:
     def begin(self) -> subprocess.Popen[bytes]:
         self.configure()
         self.status_file.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "netfw.cli.agents.metadata"]
-        argv += ["--config-file", str(self.directory / "agent.conf")]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
-        return self.process
+        conf = str(self.directory / "agent.conf")
+        return self.run([sys.executable, "-m", "netfw.cli.agents.metadata", "--config-file", conf])
 
     def start(self) -> None:
         self.begin()
@@ -130,32 +127,17 @@ class Agent:
             return {}
 
     def wait(self, condition: Callable[[dict[str, Any]], Any]) -> None:
-        def so() -> Any:
-            assert self.process is not None
-            if self.process.poll() is not None:
-                raise AssertionError(f"the agent ended: {self.log.read_text()[-3000:]}")
-            status = self.status()
-            return status and condition(status)
-
-        wait_until(so, lambda: f"{self.status()}\n{self.log.read_text()[-3000:]}")
+        self.wait_until(lambda: bool(self.status() and condition(self.status())), self.status)
 
     def hang_up(self) -> None:
         """Have it read its files again."""
-        assert self.process is not None
         before = self._taken_over()
-        os.kill(self.process.pid, signal.SIGHUP)
+        os.kill(self.pid, signal.SIGHUP)
         wait_until(lambda: self._taken_over() > before)
 
     def _taken_over(self) -> int:
         said = self.log.read_text()
         return said.count("the metadata service is ") + said.count("stays as it was")
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        process, self.process = self.process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        return process.wait(30)
 
     def dial(self) -> socket.socket:
         return dial(self.socket)

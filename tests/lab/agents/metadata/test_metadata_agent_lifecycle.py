@@ -34,7 +34,7 @@ def test_the_socket_has_the_mode_of_the_configuration_and_goes_with_the_agent(
     agent.start()
     assert stat.S_IMODE(agent.socket.stat().st_mode) == mode
     assert agent.ask().status == 200
-    assert agent.end() == 0
+    assert agent.stop() == 0
     assert list(agent.socket.parent.iterdir()) == []
     assert not agent.alive.exists()
     assert not agent.status_file.exists()
@@ -58,7 +58,7 @@ def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
     assert "another agent serves" in other.log.read_text()
     assert f"process {agent.process.pid} holds {agent.socket}.lock" in other.log.read_text()
     assert agent.ask().status == 200
-    agent.end(signal.SIGKILL)
+    agent.kill()
     assert agent.socket.exists()
     other.socket = agent.socket
     other.start()
@@ -87,7 +87,7 @@ def test_request_in_progress_is_answered_when_the_agent_stops(
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(agent.ask)
         wait_until(lambda: service.seen)
-        assert agent.end() == 0
+        assert agent.stop() == 0
         assert asking.result().status == 200
 
 
@@ -100,7 +100,7 @@ def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
         asking = pool.submit(_try, agent)
         wait_until(lambda: service.seen)
         began = time.monotonic()
-        assert agent.end() == 0
+        assert agent.stop() == 0
         assert time.monotonic() - began < 20
         release.set()
         assert asking.result() in (0, 502)
@@ -282,7 +282,7 @@ def test_what_cannot_be_is_refused_with_what_to_change(
 
 
 def test_restart_costs_at_most_one_retry(agent: Agent, service: RecordingService) -> None:
-    for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        agent.end(end)
+    for end in (agent.stop, agent.kill, agent.kill):
+        end()
         agent.start()
         assert agent.ask(network=NETWORK, of=f"10.0.0.{FIRST}").status == 200

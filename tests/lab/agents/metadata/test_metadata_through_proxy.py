@@ -69,7 +69,7 @@ class Way:
         self.driver.gc(())
         self.driver.close()
         self.room.remove()
-        self.agent.end()
+        self.agent.stop()
         self.service.close()
 
 
@@ -135,7 +135,7 @@ def test_an_instance_can_store_its_password(way: Way) -> None:
 
 @pytest.mark.spec("MD-07")
 def test_an_agent_that_is_away_is_503_and_comes_back(way: Way) -> None:
-    way.agent.end()
+    way.agent.stop()
     try:
         answer = way.room.ask(METADATA, 80, request())
         assert answer.startswith(b"HTTP/1.1 503 "), answer
