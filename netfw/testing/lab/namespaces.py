@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -210,10 +210,11 @@ def make_namespaces(
     with NetnsThread(lambda: syscalls.unshare(flags), name="netfw-lab-new") as thread:
         thread.run(raise_loopback)
         thread.run(prepare)
-        return thread.run(_hold, kinds)
+        return thread.run(current_namespaces, kinds)
 
 
-def _hold(kinds: Sequence[str]) -> NamespaceContext:
+def current_namespaces(kinds: Iterable[str] = KINDS) -> NamespaceContext:
+    """Return the namespaces of the calling thread, which functions can be called in."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     return NamespaceContext(
         {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in kinds}

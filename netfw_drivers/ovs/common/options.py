@@ -26,18 +26,20 @@ INTEGRATION_BRIDGE = cfg.StrOpt(
     default="br-int",
     help="Bridge that ports are plugged into; it is made when it does not exist.",
 )
+OVSDB_CONNECTION = cfg.StrOpt(
+    "ovsdb_connection",
+    default=DEFAULT_REMOTE,
+    help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
+)
+OVSDB_TIMEOUT = cfg.Opt(
+    "ovsdb_timeout",
+    type=Seconds(min=0.1),
+    default=10.0,
+    help="Seconds to wait for an answer of the database or an act of the switch.",
+)
 CONNECTION_OPTIONS: tuple[cfg.Opt, ...] = (
-    cfg.StrOpt(
-        "ovsdb_connection",
-        default=DEFAULT_REMOTE,
-        help="Where the switch's database listens: unix:PATH, tcp:ADDRESS:PORT or ssl:...",
-    ),
-    cfg.Opt(
-        "ovsdb_timeout",
-        type=Seconds(min=0.1),
-        default=10.0,
-        help="Seconds to wait for an answer of the database or an act of the switch.",
-    ),
+    OVSDB_CONNECTION,
+    OVSDB_TIMEOUT,
     cfg.Opt(
         "ovsdb_monitor_respawn_interval",
         type=Seconds(min=0.1, max=3600),

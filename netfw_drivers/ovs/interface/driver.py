@@ -22,12 +22,12 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import Link
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
-from netfw.ovs.ovsdb.client import DEFAULT_REMOTE, Ovsdb, share_ovsdb
+from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
 from netfw.ovs.ovsdb.operations import AddPort, SetColumns, Table
 from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
-from netfw_drivers.ovs.common.options import Seconds
+from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
 from netfw_drivers.ovs.interface.observed import (
     InterfaceSettings,
     Observed,
@@ -61,17 +61,8 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             default="br-int",
             help="Bridge that ports are plugged into; it must exist.",
         ),
-        cfg.StrOpt(
-            "ovsdb_connection",
-            default=DEFAULT_REMOTE,
-            help="Where the switch's database listens: unix:PATH or tcp:ADDRESS:PORT.",
-        ),
-        cfg.Opt(
-            "ovsdb_timeout",
-            type=Seconds(min=0.1),
-            default=10.0,
-            help="Seconds to wait for an answer of the database or an act of the switch.",
-        ),
+        OVSDB_CONNECTION,
+        OVSDB_TIMEOUT,
         cfg.BoolOpt(
             "ovs_use_veth",
             default=False,

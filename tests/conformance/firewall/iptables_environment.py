@@ -71,16 +71,10 @@ class KernelFilters:
         return not any(completed.status for completed in gone)
 
 
-class IptablesGround(BridgeEnvironment):
-    """Ports of Linux bridges."""
+class FilteredByKernel:
+    """The state of a firewall that is in the filters of the kernel."""
 
-    def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
-        super().__init__(host)
-        self.tool = IptablesBinaries(backend)
-        self.filters = KernelFilters(host, str(backend.value))
-
-    def make_driver(self) -> FirewallDriver:
-        return IptablesFirewallDriver(self.tool, namespace=Path(self.host.place.space("net")))
+    filters: KernelFilters
 
     def dump_state(self) -> frozenset[str]:
         return self.filters.dump_state()
@@ -95,7 +89,19 @@ class IptablesGround(BridgeEnvironment):
         return self.filters.foreign_is_intact()
 
 
-class HybridGround(OvsGround):
+class IptablesGround(FilteredByKernel, BridgeEnvironment):
+    """Ports of Linux bridges."""
+
+    def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
+        super().__init__(host)
+        self.tool = IptablesBinaries(backend)
+        self.filters = KernelFilters(host, str(backend.value))
+
+    def make_driver(self) -> FirewallDriver:
+        return IptablesFirewallDriver(self.tool, namespace=Path(self.host.place.space("net")))
+
+
+class HybridGround(FilteredByKernel, OvsGround):
     """Ports of br-int, each behind a Linux bridge of its own."""
 
     in_switch = False
@@ -112,18 +118,6 @@ class HybridGround(OvsGround):
     def firewall(self, location: LocalHostResources) -> FirewallDriver:
         namespace = Path(self.host.place.space("net"))
         return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
-
-    def dump_state(self) -> frozenset[str]:
-        return self.filters.dump_state()
-
-    def lose_state(self) -> None:
-        self.filters.flush()
-
-    def make_foreign(self) -> None:
-        self.filters.make_foreign()
-
-    def foreign_is_intact(self) -> bool:
-        return self.filters.foreign_is_intact()
 
     def outage(self) -> None:
         """It is the kernel, which always answers."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
+from netfw.drivers.transport import Transport
 from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
+from netfw.state.rpc import RemoteSource, StateRpcServer
+from netfw.testing.conformance.state_source.environment import SourceEnvironment
+
+RESOURCE_BYTES = 700
+"""About the size of one resource in a message."""
 
 
 class MemoryEnvironment:
@@ -35,3 +42,24 @@ class MemoryEnvironment:
     def status(self, target: Ref, service: Service) -> Status | None:
         report = self.source.status(target, service)
         return None if report is None else report.status
+
+
+def remote_memory(
+    stack: ExitStack, server: Transport, client: Transport, page: int, timeout: float
+) -> SourceEnvironment:
+    """Return a memory source behind a server and a client; *stack* closes all of it."""
+    for transport in (server, client):
+        stack.callback(transport.close)
+    memory = MemorySource(page=page)
+    rpc_server = StateRpcServer(memory, server, budget=page * RESOURCE_BYTES)
+    rpc_server.open()
+    stack.callback(rpc_server.close)
+    source = RemoteSource(client, timeout=timeout)
+    stack.callback(source.close)
+
+    def cut() -> None:
+        rpc_server.close()
+        server.close()
+        source.timeout = timeout / 40
+
+    return SourceEnvironment(source, MemoryEnvironment(memory), cut)

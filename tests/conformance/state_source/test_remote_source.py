@@ -20,14 +20,16 @@ from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
 from netfw_drivers.transports.sockets.transport import SocketTransport
-from tests.conformance.state_source.memory_environment import MemoryEnvironment
+from tests.conformance.state_source.memory_environment import (
+    RESOURCE_BYTES,
+    MemoryEnvironment,
+    remote_memory,
+)
 from tests.conformance.transport.hint_for_all import hints_for_all
 
 pytestmark = pytest.mark.services
 
 LONG = bool(os.environ.get("NETFW_LONG"))
-BYTES = 700
-"""About one resource in a message."""
 
 
 @pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
@@ -37,7 +39,7 @@ class TestOverAWire(StateSourceConformance):
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         memory, wire = MemorySource(page=page), FakeNetwork()
-        desk = StateRpcServer(memory, wire.transport(), budget=page * BYTES)
+        desk = StateRpcServer(memory, wire.transport(), budget=page * RESOURCE_BYTES)
         desk.open()
         source = RemoteSource(wire.transport(), timeout=10)
 
@@ -61,21 +63,7 @@ class TestOverASocket(StateSourceConformance):
         with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
             address = f"unix:{directory}/server"
             server, client = socket_transport(listen=address), socket_transport(connect=address)
-            for transport in (server, client):
-                stack.callback(transport.close)
-            memory = MemorySource(page=page)
-            desk = StateRpcServer(memory, server, budget=page * BYTES)
-            desk.open()
-            stack.callback(desk.close)
-            source = RemoteSource(client, timeout=10)
-            stack.callback(source.close)
-
-            def cut() -> None:
-                desk.close()
-                server.close()
-                source.timeout = 0.2
-
-            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
+            yield remote_memory(stack, server, client, page, timeout=10)
 
 
 @pytest.mark.spec("RPC-02")

@@ -22,7 +22,7 @@ from netfw.state.rpc import RemoteSource, StateRpcServer
 from netfw.testing.conformance.state_source.environment import SourceEnvironment
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.lab.services.rabbitmq import PrivateRabbitmq
-from tests.conformance.state_source.memory_environment import MemoryEnvironment
+from tests.conformance.state_source.memory_environment import remote_memory
 from tests.conformance.transport.hint_for_all import hints_for_all
 
 pytestmark = pytest.mark.services
@@ -66,21 +66,7 @@ class TestOverABroker(StateSourceConformance):
         prefix = f"t{secrets.token_hex(4)}"
         with ExitStack() as stack:
             server, client = self.make(prefix), self.make(prefix)
-            for transport in (server, client):
-                stack.callback(transport.close)
-            memory = MemorySource(page=page)
-            desk = StateRpcServer(memory, server, budget=page * 700)
-            desk.open()
-            stack.callback(desk.close)
-            source = RemoteSource(client, timeout=20)
-            stack.callback(source.close)
-
-            def cut() -> None:
-                desk.close()
-                server.close()
-                source.timeout = 0.5
-
-            yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
+            yield remote_memory(stack, server, client, page, timeout=20)
 
     def test_a_hint_for_all_hosts_reaches_each(self) -> None:
         prefix = f"t{secrets.token_hex(4)}"

@@ -8,25 +8,14 @@ from pathlib import Path
 import pytest
 
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.db import Database, migration
 from tests.server.api.environment import Client, api
 from tests.server.api.plugins import kept
 
 
-@pytest.fixture(scope="session")
-def api_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with all tables, to be copied."""
-    path = tmp_path_factory.mktemp("template") / "empty.db"
-    database = Database(f"sqlite:///{path}")
-    migration.upgrade(database)
-    database.close()
-    return path
-
-
 @pytest.fixture
-def plugins(api_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
+def plugins(empty_tables: Path, tmp_path: Path) -> Iterator[list[HandlerPlugin]]:
     """Plugins of one test."""
-    with kept(api_tables, tmp_path) as plugins:
+    with kept(empty_tables, tmp_path) as plugins:
         yield plugins
 
 
@@ -37,7 +26,7 @@ def client(plugins: list[HandlerPlugin]) -> Client:
 
 
 @pytest.fixture(scope="module")
-def unmoved(api_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def unmoved(empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Alice before an API that all tests of a module share, since they change nothing."""
-    with kept(api_tables, tmp_path_factory.mktemp("unmoved")) as plugins:
+    with kept(empty_tables, tmp_path_factory.mktemp("unmoved")) as plugins:
         yield api(plugins)

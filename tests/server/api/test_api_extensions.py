@@ -39,10 +39,10 @@ class Declares(ExtensionDriver):
 
 
 @pytest.fixture
-def extended(api_tables: Path, tmp_path: Path) -> Iterator[Client]:
+def extended(empty_tables: Path, tmp_path: Path) -> Iterator[Client]:
     """Alice, before a server with two extension drivers."""
     drivers = (PortSecurityDriver(), Declares())
-    with kept(api_tables, tmp_path, drivers) as plugins:
+    with kept(empty_tables, tmp_path, drivers) as plugins:
         yield api(plugins, extending=ExtensionDrivers(drivers).declared())
 
 

@@ -185,13 +185,15 @@ def _field(match: str) -> Predicate:
     return predicate
 
 
+def _undecided(parts: Sequence[Decision]) -> list[Predicate]:
+    """Return the parts that depend on the target."""
+    return [part for part in parts if not isinstance(part, bool)]
+
+
 def _all(parts: Sequence[Decision]) -> Decision:
-    predicates: list[Predicate] = []
-    for part in parts:
-        if part is False:
-            return False
-        if part is not True:
-            predicates.append(part)
+    if False in parts:
+        return False
+    predicates = _undecided(parts)
     if len(predicates) < 2:
         return predicates[0] if predicates else True
 
@@ -205,12 +207,9 @@ def _all(parts: Sequence[Decision]) -> Decision:
 
 
 def _any(parts: Sequence[Decision]) -> Decision:
-    predicates: list[Predicate] = []
-    for part in parts:
-        if part is True:
-            return True
-        if part is not False:
-            predicates.append(part)
+    if True in parts:
+        return True
+    predicates = _undecided(parts)
     if len(predicates) < 2:
         return predicates[0] if predicates else False
 

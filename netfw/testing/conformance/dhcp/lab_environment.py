@@ -11,11 +11,8 @@ The vendor adds the driver::
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -31,26 +28,29 @@ from netfw.drivers.dhcp import (
 )
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.values.events import Sink
 from netfw.model.address import Mac
 from netfw.model.device_names import device_name
 from netfw.model.ids import NetworkId
-from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.plan import Outcome, Update
 from netfw.testing.conformance.dhcp.environment import DhcpClientVm, DhcpEnvironment, FoundServer
 from netfw.testing.conformance.dhcp.lab_client import LabClientVm
-from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DhcpLabHost, processes
+from netfw.testing.conformance.dhcp.lab_host import (
+    BRIDGE,
+    DhcpLabHost,
+    DriverHosts,
+    make_ovs_interface,
+    processes,
+    start_lab_host,
+)
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.namespaces import KINDS, NamespaceContext
-from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
+from netfw.testing.lab.namespaces import NamespaceContext
+from netfw.testing.lab.openvswitch import PrivateOvs
 
 TRUNK = "trunk"
-ANSWER = 5.0
-"""Seconds that the interface driver waits for the switch."""
 FIRST_VLAN = 101
 
 
@@ -96,7 +96,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._sites: list[DhcpLabHost] = []
-        self._hosts: list[tuple[DhcpDriver, LocalHostResources]] = []
+        self._drivers: DriverHosts[DhcpDriver] = DriverHosts()
         self._vlans: dict[NetworkId, int] = {}
         self._servers: dict[str, int] = {}
         self._clients: dict[tuple[NetworkId, Mac], LabClientVm] = {}
@@ -110,13 +110,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def make_interface(self, host: HostResources, ovs: PrivateOvs) -> InterfaceDriver:
         """Return the driver that plugs the server's port; by default that of Open vSwitch."""
-        options = {
-            "ovsdb_connection": ovs.remote,
-            "ovsdb_timeout": ANSWER,
-            "integration_bridge": BRIDGE,
-            "ovs_use_veth": self.use_veth,
-        }
-        return loader.create(InterfaceDriver, "openvswitch", options, host)
+        return make_ovs_interface(host, ovs, use_veth=self.use_veth)
 
     def __enter__(self) -> Self:
         """Start the switch.
@@ -125,22 +119,13 @@ class DhcpLabEnvironment(DhcpEnvironment):
         """
         sandbox.require()
         with ExitStack() as stack:
-            self._home = Path(tempfile.mkdtemp(prefix="dhcp-", dir="/run"))
-            self._home.chmod(0o755)
-            stack.callback(shutil.rmtree, self._home, ignore_errors=True)
-            place = _here()
-            stack.callback(place.close)
-            ovs = PrivateOvs(self._home / "ovs")
-            stack.callback(ovs.stop)
-            ovs.start(*bridge_setup(BRIDGE))
-            self._sites.append(DhcpLabHost("host", place, ovs, self._home / "files"))
+            self._sites.append(start_lab_host(stack, "dhcp-"))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.dismiss()
-        for _driver, host in self._hosts:
-            host.close()
+        self._drivers.close()
         self._stack.close()
 
     @property
@@ -154,15 +139,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
         driver = self.make_dhcp(host, site.directory)
         if second:
             driver = OtherHostDriver(driver, site.place)
-        self._hosts.append((driver, host))
+        self._drivers.add(driver, host)
         return driver
 
     def killed(self, driver: DhcpDriver) -> None:
-        driver.close()
-        for known, host in self._hosts:
-            if known is driver:
-                host.close()
-        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
+        self._drivers.kill(driver)
 
     def know(self, network: NetworkId, server: ServerPort) -> None:
         self._servers[str(server.id)] = self._vlan(network)
@@ -232,19 +213,8 @@ class DhcpLabEnvironment(DhcpEnvironment):
             shown.status == 0 and value.server.mac not in shown.output and ",UP" not in shown.output
         )
 
-    @contextmanager
-    def outage(self) -> Iterator[None]:
-        """Stop the database, and the switch, which would else reconnect at its own pace."""
-        ovs = self._sites[0].ovs
-        ovs.stop_switch()
-        ovs.stop_database()
-        self._wait_at_most(0.2)
-        try:
-            yield
-        finally:
-            self._wait_at_most(ANSWER)
-            ovs.start_database()
-            ovs.start_switch()
+    def outage(self) -> AbstractContextManager[None]:
+        return self._drivers.outage(self._sites[0].ovs)
 
     def drifts(self) -> Mapping[str, Callable[[NetworkId, DhcpNetwork], None]]:
         def by(*change: str) -> Callable[[NetworkId, DhcpNetwork], None]:
@@ -299,10 +269,6 @@ class DhcpLabEnvironment(DhcpEnvironment):
         instance.plug(Plug(bridge=BRIDGE, device=name))
         return instance
 
-    def _wait_at_most(self, seconds: float) -> None:
-        for _driver, host in self._hosts:
-            share_ovsdb(host, self._sites[0].ovs.remote, ANSWER).timeout = seconds
-
     def _second(self) -> DhcpLabHost:
         if len(self._sites) < 2:
             lab = self._stack.enter_context(Lab(1, bridges=[BRIDGE]))
@@ -316,15 +282,11 @@ class DhcpLabEnvironment(DhcpEnvironment):
             host.place.ip(f"link set {TRUNK} up")
             for ovs in (here.ovs, host.ovs):
                 ovs.vsctl("add-port", BRIDGE, TRUNK)
-            self._sites.append(DhcpLabHost("second", host.place, host.ovs, self._home / "second"))
+            self._sites.append(
+                DhcpLabHost(
+                    "second", host.place, host.ovs, self._sites[0].directory.with_name("second")
+                )
+            )
             for site in self._sites:
                 site.others.add(TRUNK)
         return self._sites[1]
-
-
-def _here() -> NamespaceContext:
-    """Return the caller's namespaces as a context that functions can be called in."""
-    flags = os.O_RDONLY | os.O_CLOEXEC
-    return NamespaceContext(
-        {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in KINDS}
-    )

@@ -1,4 +1,4 @@
-"""One host of the DHCP suite: a private Open vSwitch, and the inspection of the driver's work.
+"""A host of the suites of services: a private Open vSwitch, and the inspection of a driver's work.
 
 Inspection uses ``ip``, ``ovs-vsctl`` and ``/proc``, never a driver.
 """
@@ -11,21 +11,31 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from netfw.drivers.base import HostResources
+from netfw.drivers.host_driver import HostDriver
+from netfw.drivers.interface import InterfaceDriver
+from netfw.drivers.registry import loader
+from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.errors import BackendError
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import PortId
+from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.dhcp.environment import FoundServer
-from netfw.testing.lab.namespaces import NamespaceContext
-from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw.testing.lab.namespaces import NamespaceContext, current_namespaces
+from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 
 T = TypeVar("T")
+D = TypeVar("D", bound=HostDriver[Any, Any])
 
+ANSWER = 5.0
+"""Seconds that the interface driver waits for the switch."""
 BRIDGE = "br-int"
 DEAD = 4095
 METADATA6 = ip_address("fe80::a9fe:a9fe")
@@ -156,6 +166,73 @@ class DhcpLabHost:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+class DriverHosts(Generic[D]):
+    """The drivers of a suite that run on a lab host, with the resources of each."""
+
+    def __init__(self) -> None:
+        self._hosts: list[tuple[D, LocalHostResources]] = []
+
+    def add(self, driver: D, host: LocalHostResources) -> None:
+        """Register a driver that was made with the resources *host*."""
+        self._hosts.append((driver, host))
+
+    def kill(self, driver: D) -> None:
+        """Close a driver and its resources."""
+        driver.close()
+        for known, host in self._hosts:
+            if known is driver:
+                host.close()
+        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
+
+    def close(self) -> None:
+        """Close the resources of all drivers."""
+        for _, host in self._hosts:
+            host.close()
+
+    @contextlib.contextmanager
+    def outage(self, ovs: PrivateOvs) -> Iterator[None]:
+        """Stop the database, and the switch, which would else reconnect at its own pace."""
+        ovs.stop_switch()
+        ovs.stop_database()
+        self._set_timeout(ovs, 0.2)
+        try:
+            yield
+        finally:
+            self._set_timeout(ovs, ANSWER)
+            ovs.start_database()
+            ovs.start_switch()
+
+    def _set_timeout(self, ovs: PrivateOvs, seconds: float) -> None:
+        for _, host in self._hosts:
+            share_ovsdb(host, ovs.remote, ANSWER).timeout = seconds
+
+
+def start_lab_host(stack: contextlib.ExitStack, prefix: str) -> DhcpLabHost:
+    """Start a switch in the caller's namespaces; *stack* stops it and removes its files."""
+    home = Path(tempfile.mkdtemp(prefix=prefix, dir="/run"))
+    home.chmod(0o755)
+    stack.callback(shutil.rmtree, home, ignore_errors=True)
+    namespaces = current_namespaces()
+    stack.callback(namespaces.close)
+    ovs = PrivateOvs(home / "ovs")
+    stack.callback(ovs.stop)
+    ovs.start(*bridge_setup(BRIDGE))
+    return DhcpLabHost("host", namespaces, ovs, home / "files")
+
+
+def make_ovs_interface(
+    host: HostResources, ovs: PrivateOvs, *, use_veth: bool = False
+) -> InterfaceDriver:
+    """Return the interface driver of Open vSwitch for the lab host's switch."""
+    options = {
+        "ovsdb_connection": ovs.remote,
+        "ovsdb_timeout": ANSWER,
+        "integration_bridge": BRIDGE,
+        "ovs_use_veth": use_veth,
+    }
+    return loader.create(InterfaceDriver, "openvswitch", options, host)
 
 
 def processes() -> Iterator[str]:

@@ -18,12 +18,12 @@ from netfw.drivers.dhcp import DhcpDriver, DhcpKey, DhcpNetwork, DhcpPort, DhcpV
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.values.keys import NetworkKey, PortKey
-from netfw.errors import BackendUnavailable
 from netfw.model.address import Mac
 from netfw.model.port import FixedIp
 from netfw.plan import Update
-from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.common.reconciler import Drift, ReconcilerConformance
+from netfw.testing.conformance.common.backend_optional import BackendOptionalConformance
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.common.reconciler import Drift
 from netfw.testing.conformance.dhcp.changes import DhcpChangesConformance
 from netfw.testing.conformance.dhcp.environment import FoundServer
 from netfw.testing.conformance.dhcp.factories import make_network, wanted
@@ -45,7 +45,7 @@ class DhcpDriverConformance(
     DhcpPersistenceConformance,
     DhcpInjectionConformance,
     DhcpIpv6Conformance,
-    ReconcilerConformance[DhcpKey, DhcpValue],
+    BackendOptionalConformance[DhcpKey, DhcpValue],
 ):
     """The promises of :class:`DhcpDriver` and of its base classes.
 
@@ -126,43 +126,6 @@ class DhcpDriverConformance(
 
     def _spoiling(self, spoil: Callable[[Any, DhcpNetwork], None]) -> Drift:
         return lambda key, value: spoil(key.network, value)
-
-    @proves_raise(HostDriver, "present", BackendUnavailable)
-    def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Accept the right keys as well: a driver may know them without the backend."""
-        things = self.examples(1)
-        driver.converge(Update(put=things))
-        with self.outage():
-            try:
-                held = driver.present()
-            except BackendUnavailable:
-                held = frozenset(things)
-        assert held == frozenset(things)
-
-    @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Accept an observation without the backend as well; then `apply` raises."""
-        reconciler = self.reconciler(driver)
-        with self.outage():
-            for scope in (None, Update(put=self.examples(1))):
-                try:
-                    reconciler.observe(scope)
-                except BackendUnavailable:
-                    continue
-
-    def test_two_driver_objects_work_on_one_host_at_once(
-        self, make_driver: Callable[[], Driver]
-    ) -> None:
-        former: list[Driver] = []
-
-        def make() -> Driver:
-            former.append(self.environment.make_driver() if former else make_driver())
-            return former[-1]
-
-        super().test_two_driver_objects_work_on_one_host_at_once(make)
-        for driver in former:
-            assert isinstance(driver, DhcpDriver)
-            self.environment.killed(driver)
 
     def one_of_each(self) -> dict[DhcpKey, DhcpValue]:
         """Return a network with a port."""

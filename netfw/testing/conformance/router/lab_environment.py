@@ -14,36 +14,34 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any, Self
 
 from netfw.drivers.base import HostResources
-from netfw.drivers.interface import InterfaceDriver
-from netfw.drivers.registry import loader
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
-from netfw.ovs.ovsdb.client import share_ovsdb
-from netfw.testing.conformance.dhcp.lab_host import BRIDGE, DhcpLabHost, processes
+from netfw.testing.conformance.dhcp.lab_host import (
+    BRIDGE,
+    DriverHosts,
+    make_ovs_interface,
+    processes,
+    start_lab_host,
+)
 from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
 from netfw.testing.conformance.router.port_admission import PortAdmission
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.namespaces import KINDS, NamespaceContext
-from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 
-ANSWER = 5.0
-"""Seconds that the interface driver waits for the switch."""
 FIRST_VLAN = 101
 Spoil = Callable[[RouterKey, RouterState], None]
 REFUSING_TOOL = """#!/bin/sh
@@ -66,7 +64,7 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._hosts: list[tuple[RouterDriver, LocalHostResources]] = []
+        self._drivers: DriverHosts[RouterDriver] = DriverHosts()
         self._vlans: dict[NetworkId, int] = {}
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
@@ -87,15 +85,9 @@ class RouterLabEnvironment(RouterEnvironment):
         """
         sandbox.require()
         with ExitStack() as stack:
-            self._home = Path(tempfile.mkdtemp(prefix="router-", dir="/run"))
-            self._home.chmod(0o755)
-            stack.callback(shutil.rmtree, self._home, ignore_errors=True)
-            self._place = _here()
-            stack.callback(self._place.close)
-            self._ovs = PrivateOvs(self._home / "ovs")
-            stack.callback(self._ovs.stop)
-            self._ovs.start(*bridge_setup(BRIDGE))
-            self._site = DhcpLabHost("host", self._place, self._ovs, self._home / "files")
+            self._site = start_lab_host(stack, "router-")
+            self._place, self._ovs = self._site.place, self._site.ovs
+            self._home = self._site.directory.parent
             self._service = EchoService()
             stack.callback(self._service.close)
             self._refuse_by_path(stack)
@@ -105,29 +97,18 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def __exit__(self, *_: object) -> None:
         self.dismiss()
-        for _driver, host in self._hosts:
-            host.close()
+        self._drivers.close()
         self._stack.close()
 
     def make_driver(self) -> RouterDriver:
         host = LocalHostResources()
-        options = {
-            "ovsdb_connection": self._ovs.remote,
-            "ovsdb_timeout": ANSWER,
-            "integration_bridge": BRIDGE,
-            "ovs_use_veth": False,
-        }
-        host.add(loader.create(InterfaceDriver, "openvswitch", options, host))
+        host.add(make_ovs_interface(host, self._ovs))
         driver = self.make_router(host, self._site.directory)
-        self._hosts.append((driver, host))
+        self._drivers.add(driver, host)
         return driver
 
     def killed(self, driver: RouterDriver) -> None:
-        driver.close()
-        for known, host in self._hosts:
-            if known is driver:
-                host.close()
-        self._hosts = [(known, host) for known, host in self._hosts if known is not driver]
+        self._drivers.kill(driver)
 
     def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
         for port in ports:
@@ -239,18 +220,8 @@ class RouterLabEnvironment(RouterEnvironment):
         mac = _ports(value)[0].mac
         return shown.status == 0 and mac not in shown.output and ",UP" not in shown.output
 
-    @contextmanager
-    def outage(self) -> Iterator[None]:
-        """Stop the database, and the switch, which would else reconnect at its own pace."""
-        self._ovs.stop_switch()
-        self._ovs.stop_database()
-        self._wait_at_most(0.2)
-        try:
-            yield
-        finally:
-            self._wait_at_most(ANSWER)
-            self._ovs.start_database()
-            self._ovs.start_switch()
+    def outage(self) -> AbstractContextManager[None]:
+        return self._drivers.outage(self._ovs)
 
     @contextmanager
     def refuse_rules(self, address: IpAddress) -> Iterator[None]:
@@ -326,10 +297,6 @@ class RouterLabEnvironment(RouterEnvironment):
         os.environ["PATH"] = f"{tools}:{path}"
         stack.callback(os.environ.__setitem__, "PATH", path)
 
-    def _wait_at_most(self, seconds: float) -> None:
-        for _driver, host in self._hosts:
-            share_ovsdb(host, self._ovs.remote, ANSWER).timeout = seconds
-
 
 def _ports(state: RouterState) -> tuple[RouterPort, ...]:
     full = state.full
@@ -350,11 +317,3 @@ def _listener(family: socket.AddressFamily, port: int) -> socket.socket:
     listener.bind(("", port))
     listener.listen(16)
     return listener
-
-
-def _here() -> NamespaceContext:
-    """Return the caller's namespaces as a context that functions can be called in."""
-    flags = os.O_RDONLY | os.O_CLOEXEC
-    return NamespaceContext(
-        {kind: os.open(f"/proc/thread-self/ns/{kind}", flags) for kind in KINDS}
-    )

@@ -15,7 +15,6 @@ from typing import Any
 from attrs import evolve
 
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import (
@@ -24,10 +23,10 @@ from netfw.drivers.values.router_values import (
     RouterPort,
     RouterState,
 )
-from netfw.errors import BackendUnavailable
 from netfw.plan import Update
-from netfw.testing.conformance.common.promises import proves, proves_raise
-from netfw.testing.conformance.common.reconciler import Drift, ReconcilerConformance, dies_at
+from netfw.testing.conformance.common.backend_optional import BackendOptionalConformance
+from netfw.testing.conformance.common.promises import proves
+from netfw.testing.conformance.common.reconciler import Drift, dies_at
 from netfw.testing.conformance.router.environment import FoundRouter
 from netfw.testing.conformance.router.factories import make_external, make_net, make_site
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
@@ -44,7 +43,7 @@ class RouterDriverConformance(
     RouterTranslationConformance,
     RouterServicesConformance,
     RouterPersistenceConformance,
-    ReconcilerConformance[RouterDriverKey, RouterDriverValue],
+    BackendOptionalConformance[RouterDriverKey, RouterDriverValue],
 ):
     """The promises of :class:`RouterDriver`, and of all that it is.
 
@@ -107,43 +106,6 @@ class RouterDriverConformance(
 
     def drifts(self) -> Mapping[str, Drift]:
         return dict(self.environment.drifts())
-
-    @proves_raise(HostDriver, "present", BackendUnavailable)
-    def test_present_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it knows what it holds without the switch."""
-        things = self.examples(1)
-        driver.converge(Update(put=things))
-        with self.outage():
-            try:
-                held = driver.present()
-            except BackendUnavailable:
-                held = frozenset(things)
-        assert held == frozenset(things)
-
-    @proves_raise(Reconciler, "observe", BackendUnavailable)
-    def test_observe_raises_when_the_backend_is_unreachable(self, driver: Driver) -> None:
-        """Or it sees what there is without the switch; `apply` then meets the outage."""
-        reconciler = self.reconciler(driver)
-        with self.outage():
-            for scope in (None, Update(put=self.examples(1))):
-                try:
-                    reconciler.observe(scope)
-                except BackendUnavailable:
-                    continue
-
-    def test_two_driver_objects_work_on_one_host_at_once(
-        self, make_driver: Callable[[], Driver]
-    ) -> None:
-        former: list[Driver] = []
-
-        def make() -> Driver:
-            former.append(self.environment.make_driver() if former else make_driver())
-            return former[-1]
-
-        super().test_two_driver_objects_work_on_one_host_at_once(make)
-        for driver in former:
-            assert isinstance(driver, RouterDriver)
-            self.environment.killed(driver)
 
     def one_of_each(self) -> dict[RouterDriverKey, RouterDriverValue]:
         """Return a router with a floating IP."""
