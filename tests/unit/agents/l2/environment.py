@@ -1,12 +1,26 @@
 """A small cloud for the tests of the L2 agent: two networks, two hosts, ports by number."""
 
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address, ip_address, ip_network
 from uuid import UUID
 
-from netfw.drivers.values.switch_values import Endpoint, SwitchFacts
+from netfw.drivers.base import DriverInfo
+from netfw.drivers.l2_extension import L2Extension
+from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_values import (
+    Endpoint,
+    SwitchFacts,
+)
+from netfw.flows import Flow, Match
 from netfw.model.agent import Agent
 from netfw.model.binding import Binding
-from netfw.model.ids import AgentId, NetworkId, PortId, SegmentId, SubnetId
+from netfw.model.ids import (
+    AgentId,
+    NetworkId,
+    PortId,
+    SegmentId,
+    SubnetId,
+)
 from netfw.model.json_document import JsonDocument
 from netfw.model.network import Network
 from netfw.model.port import FixedIp, Port
@@ -77,3 +91,47 @@ NET = network(1, mtu=1450)
 OTHER = network(2)
 SEGMENT, OTHER_SEGMENT = segment(NET), segment(OTHER)
 AGENT_THERE = agent(THERE, "192.0.2.2")
+ONE, TWO = port(1, NET), port(2, NET)
+
+
+class Marker(L2Extension):
+    """Adds a flow to each port, as a test tells it."""
+
+    VERSION = 2
+
+    def __init__(self, owner="marker"):
+        self.owner, self.level, self.calls, self.error = owner, 1, [], {}
+        self.sink = None
+
+    @classmethod
+    def from_conf(cls, options, host):
+        return cls()
+
+    def describe(self):
+        return DriverInfo(self.owner)
+
+    def grant_request(self):
+        return GrantRequest(
+            owner=self.owner, tables=(TableRequest(name="mark", hook=PipelineHook.FROM_PORT),)
+        )
+
+    def contribute(self, key, value, grant):
+        self.calls.append(key)
+        if key in self.error:
+            raise self.error[key]
+        return self.addition(grant, value.port.name)
+
+    def addition(self, grant, _name=""):
+        table = grant.tables["mark"].number
+        flow = Flow(table=table, priority=self.level, match=Match(), cookie=grant.cookie)
+        return SwitchContribution(owner=self.owner, flows=(flow,))
+
+    def contribute_base(self, grant):
+        return SwitchContribution(owner=self.owner)
+
+    def watch(self, sink):
+        self.sink = sink
+
+
+def address_prefix(of):
+    return ip_network(str(of.fixed_ips[0].address))
