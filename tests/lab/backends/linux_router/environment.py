@@ -13,8 +13,9 @@ from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
 from netfw.model.ids import RouterId
 from netfw.plan import Plan, Update
+from netfw.testing.conformance.dhcp.lab_host import ANSWER
 from netfw.testing.conformance.router.factories import Floating, Site
-from netfw.testing.conformance.router.lab_environment import ANSWER, RouterLabEnvironment
+from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from netfw_drivers.linux_router.plan.names import router_namespace

@@ -1,4 +1,4 @@
-"""The L2 agent and its firewall driver: capabilities, order, drift, a firewall that comes or goes."""
+"""The L2 agent and its firewall driver: capabilities, order, drift, a firewall that goes."""
 
 import pytest
 from attrs import evolve
