@@ -18,11 +18,6 @@ pytestmark = pytest.mark.real
 SLAAC = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
 
 
-@pytest.fixture
-def calls(database: Database) -> Calls:
-    return Calls(core_plugin(database))
-
-
 def pools(subnet: dict[str, Any]) -> list[tuple[str, str]]:
     return [(pool["start"], pool["end"]) for pool in subnet["allocation_pools"]]
 
