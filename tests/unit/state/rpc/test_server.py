@@ -1,66 +1,33 @@
-"""What passes between agents and a server: how much, whose, and what becomes of hints."""
+"""The state RPC server: message sizes, restarts, credentials."""
 
 from __future__ import annotations
 
 import random
-import threading
-import time
-from collections.abc import Iterator
-from ipaddress import ip_address, ip_network
-from typing import Any, TypeVar
 
 import pytest
 from attrs import evolve
 
-from netfw import request_id
 from netfw.agents.common.replica import Replica
-from netfw.drivers.state_source import Cursor, Delta
 from netfw.drivers.transport import Caller, Message
-from netfw.drivers.values import agent_requests
 from netfw.drivers.values.agent_requests import (
-    EnabledServices,
     EnsureDhcpPort,
-    EnsureGatewayPort,
-    EnsureHostMac,
-    FindPorts,
-    ReleaseDhcpPort,
-    Request,
-    ResolveDevices,
-    SetPrefix,
 )
-from netfw.drivers.values.reports import Heartbeat, Report, ReportResult, RoleReport
-from netfw.drivers.values.subscription import Service, Subscription
+from netfw.drivers.values.reports import Heartbeat
 from netfw.errors import BackendUnavailable, RequestError
-from netfw.model import Mac
 from netfw.model.resource import ref
-from netfw.model.router import HaRole
-from netfw.state.dependencies import AgentRoot, reachable
+from netfw.state.dependencies import reachable
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
-from netfw.state.rpc.codecs import REQUEST_CODECS
-from netfw.state.rpc.notifications import make_notification, notification_topic
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.environment import Follower
 from netfw.testing.conformance.state_source.recording import up
 from netfw.testing.fakes.transport import FakeNetwork
+from tests.unit.state.rpc.environment import offered
 
-R = TypeVar("R")
 CLOUD = (*samples.BACKGROUND, samples.WEB_HERE)
 
 
-@pytest.fixture
-def wire() -> Iterator[FakeNetwork]:
-    made = FakeNetwork()
-    yield made
-    made.close()
-
-
-def offered(wire: FakeNetwork, source: MemorySource, budget: int = 256 * 1024) -> RemoteSource:
-    StateRpcServer(source, wire.transport(), budget=budget).open()
-    return RemoteSource(wire.transport(), timeout=5)
-
-
-# How much.
+# Sizes.
 
 
 @pytest.mark.spec("RPC-02")
@@ -185,104 +152,7 @@ def test_a_server_that_goes_away_in_a_snapshot_leaves_the_agent_as_it_was(
     assert ref(samples.WEB_HERE) in agent.resources
 
 
-# Hints.
-
-
-@pytest.mark.spec("RPC-02")
-@pytest.mark.parametrize("kind", ["lost", "doubled", "late"])
-def test_lost_doubled_and_late_notifications_are_harmless(wire: FakeNetwork, kind: str) -> None:
-    chance = random.Random(3)
-    late: list[Message] = []
-
-    def deliver(message: Message) -> Iterator[Message]:
-        if kind == "lost":
-            yield from () if chance.random() < 0.6 else (message,)
-        elif kind == "doubled":
-            yield from (message, message, message)
-        else:
-            late.append(message)
-            if len(late) > 5:
-                yield late.pop(chance.randrange(len(late)))
-
-    memory = MemorySource(*samples.BACKGROUND)
-    source = offered(wire, memory)
-    wire.fate = deliver
-    agent, hinted = Follower(source, samples.L2_HERE), threading.Event()
-    stop = source.watch(samples.L2_HERE, hinted.set)
-    agent.catch_up()
-    for turn in range(60):
-        host = chance.choice([samples.HERE, samples.THERE])
-        memory.put(samples.port(chance.randrange(6, 12), host, samples.NET, samples.WEB))
-        if turn % 7 == 0 and hinted.wait(0.02):
-            hinted.clear()
-            agent.catch_up()
-    stop()
-    assert agent.catch_up() == reachable(memory.items(), samples.L2_HERE)
-
-
-def _settled(wire: FakeNetwork) -> None:
-    """Wait until everything published so far arrived."""
-    arrived = threading.Event()
-    stop = wire.subscribe("end", lambda _: arrived.set())
-    assert arrived.wait(5)
-    stop()
-
-
-@pytest.mark.spec("RPC-02")
-def test_one_of_several_servers_notifications_is_forwarded(wire: FakeNetwork) -> None:
-    source = RemoteSource(wire.transport())
-    hints: list[None] = []
-    source.watch(samples.L2_HERE, lambda: hints.append(None))
-    _settled(wire)
-    hints.clear()
-    root, everywhere = AgentRoot(Service.L2, samples.HERE), AgentRoot(Service.L2, "")
-    for cursor in (Cursor("e", 5), Cursor("e", 5), Cursor("e", 4), Cursor("e", 6)):
-        wire.publish(make_notification(root, cursor))
-        wire.publish(make_notification(everywhere, cursor))
-    _settled(wire)
-    assert len(hints) == 2
-    wire.publish(make_notification(root, Cursor("restored", 1)))
-    wire.publish(make_notification(root, None))
-    _settled(wire)
-    assert len(hints) == 4
-    source.close()
-    wire.publish(make_notification(root, Cursor("e", 9)))
-    _settled(wire)
-    assert len(hints) == 4
-
-
-def test_notification_topics_are_short_and_unique_per_host() -> None:
-    assert notification_topic(AgentRoot(Service.L2, "compute-7")) == "l2.compute-7"
-    long = [AgentRoot(Service.POPULATION, "h" * 200 + end) for end in "ab"]
-    assert len({notification_topic(each) for each in long}) == 2
-    assert max(len(notification_topic(each)) for each in long) <= 100
-
-
-class Announcer(MemorySource):
-    """Says whom commits concern, and cannot be watched."""
-
-    tell: Any = None
-
-    def announce(self, tell: Any) -> Any:
-        self.tell = tell
-        return lambda: None
-
-    def watch(self, subscription: Any, hint: Any) -> Any:
-        raise AssertionError("no agent is watched by itself")
-
-
-def test_notifications_go_to_concerned_roots_without_subscribers_too(wire: FakeNetwork) -> None:
-    source = Announcer(samples.WEB_HERE)
-    offered(wire, source).changes(samples.L2_HERE, next(source.snapshot(samples.L2_HERE)).cursor)
-    source.tell(
-        Cursor("e", 1), frozenset({AgentRoot(Service.L2, "a"), AgentRoot(Service.DHCP, "b")})
-    )
-    assert wire.hints == {"l2.a": 1, "dhcp.b": 1}
-    source.tell(Cursor("e", 2), None)
-    assert {"l2.", "dhcp.", "l3.", "population."} <= wire.hints.keys()
-
-
-# Whose.
+# Credentials.
 
 
 @pytest.mark.spec("RPC-06")
@@ -309,120 +179,3 @@ def test_whose_credentials_are_those_of_a_host_speaks_for_that_host_alone(
         with pytest.raises(RequestError, match="may speak for host here and not for host there"):
             forbidden()
     assert memory.status(ref(samples.DB_THERE)) is None
-
-
-# What.
-
-
-class Oracle(MemorySource):
-    """Answers everything, and remembers what it was asked and told."""
-
-    def __init__(self, answer: Any = None) -> None:
-        super().__init__()
-        self.answer = answer
-        self.heard: list[Any] = []
-        self.trails: list[str] = []
-
-    def request(self, request: Request[R]) -> R:
-        self.heard.append(request)
-        return self.answer  # type: ignore[no-any-return]
-
-    def report(self, reports: Any) -> ReportResult:
-        self.heard += reports
-        return ReportResult()
-
-    def changes(self, subscription: Subscription, since: Cursor) -> Delta:
-        self.trails.append(request_id.current())
-        return super().changes(subscription, since)
-
-
-NET, SUBNET, PORT = samples.NET.id, samples.SUBNET.id, samples.WEB_HERE
-QUESTIONS: tuple[tuple[Request[Any], Any], ...] = (
-    (EnsureDhcpPort(network=NET, host="h", subnets=frozenset({SUBNET})), PORT),
-    (ReleaseDhcpPort(network=NET, host="h"), None),
-    (FindPorts(address=ip_address("10.0.0.7"), network=NET), (PORT, samples.OTHER_HOST_PORT)),
-    (FindPorts(address=ip_address("2001:db8::7"), router=samples.ROUTER.id), ()),
-    (EnsureGatewayPort(network=NET, host="h"), PORT),
-    (EnsureHostMac("h"), Mac("fa:16:3f:00:00:01")),
-    (EnabledServices(), frozenset({"router", "qos"})),
-    (SetPrefix(subnet=SUBNET, prefix=ip_network("2001:db8:1::/64")), None),
-    (SetPrefix(subnet=SUBNET, prefix=None), None),
-    (ResolveDevices(ports=frozenset({PORT.id})), (PORT,)),
-)
-
-
-@pytest.mark.spec("RPC-04")
-@pytest.mark.parametrize(("question", "answer"), QUESTIONS, ids=lambda each: type(each).__name__)
-def test_every_request_and_its_answer_arrive_as_they_were(
-    wire: FakeNetwork, question: Request[Any], answer: Any
-) -> None:
-    oracle = Oracle(answer)
-    assert offered(wire, oracle).request(question) == answer
-    assert oracle.heard == [question]
-
-
-def test_every_kind_of_request_is_tested_here() -> None:
-    kinds = {
-        each
-        for each in vars(agent_requests).values()
-        if isinstance(each, type) and issubclass(each, Request) and each is not Request
-    }
-    assert {type(each) for each, _ in QUESTIONS} == kinds
-    assert {each.request.cls for each in REQUEST_CODECS} == kinds
-
-
-@pytest.mark.spec("RPC-03")
-def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork) -> None:
-    oracle = Oracle()
-    router = ref(samples.ROUTER)
-    reports: list[Report] = [
-        evolve(up(PORT, "h"), reason="first line\nsecond line"),
-        RoleReport(ref=router, revision=4, host="h", role=HaRole.STANDBY),
-        Heartbeat(agent=samples.AGENT_THERE, counts={"devices": 3}, start=True),
-    ]
-    reports += [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
-    offered(wire, oracle).report(reports)
-    assert oracle.heard == reports
-    assert wire.calls["report"] == 3
-
-
-@pytest.mark.spec("RPC-03")
-def test_agent_considered_dead_gets_resync_from_any_part_of_its_report(wire: FakeNetwork) -> None:
-    class Undertaker(Oracle):
-        def report(self, reports: Any) -> ReportResult:
-            super().report(reports)
-            return ReportResult(resync=any(isinstance(each, Heartbeat) for each in reports))
-
-    source = offered(wire, Undertaker())
-    many: list[Report] = [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
-    assert source.report(many) == ReportResult(resync=False)
-    assert source.report([Heartbeat(agent=samples.AGENT_THERE), *many]) == ReportResult(resync=True)
-
-
-@pytest.mark.spec("RPC-07")
-def test_the_id_of_a_request_follows_it_to_the_server(wire: FakeNetwork) -> None:
-    oracle = Oracle()
-    source = offered(wire, oracle)
-    cursor = next(oracle.snapshot(samples.L2_HERE)).cursor
-    with request_id.bind("req-7"):
-        source.changes(samples.L2_HERE, cursor)
-    source.changes(samples.L2_HERE, cursor)
-    named, made = oracle.trails
-    assert named == "req-7"
-    assert made.startswith("req-")
-    assert made != named
-
-
-def test_a_slow_server_is_not_waited_for_longer_than_said(wire: FakeNetwork) -> None:
-    release = threading.Event()
-
-    def slow(message: Message, caller: Caller) -> Message:
-        release.wait(5)
-        return message
-
-    wire.serve("server", slow)
-    began = time.monotonic()
-    with pytest.raises(BackendUnavailable):
-        next(RemoteSource(wire.transport(), timeout=0.1).snapshot(samples.L2_HERE))
-    assert time.monotonic() - began < 4
-    release.set()
