@@ -98,3 +98,13 @@ class DhcpAgentEnvironment(JobAgentEnvironment):
     def status_of(self, port):
         report = self.source.status(ref(port), Service.DHCP)
         return None if report is None else report.status
+
+
+ONE, TWO, THREE = port(11, NET), port(12, NET), port(11, OTHER)
+ISOLATED = MetadataPolicy(isolated=True)
+
+
+def make_environment(*more, **kwargs):
+    env = DhcpAgentEnvironment(*CLOUD, ONE, TWO, THREE, *more, **kwargs)
+    env.ready()
+    return env

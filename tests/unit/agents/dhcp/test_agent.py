@@ -1,47 +1,36 @@
-"""The DHCP agent on drivers in memory: what it orders, in what order, and what it says."""
+"""The DHCP agent on drivers in memory: jobs, their order, reports."""
 
 import threading
-from uuid import UUID
 
 import pytest
 from attrs import evolve
 
-from netfw.agents.dhcp.agent import DhcpAgent, DhcpAgentConfig
-from netfw.agents.dhcp.metadata_proxy import MetadataPolicy
-from netfw.drivers.metadata import MetadataProxy
 from netfw.drivers.values.agent_requests import EnsureDhcpPort, ReleaseDhcpPort
 from netfw.drivers.values.events import FeedLost, KeysChanged, ProcessDied
 from netfw.drivers.values.keys import NetworkKey, PortKey, RouterKey
 from netfw.drivers.values.subscription import Service, Subscription
-from netfw.errors import AgentMustEnd, BackendUnavailable, ConfigError
+from netfw.errors import AgentMustEnd
 from netfw.model.common_fields import Status
-from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.state.agent_requests import RESERVED_DHCP_DEVICE, dhcp_device_id
-from netfw.testing.fakes.dhcp import FakeDhcp
 from tests.unit.agents.dhcp.environment import (  # fmt: skip
     CLOUD,
     HERE,
+    ISOLATED,
     NET,
+    ONE,
     OTHER,
     OTHER_SUBNET,
     SUBNET,
+    THREE,
+    TWO,
     DhcpAgentEnvironment,
     assigned,
+    make_environment,
     port,
-    router_interface,
     server_port,
     subnet,
 )
-
-ONE, TWO, THREE = port(11, NET), port(12, NET), port(11, OTHER)
-ISOLATED = MetadataPolicy(isolated=True)
-
-
-def make_environment(*more, **kwargs):
-    env = DhcpAgentEnvironment(*CLOUD, ONE, TWO, THREE, *more, **kwargs)
-    env.ready()
-    return env
 
 
 @pytest.mark.spec("DHCP-04", "DHCP-05")
@@ -212,78 +201,6 @@ def test_slow_network_delays_no_other():
     assert len(env.dhcp.calls) == calls + 1
 
 
-@pytest.mark.spec("DHCP-09")
-def test_what_a_former_agent_left_is_removed_before_anything_is_served():
-    env = DhcpAgentEnvironment(*CLOUD, ONE)
-    stray, proxy = NetworkKey(server_port(1, NET).id), NetworkKey(NET.id)
-    env.machine.present[stray] = env.machine.present[PortKey(TWO.id)] = "old"
-    place = env.dhcp.location(NET.id, server_port(2, NET))
-    env.metadata.machine.present[proxy] = MetadataProxy(netns=place.netns)
-    env.ready()
-    assert env.served() == {1: {11}, 2: set()}
-    assert all(line.startswith("remove") for line in env.machine.history[:2])
-    assert stray not in env.machine.present
-    assert not env.metadata.machine.present
-    assert ReleaseDhcpPort(network=stray.network, host=HERE) in env.source.asked
-
-
-def raise_unavailable():
-    raise BackendUnavailable("unavailable")
-
-
-def test_garbage_that_cannot_be_removed_is_degraded_and_delays_nothing():
-    env = DhcpAgentEnvironment(*CLOUD, ONE)
-    stray = NetworkKey(server_port(1, NET).id)
-    env.machine.present[stray] = "old"
-    env.dhcp.present = raise_unavailable
-    status = env.until(lambda status: status.degraded)
-    assert status.degraded == {"garbage": "unavailable"}
-    assert env.served() == {1: {11}, 2: set()}
-    del env.dhcp.present
-    env.turn(after=1.0)
-    env.ready()
-    assert stray not in env.machine.present
-
-
-def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
-    env = make_environment(patience=0.0)
-    gate = env.dhcp.gates[NET.id] = threading.Event()
-    calls = len(env.dhcp.calls)
-    env.source.put(port(13, NET))
-    env.turn()
-    env.until_called(calls + 1)
-    env.machine.present[NetworkKey(server_port(1, NET).id)] = "old"
-    env.loop.resync()
-    assert "garbage" in env.turn().waiting
-    env.source.put(port(12, OTHER))
-    env.turn()
-    gate.set()
-    env.ready()
-    assert env.served() == {1: {11, 12, 13}, 2: {11, 12}}
-    assert env.machine.present.keys() == {
-        NetworkKey(NET.id), NetworkKey(OTHER.id), PortKey(port(12, OTHER).id),
-        *(PortKey(each.id) for each in (ONE, TWO, THREE, port(13, NET))),
-    }  # fmt: skip
-
-
-def test_garbage_waits_for_a_slow_network_and_delays_nothing():
-    env = make_environment(patience=0.0, pause=0.0)
-    gate = env.dhcp.gates[NET.id] = threading.Event()
-    calls = len(env.dhcp.calls)
-    env.source.put(port(13, NET))
-    env.turn()
-    env.until_called(calls + 1)
-    stray = NetworkKey(server_port(1, NET).id)
-    env.machine.present[stray] = "old"
-    env.loop.resync()
-    env.source.put(port(12, OTHER))
-    status = env.until(lambda status: 12 in env.served()[2])
-    assert "is running" in status.degraded["garbage"]
-    gate.set()
-    env.ready(pace=1.0)
-    assert stray not in env.machine.present
-
-
 def test_a_restart_changes_nothing():
     env = make_environment()
     env.turn()
@@ -392,112 +309,6 @@ def test_the_agent_says_what_operators_know():
     assert said["dhcp_lease_duration"] == 86400
     assert beat.counts == {"networks": 2, "subnets": 2, "ports": 3}
     assert env.agent.subscription == Subscription(HERE, {Service.DHCP})
-
-
-# Metadata
-
-
-def proxies(env):
-    return dict(env.metadata.machine.present)
-
-
-@pytest.mark.spec("DHCP-60", "DHCP-61")
-def test_a_proxy_comes_after_its_network_and_goes_before_it():
-    env = make_environment(rules=ISOLATED)
-    proxy = proxies(env)[NetworkKey(NET.id)]
-    assert proxy.netns == f"qdhcp-{NET.id}"
-    assert proxy.device == env.dhcp.location(NET.id, env.dhcp.networks()[NET.id].server).device
-    assert env.dhcp.networks()[NET.id].metadata_for == {SUBNET.id}
-    env.source.put(router_interface(1, NET))
-    env.ready()
-    assert set(proxies(env)) == {NetworkKey(OTHER.id)}
-    assert env.dhcp.networks()[NET.id].metadata_for == frozenset()
-    env.source.remove(assigned(OTHER))
-    env.ready()
-    assert not proxies(env)
-
-
-@pytest.mark.spec("DHCP-60")
-def test_a_proxy_that_cannot_run_degrades_its_network_and_not_dhcp():
-    env = DhcpAgentEnvironment(*CLOUD, ONE, THREE, rules=ISOLATED)
-    env.metadata.machine.refused[NetworkKey(NET.id)] = "no haproxy"
-    status = env.until(lambda status: status.degraded)
-    assert status.degraded == {f"network {NET.id}": "no haproxy"}
-    assert env.served() == {1: {11}, 2: {11}}
-    assert env.status_of(ONE) is Status.ACTIVE
-    assert set(proxies(env)) == {NetworkKey(OTHER.id)}
-    env.metadata.machine.refused.clear()
-    env.turn(after=1.0)
-    env.ready()
-    assert NetworkKey(NET.id) in proxies(env)
-
-
-@pytest.mark.spec("DHCP-05")
-def test_a_network_that_cannot_be_served_has_no_proxy_either():
-    env = DhcpAgentEnvironment(*CLOUD, ONE, THREE, rules=ISOLATED)
-    env.machine.refused[NetworkKey(NET.id)] = "no room"
-    status = env.until(lambda status: status.degraded)
-    assert status.degraded == {f"network {NET.id}": "no room"}
-    assert set(proxies(env)) == {NetworkKey(OTHER.id)}
-    env.machine.refused.clear()
-    env.turn(after=1.0)
-    env.ready()
-    assert set(proxies(env)) == {NetworkKey(NET.id), NetworkKey(OTHER.id)}
-
-
-@pytest.mark.spec("DHCP-60")
-def test_the_proxy_of_a_metadata_network_is_its_routers():
-    inside = subnet(NET, cidr="169.254.0.0/16", gateway="169.254.0.1")
-    door = router_interface(1, NET, on=inside)
-    router = RouterKey(RouterId(UUID(door.device_id)))
-    cloud = (NET, inside, assigned(NET), door)
-    env = DhcpAgentEnvironment(*cloud, rules=MetadataPolicy(network=True))
-    env.ready()
-    assert set(proxies(env)) == {router}
-    env.agent.close()
-    env.begin()
-    env.ready()
-    assert set(proxies(env)) == {router}
-    second = router_interface(2, NET, 10, on=inside)
-    env.source.put(second)
-    status = env.until(lambda status: status.degraded)
-    assert "remove all but one" in status.degraded[f"network {NET.id}"]
-    assert not proxies(env)
-    assert 1 in env.served()
-    env.source.remove(ref(second))
-    env.ready()
-    assert set(proxies(env)) == {router}
-    env.metadata.machine.disturb(router)
-    env.ready()
-    assert set(proxies(env)) == {router}
-
-
-def test_one_router_has_one_metadata_network():
-    def inside(of):
-        return subnet(of, cidr="169.254.0.0/16", gateway="169.254.0.1")
-
-    items = [
-        each
-        for of in (NET, OTHER)
-        for each in (of, inside(of), assigned(of), router_interface(1, of, 9, on=inside(of)))
-    ]
-    env = DhcpAgentEnvironment(*items, rules=MetadataPolicy(network=True))
-    status = env.until(lambda status: status.degraded)
-    (reason,) = status.degraded.values()
-    assert "one metadata network only" in reason
-    assert len(proxies(env)) == 1
-    holder = NET if str(OTHER.id) in next(iter(status.degraded)) else OTHER
-    env.source.remove(assigned(holder))
-    env.until(lambda status: holder.id not in env.dhcp.networks())
-    env.turn(after=8.0)
-    env.ready()
-    assert len(proxies(env)) == 1
-
-
-def test_without_a_metadata_driver_nothing_that_needs_one_is_taken():
-    env = DhcpAgentEnvironment()
-    with pytest.raises(ConfigError, match="metadata_driver"):
-        DhcpAgent(DhcpAgentConfig(host=HERE, metadata=ISOLATED), env.source, FakeDhcp())
 
 
 def test_a_lost_feed_is_a_complete_pass():
