@@ -1,0 +1,84 @@
+"""Plans of tunnels, flood groups and forwarding entries."""
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.values.switch_values import Flood, FloodKey, SwitchKey, SwitchValue
+from netfw.errors import Conflict
+from netfw.plan import Update
+from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
+from tests.unit.backends.ovs.switch.samples import (
+    network,
+    network_key,
+    peer,
+    rows,
+    tunnel,
+)
+
+
+@pytest.mark.spec("L2-32")
+def test_tunnels_are_named_by_type_and_peer_and_request_a_number(populated: PlanEnvironment):
+    found = populated.outline(Update(put=tunnel(2, mesh=True)))
+    (operation,) = found.draft.prepare
+    assert operation.payload.name == "vxlan-c0000202"
+    assert operation.payload.options == {
+        "remote_ip": "192.0.2.2",
+        "local_ip": "192.0.2.1",
+        "in_key": "flow",
+        "out_key": "flow",
+        "df_default": "true",
+    }
+    assert found.draft.requested == {"vxlan-c0000202": operation.payload.ofport_request}
+    assert found.draft.waiting == {}
+
+
+def test_a_tunnel_with_other_options_is_repaired(populated: PlanEnvironment):
+    populated.do(Update(put=tunnel(2)))
+    port = populated.database.ports["vxlan-c0000202"]
+    options = {**port.interface.options, "remote_ip": "192.0.2.99", "csum": "true"}
+    populated.database.ports[port.name] = evolve(
+        port, interfaces=(evolve(port.interface, options=options),)
+    )
+    assert rows(populated.outline(Update(put=tunnel(2)))) == [
+        "set Interface vxlan-c0000202 options:remote_ip=192.0.2.2 options:csum=(none)"
+    ]
+
+
+def test_the_name_of_a_stranger_is_a_conflict(populated: PlanEnvironment):
+    populated.database.plug(1, 5)
+    populated.database.ports["vxlan-c0000202"] = evolve(
+        populated.database.ports.pop("tap1"), name="vxlan-c0000202", bridge="br-tun"
+    )
+    found = populated.outline(Update(put={**tunnel(2), **tunnel(3)}))
+    assert isinstance(found.draft.refused[peer(2)], Conflict)
+    assert len(rows(found)) == 1
+
+
+def test_many_tunnels_are_removed_a_few_at_a_time(populated: PlanEnvironment):
+    many: dict[SwitchKey, SwitchValue] = {}
+    for number in range(2, 27):
+        many |= tunnel(number)
+    populated.do(Update(put=many))
+    found = populated.outline(Update(drop=frozenset(many)))
+    assert [len(stage.operations) for stage in found.draft.after()] == [10, 10, 5]
+    assert list(found.draft.before()) == []
+
+
+@pytest.mark.spec("L2-31")
+def test_one_more_peer_of_a_network_costs_the_group_of_that_network(populated: PlanEnvironment):
+    overlay = network(2, "vxlan", segmentation_id=7)
+    other = network(3, "vxlan", segmentation_id=8)
+    populated.do(Update(put={**overlay, **other, **tunnel(2), **tunnel(3)}))
+    flood = FloodKey(network_key(2).network, peer(2))
+    found = populated.outline(Update(put={flood: Flood()}))
+    touched = {owner for owner in found.groups.put["br-tun"] if owner[1] != "base"}
+    assert touched == {("switch", network_key(2))}
+
+
+def test_entries_wait_for_network_and_tunnel(populated: PlanEnvironment):
+    flood = FloodKey(network_key(2).network, peer(2))
+    assert "network" in populated.outline(Update(put={flood: Flood()})).draft.waiting[flood]
+    populated.do(Update(put=network(2, "vxlan", segmentation_id=7)))
+    assert "tunnel" in populated.outline(Update(put={flood: Flood()})).draft.waiting[flood]
+    populated.do(Update(put=tunnel(2)))
+    assert populated.outline(Update(put={flood: Flood()})).draft.waiting == {}
