@@ -10,12 +10,13 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.testing.conformance.common.promises import promises_of
 from netfw.testing.conformance.interface import InterfaceDriverConformance
 from tests.conformance.common.mutation_checks import MutationChecks
+from tests.conformance.common.mutations import Mutations
 from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
+from tests.conformance.interface import interface_mutations, reconciler_mutations
 from tests.conformance.interface.fake_interface import (
     FakeInterfaceConformance,
     FakeInterfaceDriver,
 )
-from tests.conformance.interface.interface_mutations import MUTATIONS
 
 pytestmark = pytest.mark.fakes
 
@@ -26,7 +27,7 @@ class TestInterfaceMutations(MutationChecks):
     SUITE = InterfaceDriverConformance
     CONTRACTS = BROKEN_CONTRACTS = CONTRACTS
     FAKE = FakeInterfaceDriver
-    MUTATIONS = MUTATIONS
+    MUTATIONS = Mutations.merge(interface_mutations.MUTATIONS, reconciler_mutations.MUTATIONS)
     LEAST = 38
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
