@@ -8,7 +8,8 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
-from tests.system.l2.environment import ALL_FLAVOURS, PHYSNET, Site
+from tests.system.l2.agent_host import ALL_FLAVOURS, PHYSNET
+from tests.system.l2.environment import Site
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ import pytest
 
 from netfw.cli.agents.l2 import PROGRAM
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.environment import BIN, MESH4, AgentHost, Site
+from tests.system.l2.agent_host import BIN, MESH4, AgentHost
+from tests.system.l2.environment import Site
 
 pytestmark = pytest.mark.flavours(MESH4)
 

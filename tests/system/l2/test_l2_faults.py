@@ -22,7 +22,8 @@ import pytest
 
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.environment import MESH4, PHYSNET, POPULATED4, SOON, AgentHost, Couple, Site
+from tests.system.l2.agent_host import MESH4, PHYSNET, POPULATED4, AgentHost
+from tests.system.l2.environment import SOON, Couple, Site
 from tests.system.l2.pings import Control, await_reach, pinging
 from tests.system.l2.topology import Port
 from tests.system.pings import Pings

@@ -16,7 +16,8 @@ from netfw.cli.commands.plan import CHANGES
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.environment import BIN, PHYSNET, AgentHost, Flavour, Site
+from tests.system.l2.agent_host import BIN, PHYSNET, AgentHost, Flavour
+from tests.system.l2.environment import Site
 from tests.system.l2.topology import Port
 from tests.system.streams import Connection, Stream, connects, introduce, streaming
 

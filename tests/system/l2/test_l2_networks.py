@@ -7,17 +7,16 @@ import pytest
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests.system.captures import listening, shout
-from tests.system.l2.environment import (
+from tests.system.l2.agent_host import (
     MESH4,
     MESH6,
     PHYSNET,
     POPULATED4,
     POPULATED6,
     PROVIDER,
-    SOON,
     TUNNELS,
-    Site,
 )
+from tests.system.l2.environment import SOON, Site
 
 KINDS = ("vxlan", "gre", "geneve", "vlan", "flat")
 

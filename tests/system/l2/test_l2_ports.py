@@ -4,7 +4,8 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.system.captures import listening
-from tests.system.l2.environment import MESH4, POPULATED4, SOON, Site
+from tests.system.l2.agent_host import MESH4, POPULATED4
+from tests.system.l2.environment import SOON, Site
 
 DEAD = "4095"
 pytestmark = pytest.mark.flavours(MESH4)

@@ -8,7 +8,8 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.wait import wait_until
-from tests.system.l2.environment import BIN, MESH4, PHYSNET, PROVIDER, AgentHost, Couple, Site
+from tests.system.l2.agent_host import BIN, MESH4, PHYSNET, PROVIDER, AgentHost
+from tests.system.l2.environment import Couple, Site
 
 BY_VETH = "use_veth_interconnection = true"
 ENDS = f"int-{PROVIDER}", f"phy-{PROVIDER}"
