@@ -26,10 +26,10 @@ class Diagnostic:
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
+        return f"{self.location}: {self.problem}"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File, line and path, as far as they are known: ``net.yaml:7: ports[2].mac_address``."""
         name = self.file.encode("utf-8", "backslashreplace").decode()
         file = name if self.line is None else f"{name}:{self.line}"

@@ -212,8 +212,8 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
     found.index.add(kind, id, given, name)
     other = found.entries.setdefault(Ref(kind, id), entry)
     if other is not entry:
-        place = other.path if other.file == entry.file else f"{other.file}: {other.path}"
-        found.faults.append(entry.fault("", f"is the same as {place}"))
+        location = other.path if other.file == entry.file else f"{other.file}: {other.path}"
+        found.faults.append(entry.fault("", f"is the same as {location}"))
 
 
 def _own(entry: Entry, project: object) -> None:

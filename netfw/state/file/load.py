@@ -22,7 +22,7 @@ def read_topology(path: str | os.PathLike[str]) -> Topology:
     """
     topology = TopologyLoader().topology(_read_contents(os.fspath(path)))
     if topology.faults:
-        raise InvalidInput({fault.place: fault.problem for fault in topology.faults})
+        raise InvalidInput({fault.location: fault.problem for fault in topology.faults})
     return topology
 
 

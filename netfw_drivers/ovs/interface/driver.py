@@ -30,11 +30,11 @@ from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
 from netfw_drivers.ovs.interface.observed import (
     InterfaceSettings,
+    Namespace,
     Observed,
-    Place,
     device_of,
     is_namespace_name,
-    place_of,
+    namespace_of,
 )
 from netfw_drivers.ovs.interface.plan import OVSDB, LinkStep, plan_interfaces
 
@@ -100,7 +100,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
     def devices(self) -> Mapping[PortId, Device]:
         ours = self._ours()
-        links = _read_links({place_of(port) for members in ours.values() for port in members})
+        links = _read_links({namespace_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
     def device(self, port: PortId) -> Device | None:
@@ -108,7 +108,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         members = self._mine(self._ovsdb.ports_claiming(OWNER, str(port))).get(port)
         if members is None:
             return None
-        links = _read_named_links({place_of(members[0]): [device_of(members[0])]})
+        links = _read_named_links({namespace_of(members[0]): [device_of(members[0])]})
         return _device(members[0], links)
 
     def device_name(self, port: PortId, prefix: str = "tap") -> str:
@@ -139,7 +139,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         wanted = {value.netns for value in scope.put.values()} if scope else _namespaces()
         snapshot = self._ovsdb.snapshot()
         ours = self._mine(snapshot.ports.values())
-        recorded = {place_of(port) for members in ours.values() for port in members}
+        recorded = {namespace_of(port) for members in ours.values() for port in members}
         return Observed(
             bridge=snapshot.bridges.get(self._settings.bridge),
             ours=ours,
@@ -288,7 +288,7 @@ class _Networks:
     """The networks a plan works in: the host's, and the namespace it is at."""
 
     def __init__(self) -> None:
-        self._open: dict[Place, NetlinkClient] = {}
+        self._open: dict[Namespace, NetlinkClient] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -302,7 +302,7 @@ class _Networks:
         step = operation.payload
         assert isinstance(step, LinkStep)
         try:
-            self._network(step.place).apply([step.operation])
+            self._network(step.namespace).apply([step.operation])
         except BackendUnavailable:
             raise
         except NetfwError as error:
@@ -313,12 +313,12 @@ class _Networks:
         """The switch's own namespace."""
         return self._network(None)
 
-    def _network(self, place: Place) -> NetlinkClient:
-        if place not in self._open:
+    def _network(self, namespace: Namespace) -> NetlinkClient:
+        if namespace not in self._open:
             for other in self._open.keys() - {None}:
                 self._open.pop(other).close()
-            self._open[place] = NetlinkClient(place)
-        return self._open[place]
+            self._open[namespace] = NetlinkClient(namespace)
+        return self._open[namespace]
 
 
 def _owner(port: Port) -> PortId | None:
@@ -352,34 +352,34 @@ def _namespaces() -> frozenset[str]:
     return frozenset(name for name in netns.names() if is_namespace_name(name))
 
 
-def _read_links(places: Iterable[Place]) -> dict[Place, dict[str, Link]]:
-    """Return the devices of those *places* that exist."""
-    found: dict[Place, dict[str, Link]] = {}
-    for place in places:
+def _read_links(namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, Link]]:
+    """Return the devices of those *namespaces* that exist."""
+    found: dict[Namespace, dict[str, Link]] = {}
+    for namespace in namespaces:
         try:
-            with NetlinkClient(place) as network:
-                found[place] = network.links()
+            with NetlinkClient(namespace) as network:
+                found[namespace] = network.links()
         except NotFound:
             continue
     return found
 
 
-def _read_named_links(names: Mapping[Place, Iterable[str]]) -> dict[Place, dict[str, Link]]:
+def _read_named_links(names: Mapping[Namespace, Iterable[str]]) -> dict[Namespace, dict[str, Link]]:
     """Single devices of those places that exist."""
-    found: dict[Place, dict[str, Link]] = {}
-    for place, wanted in names.items():
+    found: dict[Namespace, dict[str, Link]] = {}
+    for namespace, wanted in names.items():
         try:
-            with NetlinkClient(place) as network:
+            with NetlinkClient(namespace) as network:
                 links = [network.link(name) for name in wanted]
         except NotFound:
             continue
-        found[place] = {link.name: link for link in links if link is not None}
+        found[namespace] = {link.name: link for link in links if link is not None}
     return found
 
 
-def _device(port: Port, links: Mapping[Place, Mapping[str, Link]]) -> Device:
+def _device(port: Port, links: Mapping[Namespace, Mapping[str, Link]]) -> Device:
     name = device_of(port)
-    link = links.get(place_of(port), {}).get(name)
+    link = links.get(namespace_of(port), {}).get(name)
     ofport = port.interface.ofport
     return Device(
         name=name,

@@ -12,14 +12,14 @@ from netfw.plan import Update
 from netfw_drivers.ovs.interface.observed import (
     MADE_BY_SWITCH,
     InterfaceSettings,
+    Namespace,
     Observed,
-    Place,
     device_of,
     has_valid_marks,
     is_stranded,
     is_unusable,
     leaving,
-    place_of,
+    namespace_of,
 )
 
 
@@ -102,17 +102,17 @@ class _NameClaims:
         if port is not None and name not in self._freed:
             whose = f"belongs to port {owner}" if owner else "was not made by netfw"
             return Conflict(f"{name} is on {port.bridge} already, and {whose}")
-        places = {(None, name), (wanted.netns, wanted.device)} - self._freed_links()
-        for place, device in sorted(places, key=str):
-            if self._observed.link(place, device) is not None:
-                where = f"in {place}" if place else "on this host"
+        devices = {(None, name), (wanted.netns, wanted.device)} - self._freed_links()
+        for namespace, device in sorted(devices, key=str):
+            if self._observed.link(namespace, device) is not None:
+                where = f"in {namespace}" if namespace else "on this host"
                 return Conflict(f"there is a device {device} {where} that netfw did not make")
         return None
 
-    def _freed_links(self) -> set[tuple[Place, str]]:
+    def _freed_links(self) -> set[tuple[Namespace, str]]:
         ports = [self._observed.named[name] for name in self._freed if name in self._observed.named]
         return {(None, port.name) for port in ports} | {
-            (place_of(port), device_of(port)) for port in ports
+            (namespace_of(port), device_of(port)) for port in ports
         }
 
     def _spoilt(self, port: Port | None, wanted: Attachment) -> NetfwError | None:
@@ -123,8 +123,8 @@ class _NameClaims:
         if (
             there is not None
             and has_valid_marks(port)
-            and wanted.netns != place_of(port)
-            and observed.link(place_of(port), device_of(port)) is not None
+            and wanted.netns != namespace_of(port)
+            and observed.link(namespace_of(port), device_of(port)) is not None
         ):
             return Conflict(f"there is another device {wanted.device} in {wanted.netns}")
         if self._is_anothers(port, wanted) or is_stranded(port, observed):

@@ -23,7 +23,7 @@ TAP = "tun"
 MADE_BY_SWITCH = frozenset({TAP, "openvswitch"})
 """Kinds of the devices that a switch makes for internal ports: in userspace, in the kernel."""
 
-Place = str | None
+Namespace = str | None
 """A network namespace by name; ``None`` is the switch's own."""
 
 
@@ -35,11 +35,11 @@ class Observed:
     ours: Mapping[PortId, tuple[Port, ...]] = field(factory=dict)
     named: Mapping[str, Port] = field(factory=dict)
     """OVS ports of the names in question, of any owner."""
-    links: Mapping[Place, Mapping[str, Link]] = field(factory=dict)
+    links: Mapping[Namespace, Mapping[str, Link]] = field(factory=dict)
     """Devices by namespace; a namespace that is not in here does not exist."""
 
-    def link(self, place: Place, name: str) -> Link | None:
-        return self.links.get(place, {}).get(name)
+    def link(self, namespace: Namespace, name: str) -> Link | None:
+        return self.links.get(namespace, {}).get(name)
 
 
 @frozen(kw_only=True)
@@ -58,25 +58,25 @@ class InterfaceSettings:
 
     def names(
         self, put: Mapping[PortId, Attachment], ours: Mapping[PortId, tuple[Port, ...]]
-    ) -> dict[Place, set[str]]:
+    ) -> dict[Namespace, set[str]]:
         """Return the devices to read, by namespace, for these keys alone."""
-        found: dict[Place, set[str]] = {None: set()}
+        found: dict[Namespace, set[str]] = {None: set()}
         for port_id in put.keys() | ours.keys():
             names: set[str] = set()
-            places: set[Place] = {None}
+            namespaces: set[Namespace] = {None}
             for port in ours.get(port_id, ()):
                 names |= {port.name, device_of(port)}
-                places.add(place_of(port))
+                namespaces.add(namespace_of(port))
             wanted = put.get(port_id)
             if wanted is not None:
                 names |= {self.port_name(port_id, wanted), wanted.device}
-                places.add(wanted.netns)
-            for place in places:
-                found.setdefault(place, set()).update(filter(is_device_name, names))
+                namespaces.add(wanted.netns)
+            for namespace in namespaces:
+                found.setdefault(namespace, set()).update(filter(is_device_name, names))
         return found
 
 
-def place_of(port: Port) -> Place:
+def namespace_of(port: Port) -> Namespace:
     """Return the namespace of a port's device; an invalid mark counts as none."""
     name = port.external_ids.get(NETNS)
     return name if name is not None and is_namespace_name(name) else None
@@ -96,8 +96,8 @@ def is_pair(port: Port) -> bool:
 def has_valid_marks(port: Port) -> bool:
     """Return whether the marks of a port are valid, as this driver makes them."""
     marks = port.external_ids
-    place, device = marks.get(NETNS), marks.get(DEVICE)
-    return (place is None or is_namespace_name(place)) and (
+    namespace, device = marks.get(NETNS), marks.get(DEVICE)
+    return (namespace is None or is_namespace_name(namespace)) and (
         device is None or is_device_name(device)
     )
 
@@ -127,10 +127,10 @@ def is_unusable(port: Port) -> bool:
 
 def is_stranded(port: Port, observed: Observed) -> bool:
     """Return whether a port of ours cannot be moved, because its name is taken there."""
-    place = place_of(port)
-    home, there = observed.link(None, port.name), observed.link(place, port.name)
+    namespace = namespace_of(port)
+    home, there = observed.link(None, port.name), observed.link(namespace, port.name)
     return (
-        place is not None
+        namespace is not None
         and not is_pair(port)
         and home is not None
         and home.kind in MADE_BY_SWITCH

@@ -57,14 +57,14 @@ from netfw_drivers.ovs.interface.observed import (
     STATUS,
     TAP,
     InterfaceSettings,
+    Namespace,
     Observed,
-    Place,
     device_of,
     is_pair,
     is_stranded,
     is_unusable,
     leaving,
-    place_of,
+    namespace_of,
 )
 
 OVSDB = "ovsdb"
@@ -74,7 +74,7 @@ OVSDB = "ovsdb"
 class LinkStep:
     """One operation on a device of one namespace."""
 
-    place: Place
+    namespace: Namespace
     operation: NetworkOperation
 
 
@@ -124,22 +124,22 @@ class _Draft:
         yield from (Stage((operation,)) for operation in self.finishing)
 
     def remove(self, port_id: PortId, port: Port) -> None:
-        for place in sorted({None, place_of(port)}, key=str):
-            if self._goes_along(port, place):
-                self.clearing.append(_link(port_id, place, DelLink(port.name)))
+        for namespace in sorted({None, namespace_of(port)}, key=str):
+            if self._goes_along(port, namespace):
+                self.clearing.append(_link(port_id, namespace, DelLink(port.name)))
         expect = {OWNER: str(port_id)}
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
 
-    def _goes_along(self, port: Port, place: Place) -> bool:
-        """Return whether the device of the port's name in *place* is the port's, and can go."""
-        found = self.observed.link(place, port.name)
+    def _goes_along(self, port: Port, namespace: Namespace) -> bool:
+        """Return whether the device of the port's name in *namespace* is the port's, and can go."""
+        found = self.observed.link(namespace, port.name)
         if found is None:
             return False
         if is_pair(port):  # its ends come and go together
-            other = self.observed.link(place_of(port), device_of(port))
-            return place is None and (other is not None or not is_unusable(port))
+            other = self.observed.link(namespace_of(port), device_of(port))
+            return namespace is None and (other is not None or not is_unusable(port))
         ours = found.kind == TAP and found.mac == port.interface.mac and not is_unusable(port)
-        return ours or self._is_dead(port, place)
+        return ours or self._is_dead(port, namespace)
 
     def abandon(self, port_id: PortId) -> None:
         """Leave no mark on a name that turned out to be another's."""
@@ -158,9 +158,9 @@ class _Draft:
         if kept is None:
             self._add(port_id, wanted, name)
         elif self.settings.use_veth:
-            self._mend_veth(port_id, wanted, kept)
+            self._repair_veth(port_id, wanted, kept)
         else:
-            self._mend_internal(port_id, wanted, kept)
+            self._repair_internal(port_id, wanted, kept)
 
     def _can_stay(self, port: Port, wanted: Attachment) -> bool:
         """Return whether *port* can be repaired; a device that is gone or must come back is new."""
@@ -168,31 +168,31 @@ class _Draft:
             return self._veth_can_stay(port, wanted)
         if port.interface.type != "internal":
             return False
-        found = self._internal_place(port, wanted)
+        found = self._internal_link(port, wanted)
         return found is not None and (found[0] is None or wanted.netns is not None)
 
     def _veth_can_stay(self, port: Port, wanted: Attachment) -> bool:
         if not is_pair(port) or device_of(port) != wanted.device:
             return False
-        ends = self.observed.link(None, port.name), self._veth_place(wanted, port)
+        ends = self.observed.link(None, port.name), self._veth_link(wanted, port)
         if STATUS in port.interface.external_ids:
             return None not in ends
         return True  # we did not come to make them, last time
 
-    def _internal_place(self, port: Port, wanted: Attachment) -> tuple[Place, Link] | None:
+    def _internal_link(self, port: Port, wanted: Attachment) -> tuple[Namespace, Link] | None:
         home = self.observed.link(None, port.name)
         if home is not None and home.kind in MADE_BY_SWITCH:
             return None, home
-        for place in (wanted.netns, place_of(port)):
-            link = self.observed.link(place, port.name) if place is not None else None
+        for namespace in (wanted.netns, namespace_of(port)):
+            link = self.observed.link(namespace, port.name) if namespace is not None else None
             if link is not None:
-                return place, link
+                return namespace, link
         return None
 
-    def _is_dead(self, port: Port, place: Place) -> bool:
-        """Return whether the device in *place* is left from before a restart of the switch."""
+    def _is_dead(self, port: Port, namespace: Namespace) -> bool:
+        """Return whether the device in *namespace* is left from before a restart of the switch."""
         home = self.observed.link(None, port.name)
-        there = self.observed.link(place, port.name) if place is not None else None
+        there = self.observed.link(namespace, port.name) if namespace is not None else None
         return (
             home is not None
             and home.kind in MADE_BY_SWITCH
@@ -228,11 +228,11 @@ class _Draft:
     def _make_veth(self, port_id: PortId, wanted: Attachment, name: str) -> None:
         pair = AddVeth(name=name, peer=wanted.device, peer_namespace=wanted.netns)
         self._on(port_id, None, pair, SetMtu(name, wanted.mtu))
-        device, place = wanted.device, wanted.netns
-        self._on(port_id, place, SetMac(device, wanted.mac), SetMtu(device, wanted.mtu))
-        self._spare_checksums(port_id, place, device)
+        device, namespace = wanted.device, wanted.netns
+        self._on(port_id, namespace, SetMac(device, wanted.mac), SetMtu(device, wanted.mtu))
+        self._spare_checksums(port_id, namespace, device)
         if wanted.up:
-            self._on(port_id, place, SetUp(device))
+            self._on(port_id, namespace, SetUp(device))
         self._make_ready(port_id, name)
         self._raise_end(port_id, name)
 
@@ -251,16 +251,16 @@ class _Draft:
         )
         self.ready.append(_ovsdb(port_id, status))
 
-    def _spare_checksums(self, port_id: PortId, place: Place, device: str) -> None:
+    def _spare_checksums(self, port_id: PortId, namespace: Namespace, device: str) -> None:
         bridge = self.observed.bridge
         if bridge is not None and bridge.datapath_type == "netdev":
-            self._on(port_id, place, SetChecksumOffload(device, on=False))
+            self._on(port_id, namespace, SetChecksumOffload(device, on=False))
 
-    def _mend_internal(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
-        found = self._internal_place(port, wanted)
+    def _repair_internal(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+        found = self._internal_link(port, wanted)
         assert found is not None
-        place, link = found
-        for other in {wanted.netns, place_of(port)} - {place}:
+        namespace, link = found
+        for other in {wanted.netns, namespace_of(port)} - {namespace}:
             if self._is_dead(port, other):
                 self.clearing.append(_link(port_id, other, DelLink(port.name)))
         self._repair_rows(port_id, wanted, port, {"mac": (port.interface.mac, str(wanted.mac))})
@@ -273,15 +273,15 @@ class _Draft:
                 expect={OWNER: str(port_id)},
             )
             self.sizes.append(_ovsdb(port_id, change))
-        moved = place != wanted.netns
+        moved = namespace != wanted.netns
         if moved:
             assert wanted.netns is not None
-            self._on(port_id, place, MoveLink(name=port.name, namespace=wanted.netns))
-        self._mend_link(port_id, wanted, link, moved=moved)
+            self._on(port_id, namespace, MoveLink(name=port.name, namespace=wanted.netns))
+        self._repair_link(port_id, wanted, link, moved=moved)
 
-    def _mend_veth(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
+    def _repair_veth(self, port_id: PortId, wanted: Attachment, port: Port) -> None:
         end = self.observed.link(None, port.name)
-        found = self._veth_place(wanted, port)
+        found = self._veth_link(wanted, port)
         ready = STATUS in port.interface.external_ids
         self._repair_rows(port_id, wanted, port, {}, ready=ready)
         if end is None or found is None:
@@ -299,22 +299,22 @@ class _Draft:
             self._on(port_id, None, SetMtu(end.name, wanted.mtu))
         if not end.up:
             self._raise_end(port_id, end.name)
-        place, link = found
-        if place != wanted.netns:
+        namespace, link = found
+        if namespace != wanted.netns:
             assert wanted.netns is not None
-            self._on(port_id, place, MoveLink(name=wanted.device, namespace=wanted.netns))
-        self._mend_link(port_id, wanted, link, moved=place != wanted.netns)
+            self._on(port_id, namespace, MoveLink(name=wanted.device, namespace=wanted.netns))
+        self._repair_link(port_id, wanted, link, moved=namespace != wanted.netns)
 
-    def _veth_place(self, wanted: Attachment, port: Port) -> tuple[Place, Link] | None:
+    def _veth_link(self, wanted: Attachment, port: Port) -> tuple[Namespace, Link] | None:
         """Return where the owner's end is; one that must come back here counts as missing."""
-        places = (wanted.netns,) if wanted.netns is None else (wanted.netns, place_of(port))
-        for place in places:
-            link = self.observed.link(place, wanted.device)
+        namespaces = (wanted.netns,) if wanted.netns is None else (wanted.netns, namespace_of(port))
+        for namespace in namespaces:
+            link = self.observed.link(namespace, wanted.device)
             if link is not None:
-                return place, link
+                return namespace, link
         return None
 
-    def _mend_link(self, port_id: PortId, wanted: Attachment, link: Link, *, moved: bool) -> None:
+    def _repair_link(self, port_id: PortId, wanted: Attachment, link: Link, *, moved: bool) -> None:
         if link.mac != wanted.mac:
             self._on(port_id, wanted.netns, SetMac(link.name, wanted.mac))
         if link.mtu != wanted.mtu or moved:
@@ -374,8 +374,8 @@ class _Draft:
         """Return the MTU to request; the switch sets that of devices in its own namespace."""
         return wanted.mtu if wanted.netns is None and not self.settings.use_veth else None
 
-    def _on(self, port_id: PortId, place: Place, *operations: NetworkOperation) -> None:
-        self.links += [_link(port_id, place, operation) for operation in operations]
+    def _on(self, port_id: PortId, namespace: Namespace, *operations: NetworkOperation) -> None:
+        self.links += [_link(port_id, namespace, operation) for operation in operations]
 
 
 def _differing(have: Mapping[str, str], want: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -386,6 +386,6 @@ def _ovsdb(port_id: PortId, payload: OvsdbOperation) -> Operation:
     return Operation(OVSDB, payload.text, frozenset({port_id}), payload)
 
 
-def _link(port_id: PortId, place: Place, operation: NetworkOperation) -> Operation:
-    backend = f"links/{place}" if place is not None else "links"
-    return Operation(backend, operation.text, frozenset({port_id}), LinkStep(place, operation))
+def _link(port_id: PortId, namespace: Namespace, operation: NetworkOperation) -> Operation:
+    backend = f"links/{namespace}" if namespace is not None else "links"
+    return Operation(backend, operation.text, frozenset({port_id}), LinkStep(namespace, operation))

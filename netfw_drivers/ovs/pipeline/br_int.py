@@ -110,10 +110,10 @@ def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of
             priority=2,
             cookie=COOKIE,
         )
-    for place, hop, after in layout.hops():
+    for hook, hop, after in layout.hops():
         onward = of.goto(after)
         # The firewall would take a connection that an extension tracked for one of its own.
-        actions = (of.CtClear(), onward) if place in _BEFORE_FIREWALL else (onward,)
+        actions = (of.CtClear(), onward) if hook in _BEFORE_FIREWALL else (onward,)
         yield of.Flow(table=hop, priority=0, match=of.ANYTHING, actions=actions, cookie=COOKIE)
 
 

@@ -54,7 +54,7 @@ _NOT_OF_THE_PACKET = _CAME_BY | {
 class Step:
     """An extension's table at a place, and the hop behind it; dropped packets go no further."""
 
-    place: PipelineHook
+    hook: PipelineHook
     table: int
     hop: int | None
 
@@ -97,35 +97,35 @@ class ExtensionLayout:
             bits_used=used,
         )
 
-    def entry(self, place: PipelineHook) -> int:
-        """Return the table in which packets enter *place*, or the next one if it is empty."""
+    def entry(self, hook: PipelineHook) -> int:
+        """Return the table in which packets enter *hook*, or the next one if it is empty."""
         for step in self.steps:
-            if step.place is place:
+            if step.hook is hook:
                 return step.table
-        return self._end(place)
+        return self._end(hook)
 
     def watchers(self) -> tuple[int, ...]:
         """Return the tables that receive dropped packets."""
-        return tuple(step.table for step in self.steps if step.place is PipelineHook.DROPPED)
+        return tuple(step.table for step in self.steps if step.hook is PipelineHook.DROPPED)
 
     @property
     def delivers(self) -> bool:
         """Some extension receives what is delivered to ports."""
         return any(
-            step.place in {PipelineHook.TO_PORT, PipelineHook.RECEIVED} for step in self.steps
+            step.hook in {PipelineHook.TO_PORT, PipelineHook.RECEIVED} for step in self.steps
         )
 
     def hops(self) -> Iterator[tuple[PipelineHook, int, int]]:
         """Each hop: its place, its table, and the table that it leads to."""
-        for place in _HOOKED:
-            chain = [step for step in self.steps if step.place is place]
-            following = [*(step.table for step in chain[1:]), self._end(place)]
+        for hook in _HOOKED:
+            chain = [step for step in self.steps if step.hook is hook]
+            following = [*(step.table for step in chain[1:]), self._end(hook)]
             for step, after in zip(chain, following, strict=False):
                 if step.hop is not None:
-                    yield place, step.hop, after
+                    yield hook, step.hop, after
 
-    def _end(self, place: PipelineHook) -> int:
-        match place:
+    def _end(self, hook: PipelineHook) -> int:
+        match hook:
             case PipelineHook.FROM_PORT:
                 return LOCAL_EGRESS.number
             case PipelineHook.TO_PORT:
@@ -158,7 +158,7 @@ class ExtensionLayout:
             hop = self._take(left, claim, wanted) if wanted.hook in _HOOKED else None
             granted[wanted.name] = TableGrant(number=number, then=hop)
             if wanted.hook is not None:
-                steps.append(Step(place=wanted.hook, table=number, hop=hop))
+                steps.append(Step(hook=wanted.hook, table=number, hop=hop))
         return granted, steps, tuple(left)
 
     def _take(self, left: list[int], claim: GrantRequest, wanted: TableRequest) -> int:

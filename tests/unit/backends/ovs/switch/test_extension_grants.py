@@ -16,18 +16,18 @@ from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_v
 from netfw_drivers.ovs.pipeline.tables import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
 
-def claim(owner: str, *places: PipelineHook | None, bits: int = 0) -> GrantRequest:
-    tables = tuple(TableRequest(name=f"t{n}", hook=place) for n, place in enumerate(places))
+def claim(owner: str, *hooks: PipelineHook | None, bits: int = 0) -> GrantRequest:
+    tables = tuple(TableRequest(name=f"t{n}", hook=hook) for n, hook in enumerate(hooks))
     return GrantRequest(
         owner=owner, tables=tables, registers=(RegisterRequest("bits", bits),) if bits else ()
     )
 
 
-def walk(layout: ExtensionLayout, place: PipelineHook) -> list[int]:
+def walk(layout: ExtensionLayout, hook: PipelineHook) -> list[int]:
     """The tables that a packet meets that no extension says anything of."""
     hops = {hop: after for _, hop, after in layout.hops()}
     thens = {t.number: t.then for g in layout.grants.values() for t in g.tables.values()}
-    path = [layout.entry(place)]
+    path = [layout.entry(hook)]
     while (after := thens.get(path[-1]) or hops.get(path[-1])) is not None:
         path.append(after)
     return path

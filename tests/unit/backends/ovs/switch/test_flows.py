@@ -122,7 +122,7 @@ def test_extensions_see_what_the_firewall_has_let_through():
     plain, watched = (texts(br_int.base_flows(None, layout)) for layout in (PLAIN, WATCHED))
     assert "table=91, priority=0 actions=resubmit(,94)" in plain
     assert "table=92, priority=0 actions=output:NXM_NX_REG8[0..15]" in plain
-    steps = {step.place: step for step in WATCHED.steps}
+    steps = {step.hook: step for step in WATCHED.steps}
     assert f"table=91, priority=0 actions=resubmit(,{steps[PipelineHook.SENT].table})" in watched
     assert f"table=92, priority=0 actions=resubmit(,{steps[PipelineHook.TO_PORT].table})" in watched
     assert f"table={steps[PipelineHook.TO_PORT].hop}, priority=0 actions=resubmit(,64)" in watched
@@ -178,7 +178,7 @@ def test_broadcast_goes_to_the_chunks_of_a_network_and_then_to_other_hosts():
 
 @pytest.mark.spec("L2-25")
 def test_what_is_delivered_is_shown_to_the_extensions_that_want_to_see_it():
-    (entry,) = (step.table for step in WATCHED.steps if step.place is PipelineHook.TO_PORT)
+    (entry,) = (step.table for step in WATCHED.steps if step.hook is PipelineHook.TO_PORT)
     (chunk,) = texts(br_int.chunk_flows(7, 0, receivers(5, 6), WATCHED))
     assert chunk.endswith(
         f"load:0x5->NXM_NX_REG8[0..15],resubmit(,{entry}),"
