@@ -73,7 +73,7 @@ def _bridge(ports: int) -> Iterator[tuple[Host, FirewallDriver]]:
     """A host with so many devices on a Linux bridge, and the driver."""
     with Lab(hosts=1) as lab, LocalHostResources() as local:
         (host,) = lab.hosts.values()
-        host.place.ip(
+        host.namespaces.ip(
             "link add br0 type bridge",
             *(f"link add tap{n} master br0 type veth" for n in range(1, ports + 1)),
         )

@@ -64,7 +64,7 @@ class Capture:
 @contextlib.contextmanager
 def listening(*instances: Instance) -> Iterator[list[Capture]]:
     """Capture in all of these instances."""
-    captures = [Capture(instance.place, instance.device or "eth0") for instance in instances]
+    captures = [Capture(instance.namespaces, instance.device or "eth0") for instance in instances]
     try:
         yield captures
     finally:

@@ -168,7 +168,7 @@ def connects(one: Instance, two: Instance, target: str, port: int, timeout: floa
 
 def introduce(one: Instance, mac: str, *addresses: str) -> None:
     """Have an instance know its neighbour, so that it sends from the first moment on."""
-    one.place.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
+    one.namespaces.ip(*(f"neigh replace {address} lladdr {mac} dev eth0" for address in addresses))
 
 
 class SteadyConnection:

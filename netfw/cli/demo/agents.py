@@ -140,7 +140,7 @@ def plan_of(agent: PrivateAgent, kind: str) -> tuple[int, list[str]]:
 def join_provider_network(host: Host) -> None:
     """Plug the host's NIC on the provider network into the bridge of that network."""
     host.ovs.vsctl("add-port", PHYSICAL_BRIDGE, PHYSICAL)
-    host.place.ip(f"link set {PHYSICAL} up")
+    host.namespaces.ip(f"link set {PHYSICAL} up")
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def use_routes(instance: Instance, lease: Lease) -> None:
     """Install the routes of a lease as the instance's own system would."""
     commands = [f"route replace {each.destination} via {each.nexthop}" for each in lease.routes]
     commands += [f"route replace default via {gateway}" for gateway in lease.gateways]
-    instance.place.ip(*commands)
+    instance.namespaces.ip(*commands)
 
 
 def fetch(instance: Instance, headers: dict[str, str] | None = None) -> str:

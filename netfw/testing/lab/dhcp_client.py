@@ -115,7 +115,7 @@ class DhcpClient(ABC, Generic[L]):
         """End without a release, as a destroyed instance does; it can request a lease again."""
         self.end()
         if self.instance.device is not None:
-            self.instance.place.ip(f"address flush dev {self.instance.device} scope global")
+            self.instance.namespaces.ip(f"address flush dev {self.instance.device} scope global")
 
     def close(self) -> None:
         """Leave, and remove the client's files."""

@@ -37,15 +37,15 @@ class Host(NamespaceOwner):
         self.directory = directory
         self.address = address
         self.address6 = address6
-        self.place = NamespaceContext()
+        self.namespaces = NamespaceContext()
         self.ovs = PrivateOvs(directory / "openvswitch")
         self.instances: dict[str, Instance] = {}
 
     def open(self) -> None:
         """Create the namespaces; nothing runs in them yet."""
         self.directory.mkdir(parents=True)
-        self.place = make_namespaces(["mnt", "uts", "net"], self._settle)
-        self.ovs = PrivateOvs(self.directory / "openvswitch", self.place)
+        self.namespaces = make_namespaces(["mnt", "uts", "net"], self._settle)
+        self.ovs = PrivateOvs(self.directory / "openvswitch", self.namespaces)
 
     def start(self, bridges: Sequence[str] = ()) -> None:
         """Start the switch with *bridges*, and set up the underlay on ``br-phy``."""
@@ -65,7 +65,7 @@ class Host(NamespaceOwner):
             if lab_syscalls.has_ipv6()
             else []
         )
-        self.place.ip(
+        self.namespaces.ip(
             f"link set {NIC} up",
             f"link set {UNDERLAY} up",
             f"addr replace {self.address} dev {UNDERLAY}",
@@ -77,7 +77,7 @@ class Host(NamespaceOwner):
 
         :raises Conflict: a namespace of that name exists.
         """
-        instance = Instance(name, self.place, self.ovs)
+        instance = Instance(name, self.namespaces, self.ovs)
         try:
             instance.open()
         except FileExistsError as error:
@@ -95,7 +95,7 @@ class Host(NamespaceOwner):
 
     def crash(self) -> None:
         """Kill every process of this host at once; devices and namespaces stay."""
-        self.place.kill_processes()
+        self.namespaces.kill_processes()
         self.ovs.kill_switch()
         self.ovs.kill_database()
 
@@ -107,11 +107,11 @@ class Host(NamespaceOwner):
 
     def close(self) -> None:
         """End every process of the host and release everything."""
-        if self.place.spaces:
-            self.place.kill_processes()
+        if self.namespaces.spaces:
+            self.namespaces.kill_processes()
         for instance in self.instances.values():
             instance.close()
-        self.place.close()
+        self.namespaces.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _settle(self) -> None:

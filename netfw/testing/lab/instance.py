@@ -73,7 +73,7 @@ class Instance(NamespaceOwner):
         self.device: str | None = None
         self._host = host
         self._ovs = ovs
-        self.place = NamespaceContext()
+        self.namespaces = NamespaceContext()
 
     def open(self) -> None:
         """Create the namespace.
@@ -85,7 +85,7 @@ class Instance(NamespaceOwner):
             raise ConfigError(f"an instance cannot be called {self.name!r}")
         space = self._host.call(_make_namespace, f"/run/netns/{self.name}")
         spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
-        self.place = NamespaceContext({**spaces, "net": space})
+        self.namespaces = NamespaceContext({**spaces, "net": space})
 
     def plug(self, plug: Plug) -> None:
         """Create the device, plug it into the bridge, and add its addresses."""
@@ -104,7 +104,7 @@ class Instance(NamespaceOwner):
 
     def configure(self, addresses: Sequence[str | Interface], gateways: Sequence[str] = ()) -> None:
         """Set the device up with *addresses*, and default routes by *gateways*."""
-        self.place.ip(
+        self.namespaces.ip(
             f"link set {self.device} up",
             *(f"addr replace {address} dev {self.device}" for address in addresses),
             *(f"route replace default via {gateway}" for gateway in gateways),
@@ -129,7 +129,7 @@ class Instance(NamespaceOwner):
             background.stop()
 
     def close(self) -> None:
-        self.place.close()
+        self.namespaces.close()
 
     def _make_veth(self, plug: Plug) -> None:
         self._make_pair(plug, plug.device)
@@ -144,7 +144,7 @@ class Instance(NamespaceOwner):
             f"link add {device} mtu {plug.mtu} type veth {peer}",
             f"link set {device} up",
         )
-        self.place.call(_fill_in_checksums, self.device)
+        self.namespaces.call(_fill_in_checksums, self.device)
 
     def _make_hybrid(self, plug: Plug) -> None:
         """Create the devices that a compute service creates for a hybrid plug."""

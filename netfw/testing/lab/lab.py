@@ -102,7 +102,7 @@ class Lab:
             self.hosts[name] = host
 
     def _connect_hosts(self, stack: ExitStack) -> None:
-        places = {name: host.place for name, host in self.hosts.items()}
+        namespaces = {name: host.namespaces for name, host in self.hosts.items()}
         for fabric in (self.fabric, *self.provider.values()):
             stack.callback(fabric.close)
-            fabric.open(places)
+            fabric.open(namespaces)

@@ -175,26 +175,26 @@ class NamespaceContext:
 class NamespaceOwner:
     """An object with its own namespaces, in which its commands and functions run."""
 
-    place: NamespaceContext
+    namespaces: NamespaceContext
 
     def run(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> str:
         """Run a command there; return its standard output.
 
         :raises CommandFailed: it ended with a status other than 0.
         """
-        return self.place.run(argv, input=input, timeout=timeout)
+        return self.namespaces.run(argv, input=input, timeout=timeout)
 
     def attempt(self, argv: Sequence[str], *, input: str = "", timeout: float = 60) -> Completed:
         """Run a command there that may fail; return its status and output."""
-        return self.place.attempt(argv, input=input, timeout=timeout)
+        return self.namespaces.attempt(argv, input=input, timeout=timeout)
 
     def spawn(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a command there; it is killed with the lab."""
-        return self.place.spawn(argv, **options)
+        return self.namespaces.spawn(argv, **options)
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function there, in a thread made for it; see :meth:`NamespaceContext.call`."""
-        return self.place.call(function, *args, **kwargs)
+        return self.namespaces.call(function, *args, **kwargs)
 
 
 def make_namespaces(

@@ -36,9 +36,9 @@ class PrivateOvs:
     device, ``ovs-netdev``: of the switches in one namespace, a single one can have bridges.
     """
 
-    def __init__(self, directory: Path, place: NamespaceContext | None = None) -> None:
+    def __init__(self, directory: Path, namespaces: NamespaceContext | None = None) -> None:
         self.directory = directory
-        self._place = place or NamespaceContext()
+        self._namespaces = namespaces or NamespaceContext()
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._foreign: frozenset[str] = frozenset()
 
@@ -60,7 +60,7 @@ class PrivateOvs:
         """
         sandbox.require()
         prerequisites.require_tools()
-        self._foreign = self._place.call(_taps)
+        self._foreign = self._namespaces.call(_taps)
         self.directory.mkdir(parents=True, exist_ok=True)
         database = self.directory / "conf.db"
         if not database.exists():
@@ -100,11 +100,11 @@ class PrivateOvs:
         """End both daemons, and remove the directory and the devices that they leave behind."""
         for name in (SWITCH, DATABASE):
             self._end(name, signal.SIGKILL)
-        left = self._place.call(_taps) - self._foreign
+        left = self._namespaces.call(_taps) - self._foreign
         if left:
             # In one batch: one by one, the kernel pauses after each.
-            self._place.ip(*(f"link set {name} group {_DOOMED}" for name in left))
-            self._place.ip(f"link delete group {_DOOMED}")
+            self._namespaces.ip(*(f"link set {name} group {_DOOMED}" for name in left))
+            self._namespaces.ip(f"link delete group {_DOOMED}")
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def vsctl(self, *arguments: str) -> str:
@@ -158,7 +158,7 @@ class PrivateOvs:
         pid_file.unlink(missing_ok=True)
         log = self.directory / f"{name}.log"
         with log.open("ab") as output:
-            daemon = self._place.spawn(
+            daemon = self._namespaces.spawn(
                 [name, *arguments, "-vsyslog:off", "-vconsole:off", "-vfile:info",
                  f"--log-file={log}", f"--pidfile={pid_file}", "--no-chdir"],
                 env=self._environment(), stdout=output, stderr=output, stdin=subprocess.DEVNULL,

@@ -76,7 +76,7 @@ def _show(lab: Lab, host: Host) -> dict[str, Any]:
         "connected": lab.fabric.connected(host.name),
         "bridges": bridges.output.split(),
         "namespaces": sorted(host.call(os.listdir, "/run/netns")),
-        "processes": len(host.place.processes()),
+        "processes": len(host.namespaces.processes()),
     }
 
 
@@ -86,7 +86,7 @@ def _spaces(lab: Lab, name: str, namespace: str | None) -> dict[str, int]:
     if host is None:
         known = ", ".join(lab.hosts)
         raise NotFound(f"no host {name!r}{nearest(name, lab.hosts)}; there are {known}")
-    spaces = {kind: os.dup(descriptor) for kind, descriptor in host.place.spaces.items()}
+    spaces = {kind: os.dup(descriptor) for kind, descriptor in host.namespaces.spaces.items()}
     for kind in ("user", "pid"):
         spaces[kind] = os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
     if namespace is not None:

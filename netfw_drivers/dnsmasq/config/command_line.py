@@ -18,16 +18,16 @@ _IPV6_MTU = 1280
 
 
 def command_line(
-    id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
+    id: NetworkId, network: DhcpNetwork, location: DhcpLocation, settings: Settings
 ) -> tuple[str, ...]:
     """Render the command line of a network; another one needs another process."""
     return (
         settings.command,
         *_alone(settings),
         *_paths(NetworkPaths(settings.confs, id)),
-        *_listening(place, settings),
+        *_listening(location, settings),
         *_serving(network, settings),
-        *_announcing(network, place, settings),
+        *_announcing(network, location, settings),
         *_naming(network, settings),
         *_logging(NetworkPaths(settings.confs, id), settings),
     )
@@ -52,16 +52,16 @@ def _paths(files: NetworkPaths) -> Iterator[str]:
     yield f"--dhcp-leasefile={files.leases}"
 
 
-def _listening(place: DhcpLocation, settings: Settings) -> Iterator[str]:
+def _listening(location: DhcpLocation, settings: Settings) -> Iterator[str]:
     yield "--except-interface=lo"
     if settings.bridged:
         yield "--bind-interfaces"
-        yield f"--interface={place.device}"
+        yield f"--interface={location.device}"
         return
     yield "--bind-dynamic"
-    yield f"--interface={place.device}"
+    yield f"--interface={location.device}"
     yield "--interface=tap*"
-    yield f"--bridge-interface={place.device},tap*"
+    yield f"--bridge-interface={location.device},tap*"
 
 
 def _serving(network: DhcpNetwork, settings: Settings) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _range(subnet: Subnet, mode: Mode, settings: Settings) -> str:
     return f"--dhcp-range=set:{subnet_tag(subnet)},{start},{mode.word},{size},{lease}"
 
 
-def _announcing(network: DhcpNetwork, place: DhcpLocation, settings: Settings) -> Iterator[str]:
+def _announcing(network: DhcpNetwork, location: DhcpLocation, settings: Settings) -> Iterator[str]:
     """Prefixes are announced by somebody who is no router: his announcement lasts 0 seconds.
 
     Ranges of addresses are announced all or none: there is no word for one of them.  Where nothing
@@ -100,7 +100,7 @@ def _announcing(network: DhcpNetwork, place: DhcpLocation, settings: Settings) -
         yield "--enable-ra"
     if any(mode.announces for mode in modes):
         mtu = network.mtu if network.mtu >= _IPV6_MTU else "off"
-        yield f"--ra-param={place.device},mtu:{mtu},0,0"
+        yield f"--ra-param={location.device},mtu:{mtu},0,0"
     if not any(mode.gives_addresses or mode.gives_options for mode in modes):
         for line in network_opts(network, settings).splitlines():
             yield f"--dhcp-option={line}"

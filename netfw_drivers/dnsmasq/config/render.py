@@ -44,20 +44,20 @@ class PortText:
 
 
 def render_network(
-    id: NetworkId, network: DhcpNetwork, place: DhcpLocation, settings: Settings
+    id: NetworkId, network: DhcpNetwork, location: DhcpLocation, settings: Settings
 ) -> NetworkText:
     """Render the command line and files of a network.
 
     :raises InvalidInput: dnsmasq would misread a text; the faulty field is named.
     """
-    _check("place.device", check_device_name, place.device)
+    _check("location.device", check_device_name, location.device)
     _count(network.options)
     if network.dns_domain:
         _check("dns_domain", check_domain, network.dns_domain)
     return NetworkText(
-        argv=command_line(id, network, place, settings),
+        argv=command_line(id, network, location, settings),
         opts=network_opts(network, settings),
-        interface=f"{place.device}\n",
+        interface=f"{location.device}\n",
     )
 
 

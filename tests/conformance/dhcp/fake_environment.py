@@ -158,9 +158,9 @@ class FakeDhcpEnvironment(DhcpEnvironment):
             processes=frozenset({serving.process} - {0}),
         )
 
-    def is_at(self, place, server):
+    def is_at(self, location, server):
         nets = self.backends[0].nets.items()
-        return any(str(id) in place.netns and s.value.server == server for id, s in nets)
+        return any(str(id) in location.netns and s.value.server == server for id, s in nets)
 
     def dump_state(self):
         return frozenset(line for backend in self.backends for line in lines(backend))

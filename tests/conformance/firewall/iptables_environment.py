@@ -98,7 +98,7 @@ class IptablesGround(FilteredByKernel, BridgeEnvironment):
         self.filters = KernelFilters(host, str(backend.value))
 
     def make_driver(self) -> FirewallDriver:
-        return IptablesFirewallDriver(self.tool, namespace=Path(self.host.place.space("net")))
+        return IptablesFirewallDriver(self.tool, namespace=Path(self.host.namespaces.space("net")))
 
 
 class HybridGround(FilteredByKernel, OvsGround):
@@ -116,7 +116,7 @@ class HybridGround(FilteredByKernel, OvsGround):
         return evolve(plain, device=plain.device.replace("tap", "qvo", 1))
 
     def firewall(self, location: LocalHostResources) -> FirewallDriver:
-        namespace = Path(self.host.place.space("net"))
+        namespace = Path(self.host.namespaces.space("net"))
         return IptablesHybridFirewallDriver(IptablesBinaries(Backend.NFT), namespace=namespace)
 
     def outage(self) -> None:

@@ -42,7 +42,7 @@ class OvsGround(FirewallLabEnvironment):
     in_switch: ClassVar[bool] = True
 
     def __init__(self, host: Host) -> None:
-        self._place = LocalHostResources()
+        self._resources = LocalHostResources()
         self._switch: OvsSwitchDriver | None = None
         self._wired: dict[SwitchKey, SwitchValue] = {}
         host.ovs.add_bridge("br-int")
@@ -64,10 +64,10 @@ class OvsGround(FirewallLabEnvironment):
 
     def make_driver(self) -> FirewallDriver:
         self.end()
-        self._place = LocalHostResources()
-        self._switch = OvsSwitchDriver.from_conf(self.options(OvsSwitchDriver), self._place)
+        self._resources = LocalHostResources()
+        self._switch = OvsSwitchDriver.from_conf(self.options(OvsSwitchDriver), self._resources)
         self._converge(Update(put={**self._networks, **self._wired}, complete=True))
-        return self.firewall(self._place)
+        return self.firewall(self._resources)
 
     def firewall(self, location: LocalHostResources) -> FirewallDriver:
         return OvsFirewallDriver.from_conf(self.options(OvsFirewallDriver), location)
@@ -88,7 +88,7 @@ class OvsGround(FirewallLabEnvironment):
         if self._switch is not None:
             self._switch.close()
             self._switch = None
-        self._place.close()
+        self._resources.close()
 
     def wire(self, ports: Mapping[FirewallTestPort, FilteredPort]) -> None:
         wired: dict[SwitchKey, SwitchValue] = {
@@ -146,7 +146,7 @@ class OvsGround(FirewallLabEnvironment):
         # The switch goes too, which would else ask for the database's return in its own time.
         self.host.ovs.stop_switch()
         self.host.ovs.stop_database()
-        database = share_ovsdb(self._place, self.host.ovs.remote, PATIENCE)
+        database = share_ovsdb(self._resources, self.host.ovs.remote, PATIENCE)
         database.timeout = IMPATIENCE
         yield
         database.timeout = PATIENCE

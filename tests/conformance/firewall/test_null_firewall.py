@@ -16,17 +16,17 @@ class NullEnvironment(BridgeEnvironment):
 
     def __init__(self, host) -> None:
         super().__init__(host)
-        self.place = LocalHostResources()
+        self.host = LocalHostResources()
 
     def make_driver(self) -> NullFirewallDriver:
-        return NullFirewallDriver.from_conf({}, self.place)
+        return NullFirewallDriver.from_conf({}, self.host)
 
     def dump_state(self) -> frozenset[str]:
-        firewall = self.place.share(NullFirewallState, NullFirewallState)
+        firewall = self.host.share(NullFirewallState, NullFirewallState)
         return frozenset(f"{key} {value}" for key, value in firewall.policy.items())
 
     def lose_state(self) -> None:
-        self.place.share(NullFirewallState, NullFirewallState).policy.clear()
+        self.host.share(NullFirewallState, NullFirewallState).policy.clear()
 
     def make_foreign(self) -> None:
         """Nobody else has anything there."""

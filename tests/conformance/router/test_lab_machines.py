@@ -28,7 +28,7 @@ class HandMadeRouter:
 
     def __init__(self, environment: RouterLabEnvironment, site: Site) -> None:
         self.environment, self.site = environment, site
-        self.place = environment._place
+        self.namespaces = environment._namespaces
         self.host = LocalHostResources()
         options = {
             "ovsdb_connection": environment._ovs.remote, "ovsdb_timeout": 5.0,
@@ -37,7 +37,7 @@ class HandMadeRouter:
         self.interface = loader.create(InterfaceDriver, "openvswitch", options, self.host)
 
     def make(self) -> None:
-        self.place.ip(f"netns add {NETNS}")
+        self.namespaces.ip(f"netns add {NETNS}")
         self.environment.know(self.site.ports)
         put = {
             port.id: Attachment(
@@ -57,7 +57,7 @@ class HandMadeRouter:
         wait_until(lambda: all(each.wired for each in self.interface.devices().values()))
 
     def run(self, *words: str) -> str:
-        return self.place.run(["ip", "netns", "exec", NETNS, *words])
+        return self.namespaces.run(["ip", "netns", "exec", NETNS, *words])
 
     def nat(self, *words: str) -> None:
         self.run("iptables", "-t", "nat", *words)
@@ -65,7 +65,7 @@ class HandMadeRouter:
     def remove(self) -> None:
         self.interface.gc(())
         self.host.close()
-        self.place.ip(f"netns delete {NETNS}")
+        self.namespaces.ip(f"netns delete {NETNS}")
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,9 @@ def test_refused_rules_are_refused_and_others_are_not(router) -> None:
     rules = "*nat\n-A POSTROUTING -s 10.9.9.9/32 -j ACCEPT\nCOMMIT\n"
     words = ["ip", "netns", "exec", NETNS, "iptables-restore", "--noflush"]
     with router.environment.refuse_rules(ip_address("10.9.9.9")):
-        assert router.place.attempt(words, input=rules).status != 0
-        assert router.place.attempt(words, input=rules.replace("9.9.9", "9.9.8")).status == 0
-    assert router.place.attempt(words, input=rules).status == 0
+        assert router.namespaces.attempt(words, input=rules).status != 0
+        assert router.namespaces.attempt(words, input=rules.replace("9.9.9", "9.9.8")).status == 0
+    assert router.namespaces.attempt(words, input=rules).status == 0
     assert router.environment.contains("10.9.9.9")
 
 

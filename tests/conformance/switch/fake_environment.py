@@ -68,7 +68,7 @@ class FakeTrafficProbe(TrafficProbe):
         faults = self.environment.backends[sender.host].faults
         others = [other for other in self.ports if other is not sender]
         if vlans and "tags" in faults:
-            self.leaked |= {(sender, other) for other in others if self.environment.place(other)}
+            self.leaked |= {(sender, other) for other in others if self.environment.location(other)}
         if source is not None and "learning" in faults:
             self.leaked |= {(other, sender) for other in others}
 
@@ -141,14 +141,14 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         for backend in self.backends:
             backend.on_change.remove(probe.look)
 
-    def place(self, port: SwitchTestPort) -> Provider | None:
+    def location(self, port: SwitchTestPort) -> Provider | None:
         backend = self.backends[port.host]
         if port.id not in backend.plugged:
             return None
         return backend.live.get(port.id)
 
     def hears(self, sender: SwitchTestPort, listener: SwitchTestPort) -> bool:
-        near, away = self.place(sender), self.place(listener)
+        near, away = self.location(sender), self.location(listener)
         backend = self.backends[listener.host]
         if away is None and "trunks" in backend.faults and near is not None:
             return listener.id in backend.plugged and listener.key not in backend.values
@@ -205,7 +205,7 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         *,
         expected: bool,
     ) -> bool:
-        if self.place(port) is None or self.place(receiver) is None:
+        if self.location(port) is None or self.location(receiver) is None:
             return False
         guard = self.backends[port.host].values[port.key].guard
         if guard is None:

@@ -96,7 +96,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         there = self.hosts[host]
         there.ovs.add_bridge("br-ex")
         there.ovs.vsctl("add-port", "br-ex", "physnet1")
-        there.place.ip("link set physnet1 up")
+        there.namespaces.ip("link set physnet1 up")
 
     def endpoint(self, kind: NetworkType, host: int) -> Endpoint:
         there = self.hosts[host]
@@ -126,11 +126,11 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
 
         def finish() -> None:
             peer = f"peer name eth0 address {port.mac} netns {instance.name}"
-            host.place.ip(f"link add {device} type veth {peer}")
+            host.namespaces.ip(f"link add {device} type veth {peer}")
             # A switch that opens a device reads its flags and writes them later: what is set up
             # between is down again, for good.
             host.ovs.vsctl("wait-until", "Interface", device, "ofport>0")
-            host.place.ip(f"link set {device} up")
+            host.namespaces.ip(f"link set {device} up")
             instance.device = "eth0"
             instance.configure(())
 

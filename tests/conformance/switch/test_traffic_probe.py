@@ -27,7 +27,7 @@ class TaggedPorts(LabSwitchPorts):
     def take_out(self, *ports: SwitchTestPort) -> None:
         for port in ports:
             self.hosts[0].ovs.vsctl("del-port", f"tap{port.number}")
-            self.hosts[0].place.ip(f"link del tap{port.number}")
+            self.hosts[0].namespaces.ip(f"link del tap{port.number}")
 
     def tag(self, port: SwitchTestPort, tag: int) -> None:
         self.set("set", "Port", f"tap{port.number}", f"tag={tag}")

@@ -41,7 +41,7 @@ def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> Non
     try:
         port = net.port(1)
         instance = net.plug(port)
-        wait_until(lambda: instance.place.attempt(["ip", "link"]).status == 0)
+        wait_until(lambda: instance.namespaces.attempt(["ip", "link"]).status == 0)
         time.sleep(1.5)  # the switch has wired it long since
         assert net.cloud.network.get_port(port.id).status == "DOWN"
     finally:

@@ -37,7 +37,7 @@ class Site:
             for bridge, nic in ((PROVIDER, PHYSNET),):
                 host.ovs.add_bridge(bridge)
                 host.ovs.vsctl("add-port", bridge, nic)
-                host.place.ip(f"link set {nic} up")
+                host.namespaces.ip(f"link set {nic} up")
             agent = AgentHost(host, self.topology, flavour)
             self.hosts[host.name] = agent
             self.topology.hosts[host.name] = {

@@ -193,7 +193,7 @@ def test_only_what_is_translated_passes_between_the_bridges(site: Site):
         port.more["port_security_enabled"] = False
     site.settle()
     couple.await_reach()
-    fabric, stranger = site.lab.provider[PHYSNET].place, b"\x02\0\0\0\0\x01"
+    fabric, stranger = site.lab.provider[PHYSNET].namespaces, b"\x02\0\0\0\0\x01"
     internal = int(site["host1"].tag(other.ports[0]))
     with listening(*couple.instances, *other.instances) as captures:
         for vlan in (internal, 701, 4095, None, 700):
@@ -218,14 +218,14 @@ def test_a_host_whose_endpoint_moves_is_found_again(shared_site: Site):
     former = host.local_ip
     moved = former[:-1] + "93"
     address = f"{moved}/{24 if site.flavour.ip == 4 else 64} dev br-phy"
-    host.host.place.ip(f"addr add {address} {'' if site.flavour.ip == 4 else 'nodad'}")
+    host.host.namespaces.ip(f"addr add {address} {'' if site.flavour.ip == 4 else 'nodad'}")
     try:
         _move_endpoint(site, moved)
         wait_until(lambda: any(moved in options for options in _tunnels(site, "host1").values()))
         couple.await_reach()
         assert not any(f'"{former}"' in options for options in _tunnels(site, "host1").values())
     finally:
-        host.host.place.ip(f"addr del {address}")
+        host.host.namespaces.ip(f"addr del {address}")
         _move_endpoint(site, former)
         couple.await_reach()
         site.unplug_all()

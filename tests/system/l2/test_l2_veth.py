@@ -74,6 +74,6 @@ def test_an_agent_mends_its_veths(pair: Site, harm: str):
     (couple, _) = couples(pair)
     couple.await_reach()
     host = pair["host1"]
-    host.host.place.ip(harm)
+    host.host.namespaces.ip(harm)
     wait_until(lambda: "nothing to be done" in plan(host), host.last_words)
     couple.await_reach()

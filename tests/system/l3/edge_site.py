@@ -242,7 +242,7 @@ class EdgeSite(RoutedCloud):
         (gateway6,) = (
             each["ip_address"] for each in inside["external_fixed_ips"] if ":" in each["ip_address"]
         )
-        world.place.ip(f"route add fd00::/16 via {gateway6}")
+        world.namespaces.ip(f"route add fd00::/16 via {gateway6}")
         return world
 
 

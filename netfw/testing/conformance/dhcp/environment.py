@@ -133,8 +133,8 @@ class DhcpEnvironment(ABC):
         """Return the server as the host has it, read without the driver; ``None``: no device."""
 
     @abstractmethod
-    def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
-        """Return whether the device of *server* is at *place*."""
+    def is_at(self, location: DhcpLocation, server: ServerPort) -> bool:
+        """Return whether the device of *server* is at *location*."""
 
     @abstractmethod
     def dump_state(self) -> frozenset[str]:

@@ -82,14 +82,14 @@ class Net:
         subnets[at] = evolve(subnets[at], **changes)
         return self.but(subnets=tuple(subnets))
 
-    def served_from(self, place: int) -> Net:
+    def served_from(self, index: int) -> Net:
         """Return the same network as another host serves it: with its own port and address."""
-        return self.but(server=server_port(self.subnets, place))
+        return self.but(server=server_port(self.subnets, index))
 
-    def tenant(self, place: int = FIRST, *, on: Iterable[int] = (0,), **more: Any) -> Tenant:
-        """Return a new port with the address at *place* of each of the subnets *on*."""
+    def tenant(self, index: int = FIRST, *, on: Iterable[int] = (0,), **more: Any) -> Tenant:
+        """Return a new port with the address at *index* of each of the subnets *on*."""
         mac = new_mac()
-        fixed = tuple(_fixed(self.subnets[at], place, mac) for at in on)
+        fixed = tuple(_fixed(self.subnets[at], index, mac) for at in on)
         value = DhcpPort(network=self.id, mac=mac, fixed_ips=fixed)
         return Tenant(port=PortId(uuid4()), value=evolve(value, **more))
 
@@ -139,10 +139,10 @@ def a_subnet6(mode: Ipv6Mode, **more: Any) -> Subnet:
     return evolve(plain, **more)
 
 
-def server_port(subnets: Iterable[Subnet], place: int = SERVER) -> ServerPort:
+def server_port(subnets: Iterable[Subnet], index: int = SERVER) -> ServerPort:
     """Return a port with an address on every one of *subnets* that is served."""
     mac = new_mac()
-    addresses = tuple(_own(subnet, place, mac) for subnet in subnets if subnet.enable_dhcp)
+    addresses = tuple(_own(subnet, index, mac) for subnet in subnets if subnet.enable_dhcp)
     return ServerPort(id=PortId(uuid4()), mac=mac, addresses=addresses)
 
 
@@ -151,14 +151,14 @@ def address_on(subnet: Subnet, value: DhcpNetwork) -> IpAddress:
     return next(interface.ip for interface in value.server.addresses if interface.ip in subnet.cidr)
 
 
-def _own(subnet: Subnet, place: int, mac: Mac) -> IpInterface:
-    return ip_interface(f"{_fixed(subnet, place, mac).address}/{subnet.cidr.prefixlen}")
+def _own(subnet: Subnet, index: int, mac: Mac) -> IpInterface:
+    return ip_interface(f"{_fixed(subnet, index, mac).address}/{subnet.cidr.prefixlen}")
 
 
-def _fixed(subnet: Subnet, place: int, mac: Mac) -> FixedIp:
-    """Return the address at *place*, or the one that an instance derives from its MAC."""
+def _fixed(subnet: Subnet, index: int, mac: Mac) -> FixedIp:
+    """Return the address at *index*, or the one that an instance derives from its MAC."""
     block = subnet.cidr
     automatic = subnet.ipv6_address_mode in (Ipv6Mode.SLAAC, Ipv6Mode.STATELESS)
     if isinstance(block, IPv6Network) and automatic:
         return FixedIp(subnet_id=subnet.id, address=eui64(block, mac))
-    return FixedIp(subnet_id=subnet.id, address=block[place])
+    return FixedIp(subnet_id=subnet.id, address=block[index])

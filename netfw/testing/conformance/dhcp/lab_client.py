@@ -104,7 +104,7 @@ class LabClientVm(DhcpClientVm):
         for client in self._clients.values():
             client.close()
         self._clients.clear()
-        self.instance.place.ip("address flush dev eth0")
+        self.instance.namespaces.ip("address flush dev eth0")
 
     def _new(self, name: str, client: C) -> C:
         with contextlib.suppress(KeyError):

@@ -57,9 +57,9 @@ FIRST_VLAN = 101
 class OtherHostDriver(DhcpDriver):
     """Calls a driver in the namespaces of another lab host."""
 
-    def __init__(self, driver: DhcpDriver, place: NamespaceContext) -> None:
+    def __init__(self, driver: DhcpDriver, namespaces: NamespaceContext) -> None:
         self._driver = driver
-        self._place = place
+        self._namespaces = namespaces
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:
@@ -69,19 +69,19 @@ class OtherHostDriver(DhcpDriver):
         return self._driver.describe()
 
     def converge(self, update: Update[DhcpKey, DhcpValue]) -> Outcome[DhcpKey]:
-        return self._place.call(self._driver.converge, update)
+        return self._namespaces.call(self._driver.converge, update)
 
     def present(self) -> frozenset[DhcpKey]:
-        return self._place.call(self._driver.present)
+        return self._namespaces.call(self._driver.present)
 
     def watch(self, sink: Sink) -> None:
-        self._place.call(self._driver.watch, sink)
+        self._namespaces.call(self._driver.watch, sink)
 
     def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
         return self._driver.location(network, server)
 
     def close(self) -> None:
-        self._place.call(self._driver.close)
+        self._namespaces.call(self._driver.close)
 
 
 class DhcpLabEnvironment(DhcpEnvironment):
@@ -138,7 +138,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         host.add(self.make_interface(host, site.ovs))
         driver = self.make_dhcp(host, site.directory)
         if second:
-            driver = OtherHostDriver(driver, site.place)
+            driver = OtherHostDriver(driver, site.namespaces)
         self._drivers.add(driver, host)
         return driver
 
@@ -153,7 +153,9 @@ class DhcpLabEnvironment(DhcpEnvironment):
         if known is not None:
             return known
         instance = self._idle.pop() if self._idle else self._new_instance()
-        instance.place.ip("link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up")
+        instance.namespaces.ip(
+            "link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up"
+        )
         self._sites[0].ovs.vsctl("set", "Port", instance.name, f"tag={self._vlan(network)}")
         client = LabClientVm(instance, self.patience, self._settle)
         self._clients[network, mac] = client
@@ -165,16 +167,16 @@ class DhcpLabEnvironment(DhcpEnvironment):
             client.close()
             self._idle.append(client.instance)
         while self._foreign:
-            self._sites[0].place.attempt(["ip", "link", "delete", self._foreign.pop()])
+            self._sites[0].namespaces.attempt(["ip", "link", "delete", self._foreign.pop()])
 
     def server(self, network: NetworkId, server: ServerPort) -> FoundServer | None:
         return self._sites[0].server(server.id)
 
-    def is_at(self, place: DhcpLocation, server: ServerPort) -> bool:
+    def is_at(self, location: DhcpLocation, server: ServerPort) -> bool:
         device = self._sites[0].find(server.id)
         return device is not None and (device[0], device[1]["ifname"]) == (
-            place.netns,
-            place.device,
+            location.netns,
+            location.device,
         )
 
     def dump_state(self) -> frozenset[str]:
@@ -191,7 +193,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def restart_host(self) -> None:
         site = self._sites[0]
-        for netns in site.namespaces():
+        for netns in site.netns_names():
             site.kill_processes_in(netns)
             site.ip("netns", "delete", netns)
         site.ovs.stop_switch()
@@ -203,12 +205,12 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def make_foreign(self, value: DhcpNetwork) -> None:
         name = device_name("tap", value.server.id)
         peer = f"peer name foreign{next(self._numbers)}"
-        self._sites[0].place.ip(f"link add {name} type veth {peer}")
+        self._sites[0].namespaces.ip(f"link add {name} type veth {peer}")
         self._foreign.append(name)
 
     def foreign_is_intact(self, value: DhcpNetwork) -> bool:
         name = device_name("tap", value.server.id)
-        shown = self._sites[0].place.attempt(["ip", "-o", "link", "show", name])
+        shown = self._sites[0].namespaces.attempt(["ip", "-o", "link", "show", name])
         return (
             shown.status == 0 and value.server.mac not in shown.output and ",UP" not in shown.output
         )
@@ -243,7 +245,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
         site = self._sites[0]
         row = site.rows()[str(value.server.id)]
         site.ovs.vsctl("del-port", row)
-        site.place.attempt(["ip", "link", "delete", row])  # a veth outlives its port
+        site.namespaces.attempt(["ip", "link", "delete", row])  # a veth outlives its port
 
     def _namespace(self, server: ServerPort) -> str:
         device = self._sites[0].find(server.id)
@@ -261,7 +263,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def _new_instance(self) -> Instance:
         site = self._sites[0]
         name = f"guest{next(self._numbers)}"
-        instance = Instance(name, site.place, site.ovs)
+        instance = Instance(name, site.namespaces, site.ovs)
         site.others.add(name)
         instance.open()
         self._stack.callback(site.ip, "netns", "delete", name)
@@ -274,17 +276,20 @@ class DhcpLabEnvironment(DhcpEnvironment):
             lab = self._stack.enter_context(Lab(1, bridges=[BRIDGE]))
             (host,) = lab.hosts.values()
             here = self._sites[0]
-            there = host.place.space("net")
-            here.place.ip(
+            there = host.namespaces.space("net")
+            here.namespaces.ip(
                 f"link add {TRUNK} type veth peer name {TRUNK} netns {there}",
                 f"link set {TRUNK} up",
             )
-            host.place.ip(f"link set {TRUNK} up")
+            host.namespaces.ip(f"link set {TRUNK} up")
             for ovs in (here.ovs, host.ovs):
                 ovs.vsctl("add-port", BRIDGE, TRUNK)
             self._sites.append(
                 DhcpLabHost(
-                    "second", host.place, host.ovs, self._sites[0].directory.with_name("second")
+                    "second",
+                    host.namespaces,
+                    host.ovs,
+                    self._sites[0].directory.with_name("second"),
                 )
             )
             for site in self._sites:

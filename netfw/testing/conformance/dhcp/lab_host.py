@@ -44,13 +44,13 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
 class DhcpLabHost:
-    """A host: ``place`` has its namespaces, ``directory`` is for the files of drivers."""
+    """A host: ``namespaces`` are its own, ``directory`` is for the files of drivers."""
 
     def __init__(
-        self, name: str, place: NamespaceContext, ovs: PrivateOvs, directory: Path
+        self, name: str, namespaces: NamespaceContext, ovs: PrivateOvs, directory: Path
     ) -> None:
         self.name = name
-        self.place = place
+        self.namespaces = namespaces
         self.ovs = ovs
         self.directory = directory
         self.others: set[str] = self._devices()
@@ -59,7 +59,7 @@ class DhcpLabHost:
         directory.chmod(0o755)
 
     def ip(self, *arguments: str) -> str:
-        return self.place.run(["ip", *arguments])
+        return self.namespaces.run(["ip", *arguments])
 
     def rows(self) -> dict[str, str]:
         """Return the names of the bridge's ports by port id, for those with an owner."""
@@ -78,14 +78,14 @@ class DhcpLabHost:
         if changes:
             self.ovs.vsctl(*" ".join(changes).split()[1:])
 
-    def namespaces(self) -> list[str]:
+    def netns_names(self) -> list[str]:
         """Return the namespaces that are not the suite's own."""
         listed = json.loads(self.ip("-j", "netns") or "[]")
         return sorted({entry["name"] for entry in listed} - self.others)
 
     def find(self, port: PortId) -> tuple[str | None, dict[str, Any]] | None:
         """Return the device of *port*: its namespace, and its entry in the output of ``ip``."""
-        for netns in (*self.namespaces(), None):
+        for netns in (*self.netns_names(), None):
             there = ("-n", netns) if netns else ()
             for link in json.loads(self.ip(*there, "-j", "address")):
                 own = netns is not None or link["ifname"].startswith("tap")
@@ -114,15 +114,15 @@ class DhcpLabHost:
     def within(self, netns: str, look: Callable[[], T]) -> T:
         """Return the result of *look*, called in a namespace of this host."""
         flags = os.O_RDONLY | os.O_CLOEXEC
-        space = self.place.call(os.open, f"/run/netns/{netns}", flags)
-        place = NamespaceContext({"net": space})
+        space = self.namespaces.call(os.open, f"/run/netns/{netns}", flags)
+        namespaces = NamespaceContext({"net": space})
         try:
-            return place.call(look)
+            return namespaces.call(look)
         finally:
-            place.close()
+            namespaces.close()
 
     def processes_in(self, netns: str) -> frozenset[int]:
-        here = self.place.call(os.stat, f"/run/netns/{netns}")
+        here = self.namespaces.call(os.stat, f"/run/netns/{netns}")
         return frozenset(pid for pid in _pids() if _is_in(pid, here))
 
     def kill_processes_in(self, netns: str, patience: float = 10.0) -> None:
@@ -137,7 +137,7 @@ class DhcpLabHost:
 
     def dump_state(self) -> Iterator[str]:
         """Yield possible garbage of a driver, one line per item."""
-        yield from (f"{self.name}: namespace {name}" for name in self.namespaces())
+        yield from (f"{self.name}: namespace {name}" for name in self.netns_names())
         yield from (f"{self.name}: device {name}" for name in self._devices() - self.others)
         for path in self.directory.rglob("*"):
             if not path.is_dir() or _ID.search(path.name):
@@ -154,13 +154,13 @@ class DhcpLabHost:
     def forget(self, name: str, port: PortId) -> None:
         """Remove everything with *name* or *port* in its name."""
         device = self.find(port)
-        for netns in {*(n for n in self.namespaces() if name in n), *(device or ())[:1]} - {None}:
+        for netns in {*(n for n in self.netns_names() if name in n), *(device or ())[:1]} - {None}:
             self.kill_processes_in(str(netns))
             self.ip("netns", "delete", str(netns))
         row = self.rows().get(str(port))
         if row is not None:
             self.ovs.vsctl("del-port", row)
-            self.place.attempt(["ip", "link", "delete", row])
+            self.namespaces.attempt(["ip", "link", "delete", row])
         for path in [*self.directory.rglob(f"*{name}*")]:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

@@ -168,13 +168,13 @@ class BridgeEnvironment(FirewallLabEnvironment):
             known = self.host.attempt(["ip", "link", "show", bridge]).status == 0
             options = "forward_delay 0 mcast_snooping 0"
             setup = [f"link add {bridge} type bridge {options}", f"link set {bridge} up"]
-            self.host.place.ip(*([] if known else setup))
-        self.host.place.ip(
+            self.host.namespaces.ip(*([] if known else setup))
+        self.host.namespaces.ip(
             f"link add {device} type veth peer name eth0 netns {instance.name}",
             f"link set {device} master {bridge} up",
         )
         instance.device = "eth0"
-        instance.place.ip("link set eth0 up")
+        instance.namespaces.ip("link set eth0 up")
 
 
 def _wire(instance: Instance) -> socket.socket:

@@ -86,7 +86,7 @@ class RouterLabEnvironment(RouterEnvironment):
         sandbox.require()
         with ExitStack() as stack:
             self._site = start_lab_host(stack, "router-")
-            self._place, self._ovs = self._site.place, self._site.ovs
+            self._namespaces, self._ovs = self._site.namespaces, self._site.ovs
             self._home = self._site.directory.parent
             self._service = EchoService()
             stack.callback(self._service.close)
@@ -126,7 +126,7 @@ class RouterLabEnvironment(RouterEnvironment):
         mtu: int = 1500,
     ) -> Machine:
         name, mac = f"guest{next(self._numbers)}", next_mac()
-        instance = Instance(name, self._place, self._ovs)
+        instance = Instance(name, self._namespaces, self._ovs)
         self._site.others.add(name)
         instance.open()
         plug = Plug(bridge=BRIDGE, device=name, mac=mac, mtu=mtu, tag=self._vlan(network))
@@ -157,12 +157,12 @@ class RouterLabEnvironment(RouterEnvironment):
             self._ovs.vsctl("--if-exists", "del-port", machine.name)
             self._site.ip("netns", "delete", machine.name)
         while self._foreign:
-            self._place.attempt(["ip", "link", "delete", self._foreign.pop()])
+            self._namespaces.attempt(["ip", "link", "delete", self._foreign.pop()])
 
     def found(self, router: RouterId, ports: Collection[RouterPort]) -> FoundRouter | None:
         shown = {port.id: self._site.find(port.id) for port in ports}
         links = {id: found[1] for id, found in shown.items() if found is not None}
-        if not links and not any(str(router) in name for name in self._site.namespaces()):
+        if not links and not any(str(router) in name for name in self._site.netns_names()):
             return None
         return FoundRouter(
             addresses={id: _addresses(link) for id, link in links.items()},
@@ -172,10 +172,10 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def connections(self, *addresses: IpAddress) -> int:
         found = 0
-        for netns in self._site.namespaces():
+        for netns in self._site.netns_names():
             family = "ipv4" if addresses[0].version == 4 else "ipv6"
             words = ["ip", "netns", "exec", netns, "conntrack", "-L", "-f", family]
-            listed = self._place.attempt(words).output
+            listed = self._namespaces.attempt(words).output
             found += sum(
                 all(f"={address} " in line for address in addresses) for line in listed.splitlines()
             )
@@ -190,8 +190,8 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def contains(self, text: str) -> bool:
         saved = (
-            self._place.attempt(["ip", "netns", "exec", netns, tool]).output
-            for netns in self._site.namespaces()
+            self._namespaces.attempt(["ip", "netns", "exec", netns, tool]).output
+            for netns in self._site.netns_names()
             for tool in ("iptables-save", "ip6tables-save")
         )
         running = any(text in words for words in processes())
@@ -199,7 +199,7 @@ class RouterLabEnvironment(RouterEnvironment):
 
     def kill_processes(self, router: RouterId) -> bool:
         killed = False
-        for netns in self._site.namespaces():
+        for netns in self._site.netns_names():
             if str(router) in netns and self._site.processes_in(netns):
                 self._site.kill_processes_in(netns)
                 killed = True
@@ -212,11 +212,11 @@ class RouterLabEnvironment(RouterEnvironment):
     def make_foreign(self, value: RouterState) -> None:
         name = self._foreign_name(value)
         peer = f"peer name foreign{next(self._numbers)}"
-        self._place.ip(f"link add {name} type veth {peer}")
+        self._namespaces.ip(f"link add {name} type veth {peer}")
         self._foreign.append(name)
 
     def foreign_is_intact(self, value: RouterState) -> bool:
-        shown = self._place.attempt(["ip", "-o", "link", "show", self._foreign_name(value)])
+        shown = self._namespaces.attempt(["ip", "-o", "link", "show", self._foreign_name(value)])
         mac = _ports(value)[0].mac
         return shown.status == 0 and mac not in shown.output and ",UP" not in shown.output
 
@@ -255,7 +255,7 @@ class RouterLabEnvironment(RouterEnvironment):
     def _by_tool(self, *words: str) -> Spoil:
         def spoil(_: RouterKey, value: RouterState) -> None:
             netns = self._namespace(_ports(value)[0].id)
-            self._place.run(["ip", "netns", "exec", netns, *words])
+            self._namespaces.run(["ip", "netns", "exec", netns, *words])
 
         return spoil
 

@@ -186,7 +186,7 @@ class LabMachine(Machine):
         self, address: IpAddress, stale: Mac, action: Callable[[], None]
     ) -> tuple[Mac | None, Arrival | None]:
         self._forget_lock_time(address.version)
-        self.instance.place.ip(f"neigh replace {address} lladdr {stale} nud stale dev eth0")
+        self.instance.namespaces.ip(f"neigh replace {address} lladdr {stale} nud stale dev eth0")
         ended = threading.Event()
         found: list[tuple[Mac, Arrival | None]] = []
 

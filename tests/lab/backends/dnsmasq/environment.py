@@ -49,10 +49,10 @@ class DnsmasqHost:
 
     def __enter__(self) -> Self:
         flags = os.O_RDONLY | os.O_CLOEXEC
-        self._place = NamespaceContext(
+        self._namespaces = NamespaceContext(
             {kind: os.open(f"/proc/self/ns/{kind}", flags) for kind in KINDS}
         )
-        self._stack.callback(self._place.close)
+        self._stack.callback(self._namespaces.close)
         self.ovs.add_bridge(BRIDGE)
         self.ovs.ofctl("add-flow", BRIDGE, "actions=normal")
         self.ovsdb = self._stack.enter_context(Ovsdb(self.ovs.remote, timeout=5))
@@ -114,7 +114,7 @@ class DnsmasqHost:
     def instance(self, tenant: Tenant) -> Instance:
         """A new one that is plugged into the port's network."""
         number = next(self._numbers)
-        instance = Instance(f"vm{number}", self._place, self.ovs)
+        instance = Instance(f"vm{number}", self._namespaces, self.ovs)
         instance.open()
         self._stack.callback(netns.delete, instance.name)
         self._stack.callback(instance.close)

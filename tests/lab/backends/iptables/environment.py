@@ -37,7 +37,7 @@ class Guest:
         self.address = f"10.0.0.{number % 50}"
         self.address6 = f"fd00::{number % 50:x}"
         self.instance: Instance = host.instance(f"guest{number}")
-        host.place.ip(
+        host.namespaces.ip(
             f"link add {self.device} type veth peer name eth0 address {self.mac}"
             f" netns guest{number}",
             f"link set {self.device} master {bridge} up",
@@ -71,7 +71,7 @@ class FirewallHost:
 
     def __init__(self, host: Host, backend: Backend) -> None:
         self.host, self.backend = host, backend
-        self.namespace = Path(host.place.space("net"))
+        self.namespace = Path(host.namespaces.space("net"))
         self.networks: dict[str, NetworkId] = {}
         self.driver = self.another_driver()
 
@@ -81,7 +81,7 @@ class FirewallHost:
     def guest(self, number: int, bridge: str = "br1") -> Guest:
         if bridge not in self.networks:
             self.networks[bridge] = NetworkId(uuid4())
-            self.host.place.ip(
+            self.host.namespaces.ip(
                 f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0",
                 f"link set {bridge} addrgenmode none up",
             )

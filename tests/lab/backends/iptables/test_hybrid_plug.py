@@ -65,8 +65,8 @@ def test_the_plug_is_called_as_compute_services_call_it() -> None:
 
 def test_a_plug_is_made_once_and_mended(host: Host) -> None:
     plug = HybridPlug.of(PORTS[0])
-    with NetlinkClient(Path(host.place.space("net"))) as network:
-        host.place.ip(f"link add {plug.tap} type veth peer name far")
+    with NetlinkClient(Path(host.namespaces.space("net"))) as network:
+        host.namespaces.ip(f"link add {plug.tap} type veth peer name far")
         make_plug(network, plug, mtu=1400)
         made = network.links()
         assert {name: made[name].master for name in (plug.tap, plug.bridge_end)} == {
@@ -76,7 +76,7 @@ def test_a_plug_is_made_once_and_mended(host: Host) -> None:
         assert made[plug.switch_end].mtu == made[plug.bridge_end].mtu == 1400
         assert all(made[name].up for name in (plug.bridge, plug.bridge_end, plug.switch_end))
         assert not [*plan_plug(plug, 1400, dict(made))]
-        host.place.ip(f"link set {plug.bridge_end} nomaster")
+        host.namespaces.ip(f"link set {plug.bridge_end} nomaster")
         make_plug(network, plug, mtu=1400)
         assert network.links()[plug.bridge_end].master == plug.bridge
         remove_plug(network, plug)
@@ -99,7 +99,7 @@ def test_instances_behind_a_hybrid_plug_are_filtered(host: Host) -> None:
         )
         for number, (port, mac) in enumerate(zip(PORTS, MACS, strict=True), 1)
     }
-    driver = IptablesHybridFirewallDriver(namespace=Path(host.place.space("net")))
+    driver = IptablesHybridFirewallDriver(namespace=Path(host.namespaces.space("net")))
     assert driver.converge(Update(put=ports)).ok
     assert not answered(one, "10.0.0.2")
     rules = frozenset(
@@ -111,12 +111,12 @@ def test_instances_behind_a_hybrid_plug_are_filtered(host: Host) -> None:
     assert driver.converge(Update(put={GroupKey(id): Rules(rules)})).ok
     assert answered(one, "10.0.0.2")
     assert answered(two, "10.0.0.1")
-    two.place.ip("addr add 10.0.0.3/24 dev eth0")
+    two.namespaces.ip("addr add 10.0.0.3/24 dev eth0")
     assert not answered(one, "10.0.0.3")
 
 
 def test_a_port_without_a_hybrid_plug_is_refused_by_name(host: Host) -> None:
-    driver = IptablesHybridFirewallDriver(namespace=Path(host.place.space("net")))
+    driver = IptablesHybridFirewallDriver(namespace=Path(host.namespaces.space("net")))
     key = PortKey(PORTS[0])
     plain = FilteredPort(network=NetworkId(uuid4()), device="tap1", mac=MACS[0])
     outcome = driver.converge(Update(put={key: plain}))

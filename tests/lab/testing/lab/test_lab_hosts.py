@@ -122,7 +122,7 @@ def test_a_failed_command_says_what_it_was_and_what_it_said(lab: Lab) -> None:
 
 def test_refused_line_of_a_batch_is_reported_alone(lab: Lab) -> None:
     with pytest.raises(CommandFailed, match=r"^ip link set nosuch up: status 1: Cannot find"):
-        lab.hosts["host1"].place.ip("link set lo up", "link set nosuch up", "link set lo up")
+        lab.hosts["host1"].namespaces.ip("link set lo up", "link set nosuch up", "link set lo up")
 
 
 @pytest.mark.parametrize("kind", Device)
@@ -277,9 +277,9 @@ def test_the_fabric_knows_its_hosts(lab: Lab) -> None:
 def test_a_provider_network_joins_a_nic_of_every_host(make_lab: MakeLab) -> None:
     lab = make_lab(provider=["physnet1"])
     one, two = lab.hosts.values()
-    one.place.ip("addr add 203.0.113.1/24 dev physnet1", "link set physnet1 up")
-    two.place.ip("addr add 203.0.113.2/24 dev physnet1", "link set physnet1 up")
-    lab.provider["physnet1"].place.ip("addr add 203.0.113.254/24 dev fabric")
+    one.namespaces.ip("addr add 203.0.113.1/24 dev physnet1", "link set physnet1 up")
+    two.namespaces.ip("addr add 203.0.113.2/24 dev physnet1", "link set physnet1 up")
+    lab.provider["physnet1"].namespaces.ip("addr add 203.0.113.254/24 dev fabric")
     for target in ("203.0.113.2", "203.0.113.254"):
         assert one.attempt(["ping", "-c1", "-W2", target]).status == 0
 
@@ -298,8 +298,8 @@ def test_a_crashed_host_runs_nothing_until_it_is_revived(make_lab: MakeLab) -> N
     one, two = make_lab(bridges=["br-int"]).hosts.values()
     one.spawn(["sleep", "1000"])
     one.crash()
-    assert one.place.processes() == frozenset()
-    assert len(two.place.processes()) == 2
+    assert one.namespaces.processes() == frozenset()
+    assert len(two.namespaces.processes()) == 2
     one.revive()
     assert one.attempt(["ping", "-c1", "-W2", str(two.address.ip)]).status == 0
 
@@ -314,9 +314,9 @@ def test_pinging_tells_loss_apart_from_what_is_under_way(make_lab: MakeLab) -> N
     assert whole.sent > 1  # on a busy machine it is not its turn every 2 ms
     assert whole.lost == 0
     with one.pinging("10.0.0.2", interval=0.01, timeout=0.2) as background:
-        host.place.ip("link set tap2 down")
+        host.namespaces.ip("link set tap2 down")
         time.sleep(0.1)
-        host.place.ip("link set tap2 up")
+        host.namespaces.ip("link set tap2 up")
         assert _eventually(lambda: one.ping("10.0.0.2", count=1, timeout=0.2).lost == 0)
         broken = background.stop()
     assert 0 < broken.lost < broken.sent
@@ -341,7 +341,7 @@ def _use_a_lab_and_fail() -> None:
         host = lab.hosts["host1"]
         host.instance("vm1", plug(1)).spawn(["sleep", "1000"])
         host.run(["ip", "netns", "exec", "vm1", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &"])
-        assert len(host.place.processes()) == 4
+        assert len(host.namespaces.processes()) == 4
         _ = 1 / 0
 
 

@@ -63,7 +63,9 @@ class Rig:
             instance.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.accept_dad=0"])
         if not self.settings.bridged:
             self.server.configure(())
-            self.server.place.ip("link add tap0 type veth peer name behind", "link set behind up")
+            self.server.namespaces.ip(
+                "link add tap0 type veth peer name behind", "link set behind up"
+            )
             self.server.device = "tap0"
         self.server.configure(self.net.value.server.addresses)
         self._guest.configure(())
@@ -172,7 +174,7 @@ class Rig:
     def _become(self, mac: Mac) -> None:
         for client in self._clients:
             client.leave()
-        self._guest.place.ip(
+        self._guest.namespaces.ip(
             "link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up"
         )
         self.await_(lambda: "fe80::" in self._guest.run(["ip", "-6", "addr"]), "no address")

@@ -74,7 +74,7 @@ def joined(make_lab, hosts):
         for host in make_lab(hosts=count, provider=["physnet1"]).hosts.values():
             host.ovs.add_bridge("br-ex")
             host.ovs.vsctl("add-port", "br-ex", "physnet1")
-            host.place.ip("link set physnet1 up")
+            host.namespaces.ip("link set physnet1 up")
             found.append(Joined(host, hosts(host, **{**PHYSICAL, **options})))
         return found
 
@@ -154,7 +154,7 @@ def test_no_veth_is_up_before_both_bridges_are_ready(joined):
 )  # fmt: skip
 @pytest.mark.spec("L2-03")
 def test_foreign_changes_of_a_veth_are_noticed_and_repaired(one_joined, harm):
-    one_joined.host.place.ip(harm)
+    one_joined.host.namespaces.ip(harm)
     wait_until(lambda: any(isinstance(event, FeedLost) for event in one_joined.heard))
     assert one_joined.is_right()
     assert one_joined.up() == set(ENDS)
@@ -206,20 +206,20 @@ def test_a_crash_after_any_step_is_repaired_by_the_next_run(joined, before):
 @pytest.mark.spec("L2-03")
 def test_a_foreign_device_is_named_and_left_alone(joined, taken):
     (host,) = joined()
-    host.host.place.ip(taken)
+    host.host.namespaces.ip(taken)
     name = taken.split()[2]
     outcome = host.converge()
     assert outcome.failed.keys() == NETWORKS.keys()
     for error in outcome.failed.values():
         assert f"ip link delete {name}" in str(error)
     assert set(host.devices()) == {name}
-    host.host.place.ip(f"link delete {name}")
+    host.host.namespaces.ip(f"link delete {name}")
     assert host.is_right()
 
 
 def test_a_veth_pair_without_its_ports_is_removed_when_the_option_is_off(joined):
     (host,) = joined(use_veth_interconnection=False)
-    host.host.place.ip("link add int-br-ex type veth peer name phy-br-ex")
+    host.host.namespaces.ip("link add int-br-ex type veth peer name phy-br-ex")
     assert host.is_right()
     assert host.devices() == {}
 
