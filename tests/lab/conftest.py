@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from netfw.server.db import Database
-from tests.lab.databases import BACKENDS, Places
+from tests.lab.databases import BACKENDS, DatabaseServers
 
 
 @pytest.fixture(scope="session")
-def places() -> Iterator[Places]:
+def database_servers() -> Iterator[DatabaseServers]:
     """Servers, started when the first test asks for one, and gone with the last."""
     quick = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    made = Places(Path(tempfile.mkdtemp(prefix="db-", dir=quick)))
+    made = DatabaseServers(Path(tempfile.mkdtemp(prefix="db-", dir=quick)))
     try:
         yield made
     finally:
@@ -26,9 +26,9 @@ def places() -> Iterator[Places]:
 
 
 @pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, places: Places) -> str:
+def url(request: pytest.FixtureRequest, database_servers: DatabaseServers) -> str:
     """The URL of a database with empty tables, of each backend."""
-    return places.filled(request.param)
+    return database_servers.filled(request.param)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Where the databases of tests are."""
+"""Databases of tests on servers of each backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKENDS = ("sqlite", "postgresql", "mariadb")
 
 
 @frozen
-class Place:
+class EmptyDatabase:
     """An empty database, without any table."""
 
     backend: str
@@ -24,7 +24,7 @@ class Place:
     url: str
 
 
-class Places:
+class DatabaseServers:
     """One server of each backend, started when it is first needed."""
 
     def __init__(self, directory: Path) -> None:
@@ -45,27 +45,27 @@ class Places:
             self._mariadb = PrivateMariadb(self._folder("m")).start()
         return self._mariadb
 
-    def place(self, backend: str, name: str) -> Place:
+    def create(self, backend: str, name: str) -> EmptyDatabase:
         """A database without tables."""
         if backend == "postgresql":
-            return Place(backend, name, self.postgres.create(name))
+            return EmptyDatabase(backend, name, self.postgres.create(name))
         if backend == "mariadb":
-            return Place(backend, name, self.mariadb.create(name))
-        return Place(backend, name, f"sqlite:///{self.directory}/{name}.db")
+            return EmptyDatabase(backend, name, self.mariadb.create(name))
+        return EmptyDatabase(backend, name, f"sqlite:///{self.directory}/{name}.db")
 
-    def drop(self, place: Place) -> None:
-        if place.backend == "postgresql":
-            self.postgres.drop(place.name)
-        elif place.backend == "mariadb":
-            self.mariadb.drop(place.name)
+    def drop(self, database: EmptyDatabase) -> None:
+        if database.backend == "postgresql":
+            self.postgres.drop(database.name)
+        elif database.backend == "mariadb":
+            self.mariadb.drop(database.name)
         else:
-            for file in self.directory.glob(f"{place.name}.db*"):
+            for file in self.directory.glob(f"{database.name}.db*"):
                 file.unlink()
 
     def filled(self, backend: str) -> str:
         """The URL of a database with empty tables: always the same one, as making them is slow."""
         if backend not in self._filled:
-            self._filled[backend] = self.place(backend, "filled").url
+            self._filled[backend] = self.create(backend, "filled").url
             _with(self._filled[backend], migration.upgrade)
         elif backend != "sqlite":
             _with(self._filled[backend], _empty)

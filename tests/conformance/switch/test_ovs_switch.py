@@ -41,7 +41,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
     def __init__(self, lab: Lab, version: int = 4) -> None:
         super().__init__(lab)
         self._version = version
-        self._places: dict[SwitchDriver, LocalHostResources] = {}
+        self._resources: dict[SwitchDriver, LocalHostResources] = {}
         self._databases: list[tuple[int, Ovsdb]] = []
         self.foreign: set[str] = set()
         for host in range(len(self.hosts)):
@@ -55,7 +55,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
 
     def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
         ovs = self.hosts[host].ovs
-        place = LocalHostResources()
+        resources = LocalHostResources()
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,
@@ -70,20 +70,20 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         }
         known = {opt.dest for opt in OvsSwitchDriver.OPTIONS}
         options = {name: value for name, value in values.items() if name in known}
-        driver = OvsSwitchDriver.from_conf(options, place)
-        self._places[driver] = place
-        self._databases.append((host, share_ovsdb(place, ovs.remote, PATIENCE)))
+        driver = OvsSwitchDriver.from_conf(options, resources)
+        self._resources[driver] = resources
+        self._databases.append((host, share_ovsdb(resources, ovs.remote, PATIENCE)))
         return driver
 
     def killed(self, driver: SwitchDriver) -> None:
-        self._places[driver].close()
+        self._resources[driver].close()
 
     def clear(self) -> None:
         super().clear()
         while self.foreign:
             self.hosts[0].ovs.vsctl("--if-exists", "del-port", "br-phy", self.foreign.pop())
-        while self._places:
-            self._places.popitem()[1].close()
+        while self._resources:
+            self._resources.popitem()[1].close()
         self._databases.clear()
 
     def scrub(self, host: int) -> None:

@@ -18,7 +18,7 @@ class OvsVethEnvironment(OvsSwitchEnvironment):
     def _driver(self, host: int, options: Mapping[str, Any]) -> OvsSwitchDriver:
         driver = super()._driver(host, {**options, "use_veth_interconnection": True})
         # From there on it works on the host's devices, whoever calls it.
-        self.hosts[host].call(shared_links(self._places[driver]).read, ["lo"])
+        self.hosts[host].call(shared_links(self._resources[driver]).read, ["lo"])
         return driver
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from netfw.server.db import Database
-from tests.lab.databases import Places
+from tests.lab.databases import DatabaseServers
 
 
 @pytest.fixture
-def file_database(places: Places) -> Iterator[Database]:
+def file_database(database_servers: DatabaseServers) -> Iterator[Database]:
     """An SQLite file with empty tables."""
-    database = Database(places.filled("sqlite"))
+    database = Database(database_servers.filled("sqlite"))
     yield database
     database.close()

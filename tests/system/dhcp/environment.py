@@ -102,7 +102,7 @@ class DhcpNet:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
-        wait_until(lambda: not self.places(), "its namespaces are gone")
+        wait_until(lambda: not self.serving_hosts(), "its namespaces are gone")
         wait_until(lambda: not any(self.files(host).exists() for host in self.cloud.hosts))
 
     def subnet(self, version: int, *, second: bool = False, **more: Any) -> Any:
@@ -156,7 +156,7 @@ class DhcpNet:
         port, client, lease = self.boot(host)
         return Renewals(client.instance, port.mac_address, lease.ip)
 
-    def places(self) -> list[ServedHost]:
+    def serving_hosts(self) -> list[ServedHost]:
         """The hosts that serve it now, by what they have."""
         name = f"qdhcp-{self.network.id}"
         return [each for each in self.cloud.hosts if name in each.host.run(["ip", "netns"])]

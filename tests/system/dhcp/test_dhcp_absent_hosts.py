@@ -24,19 +24,19 @@ pytestmark = [
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49")
 def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpNet) -> None:
     """Its dnsmasq goes on meanwhile: both give the same answers."""
-    (place,) = wait_until(net.places, "it is served")
-    other = _other(net, place)
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    other = _other(net, serving)
     with net.renewing(0) as one, net.renewing(1) as two:
         (before,) = net.servers()
-        place.dhcp.kill()
-        wait_until(lambda: other in net.places(), "the other host serves it")
+        serving.dhcp.kill()
+        wait_until(lambda: other in net.serving_hosts(), "the other host serves it")
         wait_until(lambda: net.server_pid(other), "by a server of its own")
         (after,) = net.servers()
         assert _identity(after) == _identity(before)
         port = net.port(0)
         leased(net.client(port), port)
-        place.dhcp.start()
-        wait_until(lambda: net.places() == [other], "who came back has given it up")
+        serving.dhcp.start()
+        wait_until(lambda: net.serving_hosts() == [other], "who came back has given it up")
         for each in (one, two):
             each.check()
 
@@ -44,17 +44,17 @@ def test_a_dead_agents_networks_are_served_by_another_with_all_leases(net: DhcpN
 @pytest.mark.spec("DHCP-08", "DHCP-20", "DHCP-49")
 def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: DhcpNet) -> None:
     """Its host stood still for a while, and nobody has told it."""
-    (place,) = wait_until(net.places, "it is served")
-    other = _other(net, place)
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    other = _other(net, serving)
     with net.renewing(0) as renewals:
-        said = place.dhcp.log.read_text().count(RESYNC)
-        os.kill(place.dhcp.pid, signal.SIGSTOP)
+        said = serving.dhcp.log.read_text().count(RESYNC)
+        os.kill(serving.dhcp.pid, signal.SIGSTOP)
         try:
-            wait_until(lambda: other in net.places(), "the other host serves it")
+            wait_until(lambda: other in net.serving_hosts(), "the other host serves it")
         finally:
-            os.kill(place.dhcp.pid, signal.SIGCONT)
-        wait_until(lambda: net.places() == [other], "who came back has given it up")
-        wait_until(lambda: place.dhcp.log.read_text().count(RESYNC) > said, "it was told")
+            os.kill(serving.dhcp.pid, signal.SIGCONT)
+        wait_until(lambda: net.serving_hosts() == [other], "who came back has given it up")
+        wait_until(lambda: serving.dhcp.log.read_text().count(RESYNC) > said, "it was told")
         renewals.check()
     port = net.port(0)
     leased(net.client(port), port)
@@ -63,22 +63,22 @@ def test_an_agent_that_was_merely_silent_compares_everything_and_gives_up(net: D
 @pytest.mark.spec("DHCP-20", "DHCP-44", "DHCP-49", "DHCP-09")
 def test_crashed_host_costs_no_lease_on_other_hosts(net: DhcpNet) -> None:
     """All its processes are gone; what it had on disk and its namespaces are there again."""
-    (place,) = wait_until(net.places, "it is served")
-    other = _other(net, place)
-    here, there = net.cloud.hosts.index(place), net.cloud.hosts.index(other)
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    other = _other(net, serving)
+    here, there = net.cloud.hosts.index(serving), net.cloud.hosts.index(other)
     lost, lost_client, _ = net.boot(here)
     with net.renewing(there) as renewals:
-        place.host.crash()
-        for agent in agents_of(place):
+        serving.host.crash()
+        for agent in agents_of(serving):
             agent.kill()
-        wait_until(lambda: other in net.places(), "the other host serves it")
+        wait_until(lambda: other in net.serving_hosts(), "the other host serves it")
         renewals.check()
         port = net.port(there)
         leased(net.client(port), port)
-        place.host.revive()
-        place.service.start()
-        start_all(*agents_of(place))
-        wait_until(lambda: net.places() == [other], "who came back has given it up")
+        serving.host.revive()
+        serving.service.start()
+        start_all(*agents_of(serving))
+        wait_until(lambda: net.serving_hosts() == [other], "who came back has given it up")
         leased(lost_client, lost)
         renewals.check()
 
@@ -88,8 +88,8 @@ def test_unserved_network_is_served_by_the_first_agent_that_returns(net: DhcpNet
     (before,) = net.servers()
     for host in net.cloud.hosts:
         host.dhcp.kill()
-    for place in net.places():
-        net.kill_server(place)
+    for serving in net.serving_hosts():
+        net.kill_server(serving)
     wait_until(lambda: not any(_alive(net)), "both are known to be dead")
     missed = net.port(1)
     start_all(*(host.dhcp for host in net.cloud.hosts))
@@ -103,8 +103,8 @@ def _alive(net: DhcpNet) -> list[bool]:
     return [each.is_alive for each in net.cloud.network.agents(agent_type="DHCP agent")]
 
 
-def _other(net: DhcpNet, place: Any) -> Any:
-    return next(host for host in net.cloud.hosts if host is not place)
+def _other(net: DhcpNet, serving: Any) -> Any:
+    return next(host for host in net.cloud.hosts if host is not serving)
 
 
 def _identity(port: Any) -> tuple[str, str, str]:

@@ -21,7 +21,7 @@ pytestmark = [
 @pytest.mark.spec("DHCP-05", "DHCP-06", "DHCP-21")
 def test_a_second_subnet_is_served_beside_the_first_and_goes_again(net: DhcpNet) -> None:
     with net.renewing(0) as renewals:
-        (place,) = net.places()
+        (serving,) = net.serving_hosts()
         second = net.subnet(4, second=True)
         port, client, lease = net.boot(1, fixed_ips=[{"subnet_id": second.id}])
         assert lease.gateways == (IPv4Interface(second.gateway_ip).ip,)
@@ -31,7 +31,7 @@ def test_a_second_subnet_is_served_beside_the_first_and_goes_again(net: DhcpNet)
         net.delete(port)
         net.cloud.network.delete_subnet(second.id)
         wait_until(lambda: len(net.servers()[0].fixed_ips) == 1, "the server has one address less")
-        wait_until(lambda: second.gateway_ip[:-1] not in _addresses(net, place), "on its device")
+        wait_until(lambda: second.gateway_ip[:-1] not in _addresses(net, serving), "on its device")
         renewals.check()
 
 
@@ -40,7 +40,7 @@ def test_dhcp_is_switched_off_and_on_for_a_subnet(net: DhcpNet) -> None:
     port, client, _ = net.boot(0)
     (subnet,) = net.cloud.network.subnets(network_id=net.network.id)
     net.cloud.network.update_subnet(subnet.id, enable_dhcp=False)
-    wait_until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.serving_hosts(), "nobody serves it")
     wait_until(lambda: not net.servers(), "and its port is given back")
     static = net.port(1)
     net.plug(static)
@@ -53,7 +53,7 @@ def test_dhcp_is_switched_off_and_on_for_a_subnet(net: DhcpNet) -> None:
 def test_a_network_is_switched_off_and_on(net: DhcpNet) -> None:
     port, client, lease = net.boot(0)
     net.cloud.network.update_network(net.network.id, admin_state_up=False)
-    wait_until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.serving_hosts(), "nobody serves it")
     net.cloud.network.update_network(net.network.id, admin_state_up=True)
     assert leased(client, port).ip == lease.ip
 
@@ -71,11 +71,11 @@ def test_an_agent_that_is_switched_off_gives_its_networks_to_another(
     net: DhcpNet, switched_on: None
 ) -> None:
     with net.renewing(0) as one, net.renewing(1) as two:
-        (place,) = net.places()
+        (serving,) = net.serving_hosts()
         (before,) = net.servers()
-        _switch(net, place, on=False)
-        (other,) = (host for host in net.cloud.hosts if host is not place)
-        wait_until(lambda: net.places() == [other], "the other serves it")
+        _switch(net, serving, on=False)
+        (other,) = (host for host in net.cloud.hosts if host is not serving)
+        wait_until(lambda: net.serving_hosts() == [other], "the other serves it")
         (after,) = net.servers()
         assert (after.id, address(after)) == (before.id, address(before))
         for each in (one, two):
@@ -89,9 +89,9 @@ def test_network_is_unserved_while_all_agents_are_switched_off(
     port, client, lease = net.boot(0)
     for host in net.cloud.hosts:
         _switch(net, host, on=False)
-    wait_until(lambda: not net.places(), "nobody serves it")
+    wait_until(lambda: not net.serving_hosts(), "nobody serves it")
     _switch(net, net.cloud.hosts[1], on=True)
-    wait_until(lambda: net.places() == [net.cloud.hosts[1]], "who is on serves it")
+    wait_until(lambda: net.serving_hosts() == [net.cloud.hosts[1]], "who is on serves it")
     assert leased(client, port).ip == lease.ip
 
 
@@ -100,8 +100,8 @@ def test_client_of_a_deleted_port_is_not_answered(net: DhcpNet) -> None:
     with net.renewing(0) as gone, net.renewing(1) as other:
         port, _ = next(iter(net.ports.values()))
         net.cloud.network.delete_port(port.id)  # its device stays, and asks on
-        (place,) = net.places()
-        wait_until(lambda: port.id not in net.served_ports(place), "it is forgotten")
+        (serving,) = net.serving_hosts()
+        wait_until(lambda: port.id not in net.served_ports(serving), "it is forgotten")
         other.check()
         answers = len(gone.answers)
         for _ in range(10):
@@ -133,11 +133,11 @@ def test_networks_are_served_through_pairs_of_devices(net: DhcpNet, veths: None)
     for host in (0, 1):
         _, client, lease = net.boot(host)
         assert client.renew() == lease
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     (server,) = net.servers()
-    inside = place.host.run(["ip", "netns", "exec", f"qdhcp-{net.network.id}", "ip", "link"])
+    inside = serving.host.run(["ip", "netns", "exec", f"qdhcp-{net.network.id}", "ip", "link"])
     assert f"ns-{server.id}"[:14] in inside
-    assert f"tap{server.id}"[:14] in place.host.ovs.vsctl("list-ports", "br-int")
+    assert f"tap{server.id}"[:14] in serving.host.ovs.vsctl("list-ports", "br-int")
 
 
 @pytest.mark.spec("DHCP-23", "DHCP-28")
@@ -163,6 +163,6 @@ def _switch(net: DhcpNet, host: ServedHost, *, on: bool) -> None:
     net.cloud.network.update_agent(dhcp_agent(net.cloud, host), admin_state_up=on)
 
 
-def _addresses(net: DhcpNet, place: Any) -> str:
+def _addresses(net: DhcpNet, serving: Any) -> str:
     words = ["ip", "netns", "exec", f"qdhcp-{net.network.id}", "ip", "address"]
-    return str(place.host.run(words))
+    return str(serving.host.run(words))

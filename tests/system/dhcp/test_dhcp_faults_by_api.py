@@ -26,15 +26,15 @@ pytestmark = [
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_restarted_agent_touches_no_server_and_clients_renew(net: DhcpNet, end: str) -> None:
     with net.renewing(0) as one, net.renewing(1) as other:
-        (place,) = net.places()
-        pid = net.server_pid(place)
-        getattr(place.dhcp, end)()
+        (serving,) = net.serving_hosts()
+        pid = net.server_pid(serving)
+        getattr(serving.dhcp, end)()
         missed = net.port(1)
-        place.dhcp.start()
+        serving.dhcp.start()
         leased(net.client(missed), missed)
         port = net.port(1)
         leased(net.client(port), port)
-        assert net.server_pid(place) == pid
+        assert net.server_pid(serving) == pid
         for each in (one, other):
             each.check()
             assert each.longest_silence < 3
@@ -44,10 +44,10 @@ def test_a_restarted_agent_touches_no_server_and_clients_renew(net: DhcpNet, end
 def test_a_killed_server_is_back_and_knows_its_leases(net: DhcpNet) -> None:
     _, client, lease = net.boot(1)
     with net.renewing(0) as renewals:
-        (place,) = net.places()
+        (serving,) = net.serving_hosts()
         for _ in range(2):
-            pid = net.kill_server(place)
-            wait_until(lambda pid=pid: net.server_pid(place) not in (None, pid), "it is back")
+            pid = net.kill_server(serving)
+            wait_until(lambda pid=pid: net.server_pid(serving) not in (None, pid), "it is back")
             renewals.check()
     assert client.renew() == lease
 
@@ -55,31 +55,31 @@ def test_a_killed_server_is_back_and_knows_its_leases(net: DhcpNet) -> None:
 @pytest.mark.spec("DHCP-47", "DHCP-49", "DHCP-44")
 def test_a_server_that_died_while_no_agent_was_there_is_back_with_the_agent(net: DhcpNet) -> None:
     with net.renewing(1) as renewals:
-        (place,) = net.places()
-        place.dhcp.kill()
-        net.kill_server(place)
-        place.dhcp.start()
+        (serving,) = net.serving_hosts()
+        serving.dhcp.kill()
+        net.kill_server(serving)
+        serving.dhcp.start()
         renewals.check()
 
 
 @pytest.mark.spec("DHCP-23", "DHCP-49")
 def test_a_switch_that_is_restarted_costs_no_lease(net: DhcpNet) -> None:
     """The devices of a switch in userspace go with it, also from namespaces."""
-    (place,) = wait_until(net.places, "it is served")
-    other = 1 - net.cloud.hosts.index(place)
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    other = 1 - net.cloud.hosts.index(serving)
     with net.renewing(other) as renewals:
-        place.host.restart_switch()
+        serving.host.restart_switch()
         renewals.check()
 
 
 @pytest.mark.spec("DHCP-61")
 def test_a_killed_proxy_is_back(net: DhcpNet) -> None:
     net.boot(0)
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     pattern = f"[h]aproxy.*{net.network.id}"
 
     def proxies() -> set[int]:
-        found = place.host.attempt(["pgrep", "-f", pattern]).output.split()
+        found = serving.host.attempt(["pgrep", "-f", pattern]).output.split()
         return set(map(int, found))
 
     before = wait_until(proxies, "a proxy runs")
@@ -107,22 +107,22 @@ def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) ->
             stopped.wait(0.05)
 
     with net.renewing(0) as one, net.renewing(1) as other:
-        (place,) = net.places()
+        (serving,) = net.serving_hosts()
         thread = threading.Thread(target=churn)
         thread.start()
         try:
             for _ in range(4):
                 stopped.wait(chance.random() * 1.5)
-                place.dhcp.kill()
-                pid = net.server_pid(place)
+                serving.dhcp.kill()
+                pid = net.server_pid(serving)
                 if pid is not None and chance.random() < 0.5:
                     os.kill(pid, signal.SIGKILL)
-                place.dhcp.begin()
+                serving.dhcp.begin()
         finally:
             stopped.set()
             thread.join()
-        place.dhcp.wait_for(lambda status: bool(status.get("ready")))
-        wait_until(lambda: net.served_ports(place) == net.ports.keys(), "all ports are served")
+        serving.dhcp.wait_for(lambda status: bool(status.get("ready")))
+        wait_until(lambda: net.served_ports(serving) == net.ports.keys(), "all ports are served")
         for port, _ in list(net.ports.values())[-2:]:
             leased(net.client(port), port)
         assert gone
@@ -134,8 +134,8 @@ def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) ->
 def test_a_server_that_was_away_costs_no_lease(net: DhcpNet) -> None:
     with net.renewing(0) as renewals:
         net.cloud.server.kill()
-        (place,) = net.places()
-        net.kill_server(place)  # which the agent mends by what it knows
+        (serving,) = net.serving_hosts()
+        net.kill_server(serving)  # which the agent mends by what it knows
         renewals.await_answer()
         net.cloud.server.start()
         port = net.port(1)
@@ -147,13 +147,15 @@ def test_a_server_that_was_away_costs_no_lease(net: DhcpNet) -> None:
 def test_what_was_deleted_while_an_agent_was_away_is_gone_when_it_is_back(net: DhcpNet) -> None:
     other = DhcpNet(net.cloud, "short-lived")
     other.subnet(4)
-    (place,) = wait_until(other.places, "it is served")
-    wait_until(lambda: other.server_pid(place), "by dnsmasq")
-    place.dhcp.stop()
-    assert other.server_pid(place) is not None
+    (serving,) = wait_until(other.serving_hosts, "it is served")
+    wait_until(lambda: other.server_pid(serving), "by dnsmasq")
+    serving.dhcp.stop()
+    assert other.server_pid(serving) is not None
     other.remove()
-    place.dhcp.start()
-    wait_until(lambda: not other.places() and not other.files(place).exists(), "it is gone")
+    serving.dhcp.start()
+    wait_until(
+        lambda: not other.serving_hosts() and not other.files(serving).exists(), "it is gone"
+    )
 
 
 def test_agents_can_be_stopped_while_the_server_is_away(net: DhcpNet) -> None:

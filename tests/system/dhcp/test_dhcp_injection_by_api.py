@@ -88,8 +88,8 @@ def test_hostile_names_of_things_reach_no_file_and_no_command(cloud: Cloud) -> N
             text = _text(net)
             assert MARK not in text
             assert "%s" not in text
-            for place in net.places():
-                assert not place.host.call(Path(f"/tmp/{MARK}").exists)
+            for serving in net.serving_hosts():
+                assert not serving.host.call(Path(f"/tmp/{MARK}").exists)
 
 
 @pytest.mark.spec("DHCP-48", "DHCP-03")
@@ -99,10 +99,10 @@ def test_what_only_the_driver_can_refuse_concerns_its_port_alone(net: DhcpNet) -
     refused = net.port(0, extra_dhcp_opts=[odd])
     client = net.client(refused)
     neighbour, other, lease = net.boot(0)
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     told = f"port {refused.id}"
-    wait_until(lambda: "nearly bytes" in place.dhcp.status()["degraded"].get(told, ""))
-    assert net.served_ports(place) == {neighbour.id}
+    wait_until(lambda: "nearly bytes" in serving.dhcp.status()["degraded"].get(told, ""))
+    assert net.served_ports(serving) == {neighbour.id}
     wait_until(lambda: _status(net, neighbour) == "ACTIVE")
     assert _status(net, refused) == "DOWN"
     assert other.renew() == lease
@@ -110,7 +110,7 @@ def test_what_only_the_driver_can_refuse_concerns_its_port_alone(net: DhcpNet) -
     net.cloud.network.update_port(refused.id, extra_dhcp_opts=[{**odd, "opt_value": None}])
     leased(client, refused)
     wait_until(lambda: _status(net, refused) == "ACTIVE")
-    wait_until(lambda: not place.dhcp.status()["degraded"], place.dhcp.status)
+    wait_until(lambda: not serving.dhcp.status()["degraded"], serving.dhcp.status)
     assert leased(other, neighbour) == lease
 
 
@@ -121,7 +121,7 @@ def _status(net: DhcpNet, port: Any) -> str:
 def _text(net: DhcpNet) -> str:
     """All that its servers read, and how they were begun."""
     found = []
-    for place in net.places():
-        found += [path.read_text() for path in net.files(place).rglob("*") if path.is_file()]
-        found.append(place.host.run(["ps", "-eww", "-o", "args"]))
+    for serving in net.serving_hosts():
+        found += [path.read_text() for path in net.files(serving).rglob("*") if path.is_file()]
+        found.append(serving.host.run(["ps", "-eww", "-o", "args"]))
     return "".join(found)

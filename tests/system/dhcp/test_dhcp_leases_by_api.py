@@ -36,8 +36,8 @@ def test_an_instance_on_each_host_has_its_address_soon_after_the_call(net: DhcpN
 @pytest.mark.spec("DHCP-07")
 def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> None:
     net.boot(0)
-    (place,) = net.places()
-    place.dhcp.stop()
+    (serving,) = net.serving_hosts()
+    serving.dhcp.stop()
     try:
         port = net.port(1)
         instance = net.plug(port)
@@ -45,17 +45,17 @@ def test_a_port_is_not_active_before_it_can_get_its_address(net: DhcpNet) -> Non
         time.sleep(1.5)  # the switch has wired it long since
         assert net.cloud.network.get_port(port.id).status == "DOWN"
     finally:
-        place.dhcp.start()
+        serving.dhcp.start()
     wait_until(lambda: net.cloud.network.get_port(port.id).status == "ACTIVE")
 
 
 @pytest.mark.spec("DHCP-06", "DHCP-40")
 def test_a_network_that_was_served_before_it_had_ports_serves_its_first(net: DhcpNet) -> None:
-    (place,) = wait_until(net.places, "it is served")
-    pid = wait_until(lambda: net.server_pid(place), "by dnsmasq")
-    place.dhcp.wait_for(lambda status: bool(status["ready"]))
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    pid = wait_until(lambda: net.server_pid(serving), "by dnsmasq")
+    serving.dhcp.wait_for(lambda status: bool(status["ready"]))
     net.boot(0)
-    assert net.server_pid(place) == pid
+    assert net.server_pid(serving) == pid
 
 
 @pytest.mark.spec("DHCP-43", "DHCP-48")
@@ -114,9 +114,9 @@ def test_ipv6_addresses_by_announcement_and_the_rest_by_dhcp(net: DhcpNet) -> No
 def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) -> None:
     _, _, other_lease = net.boot(0, device_id="vm-other")
     port, client, lease = net.boot(1, device_id="vm-mine")
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     use_routes(client.instance, lease)
-    before = len(place.service.requests())
+    before = len(serving.service.requests())
     forged = {
         "X-Instance-ID": "vm-other",
         "X-Instance-ID-Signature": "0" * 64,
@@ -127,7 +127,7 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
     }
     for headers in ({}, forged, {"x_instance_id": "vm-other", "X-Forwarded-for": "6.6.6.6"}):
         assert fetch(client.instance, headers) == f"vm-mine {address(port)}\n"
-    for asked in place.service.requests()[before:]:
+    for asked in serving.service.requests()[before:]:
         said = asked["headers"]
         assert said["x-instance-id"] == "vm-mine"
         assert said["x-forwarded-for"] == address(port)
@@ -150,22 +150,22 @@ def test_metadata_by_ipv6_needs_no_leased_address(net: DhcpNet) -> None:
 def test_metadata_waits_for_the_agents_and_the_service(net: DhcpNet) -> None:
     """Who asks while one of them is away is told so, and is served when it is back."""
     _, client, lease = net.boot(0, device_id="vm-mine")
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     use_routes(client.instance, lease)
     answer = fetch(client.instance)
-    place.metadata.kill()
+    serving.metadata.kill()
     assert _refusal(client.instance) == 503
-    place.metadata.start()
+    serving.metadata.start()
     assert fetch(client.instance) == answer
-    place.service.stop()
+    serving.service.stop()
     try:
         assert _refusal(client.instance) in (502, 503)
     finally:
-        place.service.start()
+        serving.service.start()
     assert fetch(client.instance) == answer
-    place.dhcp.kill()  # whose proxy goes on
+    serving.dhcp.kill()  # whose proxy goes on
     assert fetch(client.instance) == answer
-    place.dhcp.start()
+    serving.dhcp.start()
     assert fetch(client.instance) == answer
 
 
@@ -179,8 +179,8 @@ def _refusal(instance: Instance) -> int:
 @pytest.mark.spec("DHCP-08", "MD-09")
 def test_the_agents_are_known_with_what_they_have(net: DhcpNet) -> None:
     net.boot(0)
-    (place,) = net.places()
-    wait_until(lambda: _counts(net.cloud, place.host.name).get("networks", 0) >= 1)
+    (serving,) = net.serving_hosts()
+    wait_until(lambda: _counts(net.cloud, serving.host.name).get("networks", 0) >= 1)
     kinds = {(each.agent_type, each.binary) for each in net.cloud.network.agents()}
     assert ("DHCP agent", "netfw-dhcp-agent") in kinds
     assert ("Metadata agent", "netfw-metadata-agent") in kinds

@@ -29,28 +29,28 @@ def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:
 @pytest.mark.spec("DHCP-23")
 def test_new_ports_get_their_leases_soon_after_the_switch_was_restarted(net: DhcpNet) -> None:
     old, client, lease = net.boot(0)
-    (place,) = net.places()
-    pid = net.server_pid(place)
-    place.host.ovs.kill_switch()
-    place.host.ovs.start_switch()
+    (serving,) = net.serving_hosts()
+    pid = net.server_pid(serving)
+    serving.host.ovs.kill_switch()
+    serving.host.ovs.start_switch()
     since = time.monotonic()
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert leased(client, old) == lease
-    assert net.server_pid(place) == pid, "dnsmasq follows its device"
+    assert net.server_pid(serving) == pid, "dnsmasq follows its device"
 
 
 @pytest.mark.spec("DHCP-23")
 def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpNet) -> None:
     net.boot(0)
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     (server,) = net.servers()
-    place.host.ovs.vsctl("del-port", f"tap{server.id[:11]}")
+    serving.host.ovs.vsctl("del-port", f"tap{server.id[:11]}")
     since = time.monotonic()
-    wait_until(lambda: carriers(net, place) == [True], "its device")
+    wait_until(lambda: carriers(net, serving) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
-    assert dhcp_agent(net.cloud, place).is_alive
+    assert dhcp_agent(net.cloud, serving).is_alive
 
 
 @pytest.mark.spec("DHCP-28")
@@ -59,12 +59,12 @@ def test_a_server_whose_port_was_removed_from_the_switch_has_it_again(net: DhcpN
 )
 def test_what_an_operator_deletes_by_mistake_is_made_again_at_once(net: DhcpNet, harm: str) -> None:
     old, client, lease = net.boot(0)
-    (place,) = net.places()
+    (serving,) = net.serving_hosts()
     (server,) = net.servers()
     words = harm.format(id=net.network.id, device=f"tap{server.id[:11]}")
-    place.host.run(["ip", *words.split()])
+    serving.host.run(["ip", *words.split()])
     since = time.monotonic()
-    wait_until(lambda: carriers(net, place) == [True], "its device")
+    wait_until(lambda: carriers(net, serving) == [True], "its device")
     net.boot(0)
     assert time.monotonic() - since < SOON
     assert leased(client, old) == lease

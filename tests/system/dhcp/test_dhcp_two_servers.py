@@ -16,8 +16,8 @@ pytestmark = [
 @pytest.fixture
 def pair(net: DhcpNet) -> DhcpNet:
     """The network, served by both hosts."""
-    (place,) = wait_until(net.places, "it is served")
-    (other,) = (host for host in net.cloud.hosts if host is not place)
+    (serving,) = wait_until(net.serving_hosts, "it is served")
+    (other,) = (host for host in net.cloud.hosts if host is not serving)
     net.cloud.network.add_dhcp_agent_to_network(dhcp_agent(net.cloud, other), net.network.id)
     wait_until(lambda: all(net.server_pid(host) for host in net.cloud.hosts), "both serve it")
     return net
@@ -42,8 +42,8 @@ def test_removing_one_of_two_servers_keeps_leases_renewed(pair: DhcpNet) -> None
         pair.cloud.network.remove_dhcp_agent_from_network(
             dhcp_agent(pair.cloud, host), pair.network.id
         )
-        wait_until(lambda: host not in pair.places(), "it serves no longer")
-        assert len(pair.places()) == 1
+        wait_until(lambda: host not in pair.serving_hosts(), "it serves no longer")
+        assert len(pair.serving_hosts()) == 1
         for each in (one, two):
             each.check()
             assert each.longest_silence < 2
@@ -58,7 +58,7 @@ def test_metadata_by_ipv6_outlives_either_of_two_servers(pair: DhcpNet) -> None:
     for host in pair.cloud.hosts:
         agent = dhcp_agent(pair.cloud, host)
         pair.cloud.network.remove_dhcp_agent_from_network(agent, pair.network.id)
-        wait_until(lambda host=host: host not in pair.places(), "it serves no longer")
+        wait_until(lambda host=host: host not in pair.serving_hosts(), "it serves no longer")
         instance.run(["ip", "-6", "neighbour", "flush", "dev", str(instance.device)])
         assert wait_until(lambda: fetch6(instance), "the other is found") == told
         pair.cloud.network.add_dhcp_agent_to_network(agent, pair.network.id)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from netfw.testing.lab import sandbox
-from tests.lab.backends.haproxy.environment import HaproxyPlace
+from tests.lab.backends.haproxy.environment import HaproxyEnvironment
 
 
 @pytest.fixture
-def place() -> Iterator[HaproxyPlace]:
+def env() -> Iterator[HaproxyEnvironment]:
     """A namespace with a guest, a metadata agent, and drivers between them."""
     sandbox.require()
     directory = Path(tempfile.mkdtemp(prefix="meta-", dir="/run"))
     directory.chmod(0o755)
-    made = HaproxyPlace(directory)
+    made = HaproxyEnvironment(directory)
     yield made
     made.close()
     shutil.rmtree(directory)

@@ -19,7 +19,7 @@ DEVICE = "tap-meta"
 ONE_USER = Path("/proc/self/uid_map").read_text().split()[2] == "1"
 
 
-class HaproxyPlace:
+class HaproxyEnvironment:
     """Closing it ends all proxies."""
 
     def __init__(self, directory: Path) -> None:

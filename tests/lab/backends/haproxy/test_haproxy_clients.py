@@ -13,22 +13,22 @@ from netfw.testing.conformance.metadata.lab_environment import ip
 from netfw.testing.conformance.metadata.requests import request
 from netfw.testing.conformance.metadata.suite import LINK_LOCAL, METADATA
 from netfw.testing.lab.wait import wait_until
-from tests.lab.backends.haproxy.environment import DEVICE, HaproxyPlace, memory, status
+from tests.lab.backends.haproxy.environment import DEVICE, HaproxyEnvironment, memory, status
 
 pytestmark = pytest.mark.spec("MD-01", "MD-02")
 
 
-def put(place: HaproxyPlace, **options: object) -> None:
-    outcome = place.driver(**options).converge(Update(put={place.key: place.proxy}))
+def put(env: HaproxyEnvironment, **options: object) -> None:
+    outcome = env.driver(**options).converge(Update(put={env.key: env.proxy}))
     assert outcome.ok, outcome
 
 
 @pytest.mark.spec("MD-10")
-def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(place: HaproxyPlace):
-    put(place)
-    answer = place.ask(request(line=b"GET http://169.254.169.254/a?b=1 HTTP/1.1"))
+def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(env: HaproxyEnvironment):
+    put(env)
+    answer = env.ask(request(line=b"GET http://169.254.169.254/a?b=1 HTTP/1.1"))
     assert status(answer) == b"200"
-    (arrival,) = place.agent.take()
+    (arrival,) = env.agent.take()
     assert arrival.line == "GET /a?b=1 HTTP/1.1"
     assert arrival.values("host") == ["169.254.169.254"]
 
@@ -48,25 +48,25 @@ def test_the_agent_sees_a_target_without_host_whatever_the_guest_wrote(place: Ha
     ids=["method", "star", "no path", "HTTP/2", "version", "chunks", "control character", "size"],
 )
 def test_what_no_client_of_a_metadata_service_sends_is_refused(
-    place: HaproxyPlace, wrong: bytes, answer: bytes
+    env: HaproxyEnvironment, wrong: bytes, answer: bytes
 ):
-    put(place)
-    assert status(place.ask(wrong)) == answer
-    assert place.agent.take() == []
+    put(env)
+    assert status(env.ask(wrong)) == answer
+    assert env.agent.take() == []
 
 
-def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(place: HaproxyPlace):
+def test_each_request_goes_to_the_agent_on_a_connection_of_its_own(env: HaproxyEnvironment):
     """So that what one guest leaves unread cannot become the beginning of another's request."""
-    put(place)
+    put(env)
     stay = request(end=b"Host: 169.254.169.254\r\n")
-    assert place.ask(stay + stay + request()).count(b"metadata") == 3
-    assert (len(place.agent.take()), place.agent.connections) == (3, 3)
+    assert env.ask(stay + stay + request()).count(b"metadata") == 3
+    assert (len(env.agent.take()), env.agent.connections) == (3, 3)
 
 
-def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
+def test_a_guest_that_waits_for_leave_to_send_gets_it(env: HaproxyEnvironment):
     """Some clients ask before they send a body; the proxy has to answer, not the agent."""
-    put(place)
-    with place.room.connect(METADATA, 80) as client:
+    put(env)
+    with env.room.connect(METADATA, 80) as client:
         client.sendall(
             request(b"Expect: 100-continue", b"Content-Length: 2", line=b"PUT / HTTP/1.1")
         )
@@ -74,36 +74,36 @@ def test_a_guest_that_waits_for_leave_to_send_gets_it(place: HaproxyPlace):
         assert status(client.recv(1000)) == b"100"
         client.sendall(b"ok")
         assert status(client.recv(1000)) == b"200"
-    (arrival,) = place.agent.take()
+    (arrival,) = env.agent.take()
     assert arrival.body == b"ok"
     assert arrival.values("expect") == []
 
 
-def test_clients_get_503_without_the_agent_and_are_served_on_its_return(place: HaproxyPlace):
-    put(place)
-    before = place.pids()
-    place.agent_goes()
-    with place.room.connect(METADATA, 80) as client:
+def test_clients_get_503_without_the_agent_and_are_served_on_its_return(env: HaproxyEnvironment):
+    put(env)
+    before = env.pids()
+    env.agent_goes()
+    with env.room.connect(METADATA, 80) as client:
         client.sendall(request())
         client.settimeout(10)
         assert status(client.recv(1000)) == b"503"
-    place.agent_comes()
-    assert status(place.ask()) == b"200"
-    assert place.pids() == before
+    env.agent_comes()
+    assert status(env.ask()) == b"200"
+    assert env.pids() == before
 
 
-def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyPlace):
-    put(place, metadata_proxy_answer_timeout=1)
-    place.agent_goes()
+def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(env: HaproxyEnvironment):
+    put(env, metadata_proxy_answer_timeout=1)
+    env.agent_goes()
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(place.socket_path))
-        place.socket_path.chmod(0o666)
+        silent.bind(str(env.socket_path))
+        env.socket_path.chmod(0o666)
         silent.listen()
-        with place.room.connect(METADATA, 80) as client:
+        with env.room.connect(METADATA, 80) as client:
             client.sendall(request())
             client.settimeout(10)
             assert status(client.recv(1000)) == b"504"
-    place.socket_path.unlink()
+    env.socket_path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_an_agent_that_does_not_answer_in_time_is_not_waited_for(place: HaproxyP
     [b"GET / HTTP/1.1\r\n", b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\na"],
     ids=["head", "body"],
 )
-def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes):
-    put(place, metadata_proxy_request_timeout=1, metadata_proxy_maxconn=5)
-    slow = [place.room.connect(METADATA, 80) for _ in range(5)]
+def test_a_guest_that_takes_its_time_is_cut_off(env: HaproxyEnvironment, drip: bytes):
+    put(env, metadata_proxy_request_timeout=1, metadata_proxy_maxconn=5)
+    slow = [env.room.connect(METADATA, 80) for _ in range(5)]
     begin = time.monotonic()
     for client in slow:
         client.sendall(drip)
-    with place.room.connect(METADATA, 80) as honest:  # it waits for its turn, and gets it
+    with env.room.connect(METADATA, 80) as honest:  # it waits for its turn, and gets it
         honest.sendall(request())
         honest.settimeout(10)
         assert status(honest.recv(1000)) == b"200"
@@ -128,58 +128,58 @@ def test_a_guest_that_takes_its_time_is_cut_off(place: HaproxyPlace, drip: bytes
         client.close()
 
 
-def test_one_guest_cannot_have_all_connections(place: HaproxyPlace):
-    put(place, metadata_proxy_maxconn=32)
+def test_one_guest_cannot_have_all_connections(env: HaproxyEnvironment):
+    put(env, metadata_proxy_maxconn=32)
     many = []
     for _ in range(40):
         with suppress(OSError):  # those beyond its share are closed, some while they connect
-            many.append(place.room.connect(METADATA, 80))
+            many.append(env.room.connect(METADATA, 80))
             many[-1].sendall(b"GET / HTTP/1.1\r\n")
     assert len(many) >= 4, "its share"
     begin = time.monotonic()
-    assert status(place.ask_link_local()) == b"200"
+    assert status(env.ask_link_local()) == b"200"
     assert time.monotonic() - begin < 8  # and not when those are cut off
     for client in many:
         client.close()
 
 
-def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(place: HaproxyPlace):
-    put(place)
+def test_headers_by_which_proxies_speak_for_guests_are_not_passed_on(env: HaproxyEnvironment):
+    put(env)
     names = (
         b"Client-IP", b"True-Client-IP", b"X-Cluster-Client-IP", b"X-Client-IP", b"X-Real-IP",
         b"X-Original-URL", b"X-HTTP-Method-Override",
     )  # fmt: skip
-    place.ask(request(*(name + b": forged" for name in names)))
-    (said,) = place.agent.take()
+    env.ask(request(*(name + b": forged" for name in names)))
+    (said,) = env.agent.take()
     assert "forged" not in str(said)
 
 
 @pytest.mark.parametrize(("tight", "wide"), [("base", "burst"), ("burst", "base")])
 def test_address_over_the_rate_limit_gets_429_and_others_do_not(
-    place: HaproxyPlace, tight: str, wide: str
+    env: HaproxyEnvironment, tight: str, wide: str
 ):
     options = {f"{tight}_window_duration": 600, f"{tight}_query_rate_limit": 3}
-    put(place, rate_limit_enabled=True, **options, **{f"{wide}_query_rate_limit": 1000})
-    assert [status(place.ask()) for _ in range(5)] == [b"200"] * 3 + [b"429"] * 2
-    assert len(place.agent.take()) == 3
-    assert status(place.ask_link_local()) == b"200"
+    put(env, rate_limit_enabled=True, **options, **{f"{wide}_query_rate_limit": 1000})
+    assert [status(env.ask()) for _ in range(5)] == [b"200"] * 3 + [b"429"] * 2
+    assert len(env.agent.take()) == 3
+    assert status(env.ask_link_local()) == b"200"
 
 
-def test_it_listens_before_its_address_is_there(place: HaproxyPlace):
+def test_it_listens_before_its_address_is_there(env: HaproxyEnvironment):
     """The kernel takes a second to make sure of an IPv6 address; metadata does not wait for it."""
     ip("-n", "meta", "addr", "del", "fe80::a9fe:a9fe/64", "dev", DEVICE)
-    put(place)
-    assert status(place.ask()) == b"200"
+    put(env)
+    assert status(env.ask()) == b"200"
     ip("-n", "meta", "addr", "add", "fe80::a9fe:a9fe/64", "dev", DEVICE)
-    wait_until(lambda: status(place.ask_link_local()) == b"200")
-    assert place.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
+    wait_until(lambda: status(env.ask_link_local()) == b"200")
+    assert env.agent.take()[-1].values("x-forwarded-for") == ["fe80::5"]
 
 
-def test_it_is_small(place: HaproxyPlace):
-    put(place)
+def test_it_is_small(env: HaproxyEnvironment):
+    put(env)
     for _ in range(100):
-        assert status(place.ask(address=LINK_LOCAL)) == b"200"
-    (pid,) = place.pids()
+        assert status(env.ask(address=LINK_LOCAL)) == b"200"
+    (pid,) = env.pids()
     found = memory(pid)
     assert found["Private_Dirty"] < 6000, found
     with open(f"/proc/{pid}/status") as file:

@@ -1,4 +1,4 @@
-"""Places and transports that are gone when a test ends."""
+"""Addresses and transports that are gone when a test ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases that tests open themselves, and places without tables."""
+"""Databases that tests open themselves, and databases without tables."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from itertools import count
 import pytest
 
 from netfw.server.db import Database, Limits
-from tests.lab.databases import BACKENDS, Place, Places
+from tests.lab.databases import BACKENDS, DatabaseServers, EmptyDatabase
 
 _numbers = count(1)
 
 
 @pytest.fixture(params=BACKENDS)
-def place(request: pytest.FixtureRequest, places: Places) -> Iterator[Place]:
+def empty_database(
+    request: pytest.FixtureRequest, database_servers: DatabaseServers
+) -> Iterator[EmptyDatabase]:
     """A database of one backend, without tables."""
-    made = places.place(request.param, f"test{next(_numbers)}")
+    made = database_servers.create(request.param, f"test{next(_numbers)}")
     try:
         yield made
     finally:
-        places.drop(made)
+        database_servers.drop(made)
 
 
 @pytest.fixture

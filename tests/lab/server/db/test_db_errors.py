@@ -16,7 +16,7 @@ from netfw.cli.commands.db import main
 from netfw.errors import BackendUnavailable, Conflict
 from netfw.server.db import Database, Limits, Transaction, migration
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
-from tests.lab.databases import Place, Places
+from tests.lab.databases import DatabaseServers, EmptyDatabase
 from tests.lab.server.db.processes import at_once, use_quota
 from tests.lab.server.db.samples import network, store
 
@@ -51,14 +51,20 @@ def test_lock_timeout_is_an_unavailable_database(
 
 @pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("empty_database", ["postgresql", "mariadb"], indirect=True)
 def test_a_server_that_comes_back_is_used_again(
-    place: Place, places: Places, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase,
+    database_servers: DatabaseServers,
+    open_database: Callable[..., Database],
 ) -> None:
-    database = open_database(place.url, Limits(lock_timeout=2))
+    database = open_database(empty_database.url, Limits(lock_timeout=2))
     migration.upgrade(database)
     store(database, network())
-    server = places.postgres if place.backend == "postgresql" else places.mariadb
+    server = (
+        database_servers.postgres
+        if empty_database.backend == "postgresql"
+        else database_servers.mariadb
+    )
     server.kill()
     try:
         with pytest.raises(BackendUnavailable):
@@ -72,11 +78,13 @@ def test_a_server_that_comes_back_is_used_again(
     assert database.read(lambda view: view.journal.cursor()).seq == 2
 
 
-@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("empty_database", ["postgresql", "mariadb"], indirect=True)
 def test_connections_of_a_server_that_restarted_are_not_used(
-    place: Place, places: Places, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase,
+    database_servers: DatabaseServers,
+    open_database: Callable[..., Database],
 ) -> None:
-    database, users = open_database(place.url), 4
+    database, users = open_database(empty_database.url), 4
     migration.upgrade(database)
     all_connected = threading.Barrier(users)
 
@@ -86,7 +94,11 @@ def test_connections_of_a_server_that_restarted_are_not_used(
 
     with ThreadPoolExecutor(users) as pool:
         list(pool.map(connect_at_once, range(users)))
-    server = places.postgres if place.backend == "postgresql" else places.mariadb
+    server = (
+        database_servers.postgres
+        if empty_database.backend == "postgresql"
+        else database_servers.mariadb
+    )
     server.kill()
     server.start()
     assert database.read(lambda view: view.journal.cursor()).seq == 0

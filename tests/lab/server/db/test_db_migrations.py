@@ -15,14 +15,14 @@ from netfw.errors import BackendBroken, InvalidInput
 from netfw.model.network import Network
 from netfw.model.resource import Kind
 from netfw.server.db import Database, migration
-from tests.lab.databases import Place
+from tests.lab.databases import EmptyDatabase
 
 
 @pytest.mark.spec("ML2-11")
 def test_tables_come_with_an_upgrade_are_as_declared_and_go_with_a_downgrade(
-    place: Place, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    database = open_database(place.url)
+    database = open_database(empty_database.url)
     assert migration.current(database) is None
     for _ in range(2):
         migration.upgrade(database)
@@ -34,18 +34,18 @@ def test_tables_come_with_an_upgrade_are_as_declared_and_go_with_a_downgrade(
 
 
 def test_concurrent_upgrades_wait_for_the_first(
-    place: Place, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    databases = [open_database(place.url) for _ in range(4)]
+    databases = [open_database(empty_database.url) for _ in range(4)]
     with ThreadPoolExecutor(len(databases)) as pool:
         assert list(pool.map(migration.upgrade, databases)) == [None] * len(databases)
     assert migration.differences(databases[0]) == ()
 
 
 def test_missing_tables_are_refused_with_the_command_to_run(
-    place: Place, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    database = open_database(place.url)
+    database = open_database(empty_database.url)
     with pytest.raises(BackendBroken, match="netfw-db upgrade"):
         migration.require_newest(database)
     with pytest.raises(BackendBroken, match="netfw-db upgrade"):
@@ -54,8 +54,10 @@ def test_missing_tables_are_refused_with_the_command_to_run(
         migration.upgrade(database, "7777")
 
 
-def test_missing_column_is_reported(place: Place, open_database: Callable[..., Database]) -> None:
-    database = open_database(place.url)
+def test_missing_column_is_reported(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
     migration.upgrade(database)
     with database.writing.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE routers DROP COLUMN ha")
@@ -63,9 +65,9 @@ def test_missing_column_is_reported(place: Place, open_database: Callable[..., D
 
 
 def test_new_column_is_filled_from_stored_resources(
-    place: Place, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    database = open_database(place.url)
+    database = open_database(empty_database.url)
     migration.upgrade(database)
     networks = [
         Network(id=UUID(int=number), project_id="p", port_security=number != 2)
@@ -85,9 +87,9 @@ def test_new_column_is_filled_from_stored_resources(
 
 @pytest.mark.spec("ML2-11")
 def test_renamed_tables_and_columns_keep_their_rows_both_ways(
-    place: Place, open_database: Callable[..., Database]
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
-    database = open_database(place.url)
+    database = open_database(empty_database.url)
     migration.upgrade(database, "0006")
     group, agent = str(UUID(int=1)), str(UUID(int=2))
     old = {

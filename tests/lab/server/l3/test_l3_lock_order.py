@@ -21,7 +21,7 @@ from netfw.server.db import Database
 from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.testing.lab.wait import wait_until
-from tests.lab.databases import Places
+from tests.lab.databases import DatabaseServers
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.processes import forward
 from tests.server.core.agent_samples import beat
@@ -114,10 +114,12 @@ class Meeting:
 
 @pytest.fixture(params=["postgresql", "mariadb"])
 def meeting(
-    request: pytest.FixtureRequest, places: Places, caplog: pytest.LogCaptureFixture
+    request: pytest.FixtureRequest,
+    database_servers: DatabaseServers,
+    caplog: pytest.LogCaptureFixture,
 ) -> Iterator[Meeting]:
     """Transactions on each server; none of them is retried because of a deadlock."""
-    database = Database(places.filled(request.param))
+    database = Database(database_servers.filled(request.param))
     try:
         with ThreadPoolExecutor(4) as pool:
             made = Meeting(database, pool)

@@ -21,7 +21,7 @@ from netfw.server.db.journal.journal import Journal, JournalHead, Retention
 from netfw.server.db.journal.topics import readers
 from netfw.server.state_source import CommitWatcher, DatabaseSource
 from netfw.state.dependencies import AgentRoot, reachable
-from tests.lab.databases import Places
+from tests.lab.databases import DatabaseServers
 from tests.lab.server.db.samples import group, network, port, uid
 from tests.lab.server.db.test_db_subscriptions import INTERESTS, Site
 
@@ -103,8 +103,10 @@ def test_a_commit_costs_two_statements_however_many_watch(
     assert len([each for each in statements if each.startswith("SELECT")]) == 2
 
 
-def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(places: Places) -> None:
-    database = Database(places.filled("sqlite"))
+def test_a_thousand_watchers_cost_next_to_nothing_while_nothing_happens(
+    database_servers: DatabaseServers,
+) -> None:
+    database = Database(database_servers.filled("sqlite"))
     watch = CommitWatcher(database)
     source = DatabaseSource(
         database, watch, handle_reports=lambda _: ReportResult(), handle_request=lambda _: None
@@ -193,15 +195,17 @@ def test_roots_are_announced(database: Database, source: DatabaseSource) -> None
     assert found == [frozenset({AgentRoot(Service.L2, "h1"), AgentRoot(Service.POPULATION, "h1")})]
 
 
-def test_commits_during_an_outage_are_hinted_when_it_is_over(places: Places) -> None:
-    url = places.filled("postgresql")
+def test_commits_during_an_outage_are_hinted_when_it_is_over(
+    database_servers: DatabaseServers,
+) -> None:
+    url = database_servers.filled("postgresql")
     database, elsewhere = Database(url), Database(url)
     watch = CommitWatcher(database)
     hinted = threading.Event()
     watch.listen(lambda *_: hinted.set())
-    places.postgres.kill()
+    database_servers.postgres.kill()
     time.sleep(0.3)
-    places.postgres.start()
+    database_servers.postgres.start()
     elsewhere.transaction(lambda tx: tx.resources.insert(network()))
     assert hinted.wait(DEADLINE)
     for each in (watch, database, elsewhere):

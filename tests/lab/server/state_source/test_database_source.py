@@ -22,7 +22,7 @@ from netfw.testing.conformance.state_source.environment import Follower, SourceE
 from netfw.testing.conformance.state_source.recording import write
 from netfw.testing.conformance.state_source.suite import StateSourceConformance
 from netfw.testing.fakes.transport import FakeNetwork
-from tests.lab.databases import Places
+from tests.lab.databases import DatabaseServers
 from tests.lab.server.state_source.environment import ABSENT, DatabaseBackend
 
 LONG = bool(os.environ.get("NETFW_LONG"))
@@ -33,12 +33,12 @@ class OnADatabase(StateSourceConformance):
     absent = ABSENT
 
     @pytest.fixture(autouse=True)
-    def _place(self, places: Places) -> None:
-        self.places = places
+    def _place(self, database_servers: DatabaseServers) -> None:
+        self.database_servers = database_servers
 
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
-        database = Database(self.places.filled(self.backend))
+        database = Database(self.database_servers.filled(self.backend))
         backend = DatabaseBackend(database)
         commits = CommitWatcher(database)
         source = DatabaseSource(
@@ -89,8 +89,8 @@ class TestOnPostgresql(OnADatabase):
         with super().setting(page) as at, ExitStack() as stack:
 
             def cut() -> None:
-                self.places.postgres.kill()
-                stack.callback(self.places.postgres.start)
+                self.database_servers.postgres.kill()
+                stack.callback(self.database_servers.postgres.start)
 
             yield evolve(at, cut=cut)
 
