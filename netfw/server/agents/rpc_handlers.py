@@ -224,7 +224,7 @@ def _make_port(
         body["fixed_ips"] = fixed_ips
     handler = cast(StoredResourceHandler[Port], unit.context.handler("port"))
     made = handler.do_create(unit, [body])
-    unit.count("port", made, unasked=True)
+    unit.count("port", made, implicit=True)
     return made[0].id
 
 

@@ -17,19 +17,19 @@ _HEAD = (
 def reference(resources: Iterable[ApiResource]) -> str:
     """Render all resources as Markdown: URLs, verbs and attributes."""
     every = tuple(resources)
-    places = {each.name: each.collection for each in every}
+    collections = {each.name: each.collection for each in every}
     lines: list[str] = []
     for each in every:
-        lines += ["", f"## {each.name}", "", *_paths(each, places), "", *_HEAD]
+        lines += ["", f"## {each.name}", "", *_paths(each, collections), "", *_HEAD]
         lines += [_row(attribute) for attribute in each.attributes]
         lines += _notes(each)
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _paths(resource: ApiResource, places: dict[str, str]) -> Iterator[str]:
+def _paths(resource: ApiResource, collections: dict[str, str]) -> Iterator[str]:
     base = "/v2.0/"
     if resource.parent is not None:
-        base += f"{places[resource.parent]}/{{{resource.parent_attribute}}}/"
+        base += f"{collections[resource.parent]}/{{{resource.parent_attribute}}}/"
     base += resource.collection
     whole, member = f"`{base}`", f"`{base}/{{{resource.identity}}}`"
     listed = resource.listed and Verb.SHOW in resource.verbs

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.server.api.schema.resource_schema import ApiAction, ApiResource, Verb
 
-Deed = Verb | ApiAction
+PolicyOperation = Verb | ApiAction
 """An operation on a resource."""
 
 
@@ -32,7 +32,11 @@ class Policy(Protocol):
     """Authorizes requests.  Called by several threads at once."""
 
     def needs_target(
-        self, requester: RequestContext, resource: ApiResource, deed: Deed, asked: Body
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        operation: PolicyOperation,
+        requested: Body,
     ) -> bool:
         """Return whether :meth:`authorize` needs the resource as it is.
 
@@ -43,14 +47,14 @@ class Policy(Protocol):
         self,
         requester: RequestContext,
         resource: ApiResource,
-        deed: Deed,
+        operation: PolicyOperation,
         target: Body | None,
-        asked: Body,
+        requested: Body,
     ) -> None:
         """Raise unless the operation is allowed.
 
         *target* is the resource as it is; for a create request the new resource, complete with
-        defaults and owner; ``None`` for a list, and where it is not needed.  *asked* has the
+        defaults and owner; ``None`` for a list, and where it is not needed.  *requested* has the
         attributes of the request itself, without defaults: attribute-level rules apply to it.
 
         :raises Forbidden: the requester sees the resource, and may not do this.
@@ -62,7 +66,7 @@ class Policy(Protocol):
         requester: RequestContext,
         resource: ApiResource,
         targets: Sequence[Body],
-        asked: Sequence[Body],
+        requested: Sequence[Body],
     ) -> None:
         """Authorize the creation of all *targets* like :meth:`authorize`, each with what was asked
         for it.

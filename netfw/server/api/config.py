@@ -82,8 +82,8 @@ def open_sockets(conf: ConfigOpts, *, needed: bool = True) -> dict[str, socket.s
 
 def _is_configured(conf: ConfigOpts) -> bool:
     """Return whether a configuration file sets the path of the unix socket."""
-    place = conf.get_location("socket", API_GROUP)
-    return place is not None and place.location is Locations.user
+    source = conf.get_location("socket", API_GROUP)
+    return source is not None and source.location is Locations.user
 
 
 def _parse_address(address: str) -> tuple[str, int]:

@@ -158,10 +158,10 @@ class Controller:
     def _update(self, endpoint: ResourceEndpoint, request: ApiRequest) -> ApiResponse:
         resource, requester = endpoint.resource, request.requester
         revision = request.revision()
-        asked = endpoint.update.validate(_unwrap(resource, request.body()), resource.singular)
-        self._authorize_member(endpoint, request, Verb.UPDATE, asked)
+        requested = endpoint.update.validate(_unwrap(resource, request.body()), resource.singular)
+        self._authorize_member(endpoint, request, Verb.UPDATE, requested)
         body = endpoint.plugin.update(
-            requester, resource.name, request.route.own_id, asked, revision
+            requester, resource.name, request.route.own_id, requested, revision
         )
         (shown,) = self._visible_bodies(endpoint, request, (body,))
         return ApiResponse(status=200, body={resource.singular: shown})
@@ -184,9 +184,9 @@ class Controller:
             if action.envelope is not None:
                 raw = _only_value(cast(dict[str, Any], raw), action.envelope)
             validator = endpoint.actions[action.name]
-            asked = validator.validate(raw, action.name)
-            check_exclusive(action, asked)
-            body = validator.with_defaults(asked)
+            requested = validator.validate(raw, action.name)
+            check_exclusive(action, requested)
+            body = validator.with_defaults(requested)
         self._authorize_member(endpoint, request, action, body)
         result = endpoint.plugin.member_action(
             requester, endpoint.resource.name, request.route.own_id, action.name, body
@@ -199,10 +199,10 @@ class Controller:
     # Steps that several verbs share.
 
     def _complete(
-        self, endpoint: ResourceEndpoint, request: ApiRequest, asked: dict[str, Json]
+        self, endpoint: ResourceEndpoint, request: ApiRequest, requested: dict[str, Json]
     ) -> dict[str, Json]:
-        """Return *asked* with defaults, owner and parent."""
-        body = endpoint.create.with_defaults(asked)
+        """Return *requested* with defaults, owner and parent."""
+        body = endpoint.create.with_defaults(requested)
         if endpoint.resource.attribute("project_id") is not None:
             own = request.requester.project_id
             if body.setdefault("project_id", own) != own and not request.requester.admin:
@@ -216,8 +216,8 @@ class Controller:
 
         A hidden attribute finds only rows of the requester's project; a secret one is refused.
         """
-        asked = {*query.filters, *(name for name, _ in query.sort)}
-        hidden = asked & self._policy.hidden(requester, resource)
+        requested = {*query.filters, *(name for name, _ in query.sort)}
+        hidden = requested & self._policy.hidden(requester, resource)
         if not hidden:
             return query
         owned = resource.attribute("project_id") is not None
@@ -231,16 +231,20 @@ class Controller:
         return evolve(query, filters=filters)
 
     def _authorize_member(
-        self, endpoint: ResourceEndpoint, request: ApiRequest, deed: Verb | ApiAction, asked: Body
+        self,
+        endpoint: ResourceEndpoint,
+        request: ApiRequest,
+        operation: Verb | ApiAction,
+        requested: Body,
     ) -> None:
         requester, resource = request.requester, endpoint.resource
         target: Body | None = None
-        if self._policy.needs_target(requester, resource, deed, asked):
+        if self._policy.needs_target(requester, resource, operation, requested):
             target = _parent_of(resource, request)
             if resource.member_shown:
                 shown = endpoint.plugin.show(requester, resource.name, request.route.own_id)
                 target = {**shown, **target}
-        self._policy.authorize(requester, resource, deed, target, asked)
+        self._policy.authorize(requester, resource, operation, target, requested)
 
     def _visible(
         self, endpoint: ResourceEndpoint, request: ApiRequest, bodies: Sequence[Body]

@@ -88,11 +88,11 @@ def _whose(resource: ApiResource) -> str:
 
 
 def _refuse_collisions(resources: Iterable[ApiResource]) -> None:
-    places: dict[tuple[str, ...], ApiResource] = {}
+    taken: dict[tuple[str, ...], ApiResource] = {}
     for each in resources:
-        place = ("the URL", each.parent or "", each.collection)
-        for key in (place, ("the name", each.name)):
-            other = places.setdefault(key, each)
+        url = ("the URL", each.parent or "", each.collection)
+        for key in (url, ("the name", each.name)):
+            other = taken.setdefault(key, each)
             if other is not each:
                 raise ConfigError(
                     f"{key[0]} {key[-1]!r} is declared by {_whose(other)} and by {_whose(each)}; "

@@ -202,9 +202,9 @@ def _plain(requested: Binding, vif_type: VifType) -> Binding:
 
 def _offered(network: Network, segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """Return the network's own segments in its order, without dynamic ones."""
-    place = {provider: at for at, provider in enumerate(network.segments)}
-    own = [segment for segment in segments if segment.provider in place]
-    return tuple(sorted(own, key=lambda segment: place[segment.provider]))
+    position = {provider: at for at, provider in enumerate(network.segments)}
+    own = [segment for segment in segments if segment.provider in position]
+    return tuple(sorted(own, key=lambda segment: position[segment.provider]))
 
 
 def _fits(provider: Provider, wants: Provider) -> bool:

@@ -92,20 +92,20 @@ class ExtensionDrivers:
             declared = self._declared[driver].get(kind)
             if declared is None:
                 continue
-            asked = _requested(declared, body, new=before is None)
+            requested = _requested(declared, body, new=before is None)
             change = Change(
                 before=before,
                 after=shaped,
                 network=network,
                 request_id=unit.requester.request_id,
             )
-            shaped = cast(R, _apply_fields(driver, change, asked))
+            shaped = cast(R, _apply_fields(driver, change, requested))
             if driver not in self._keeping[kind]:
                 continue
             names = frozenset(each.name for each in declared)
             driver.store_attributes(
                 Change(before=before, after=shaped, network=network, request_id=change.request_id),
-                asked,
+                requested,
                 _UnitStore(unit, names),
             )
         return shaped
@@ -200,9 +200,9 @@ def _own_attributes(computed: Body, names: frozenset[str]) -> Body:
     return own
 
 
-def _apply_fields(driver: ExtensionDriver, change: Change, asked: Body) -> Resource:
+def _apply_fields(driver: ExtensionDriver, change: Change, requested: Body) -> Resource:
     try:
-        shaped = driver.apply_fields(change, asked)
+        shaped = driver.apply_fields(change, requested)
     except ValueError as exc:  # the model refuses what the driver made of the request
         raise InvalidInput({str(change.ref.kind): str(exc)}) from exc
     if ref(shaped) != change.ref:
@@ -221,10 +221,10 @@ def _restrict_filter(kind: Kind, declared: Attribute) -> Attribute:
 def _requested(declared: Iterable[Attribute], body: Body, *, new: bool) -> Body:
     """Return the values in *body* for the declared attributes, with defaults if the resource is
     *new*."""
-    asked: dict[str, Json] = {}
+    requested: dict[str, Json] = {}
     for each in declared:
         if each.name in body:
-            asked[each.name] = body[each.name]
+            requested[each.name] = body[each.name]
         elif new and each.settable and (each.nullable or each.default is not None):
-            asked[each.name] = plain(each.default)
-    return asked
+            requested[each.name] = plain(each.default)
+    return requested

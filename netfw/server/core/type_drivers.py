@@ -41,23 +41,23 @@ class TypeDrivers:
         for type in sorted(self._drivers):
             tx.allocations.define(type, self._drivers[type].ranges())
 
-    def reserve(self, tx: Transaction, asked: Provider, place: str = "") -> Provider:
+    def reserve(self, tx: Transaction, requested: Provider, prefix: str = "") -> Provider:
         """Allocate the requested segment, whose attributes may be incomplete.
 
-        :raises InvalidInput: no such segment can exist; paths begin with *place*.
+        :raises InvalidInput: no such segment can exist; paths begin with *prefix*.
         :raises Conflict: it is taken, or no free segment completes the request.
         """
-        driver = self._drivers.get(asked.network_type)
+        driver = self._drivers.get(requested.network_type)
         if driver is None:
             known = ", ".join(sorted(self._drivers)) or "none"
-            text = f"{asked.network_type} is not among the types of this server: {known}"
-            raise InvalidInput({f"{place}{PREFIX}network_type": text})
+            text = f"{requested.network_type} is not among the types of this server: {known}"
+            raise InvalidInput({f"{prefix}{PREFIX}network_type": text})
         try:
-            driver.validate(asked)
+            driver.validate(requested)
         except InvalidInput as exc:
-            faults = {f"{place}{PREFIX}{path}": text for path, text in exc.problems.items()}
+            faults = {f"{prefix}{PREFIX}{path}": text for path, text in exc.problems.items()}
             raise InvalidInput(faults) from exc
-        return driver.reserve(asked, tx.allocations)
+        return driver.reserve(requested, tx.allocations)
 
     def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:
         """Allocate a segment of the configured network types, tried in their order.

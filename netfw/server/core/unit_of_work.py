@@ -143,16 +143,16 @@ class UnitOfWork:
         resources: Sequence[Resource],
         *,
         gone: bool = False,
-        unasked: bool = False,
+        implicit: bool = False,
     ) -> None:
         """Count resources for their projects, at the end of the transaction.
 
-        What was not requested (*unasked*), such as a project's first group, is counted beyond the
+        What was not requested (*implicit*), such as a project's first group, is counted beyond the
         limit too; resources without a project have no limit.
 
         :raises Exhausted: at the end, when the limit of a project is exceeded.
         """
-        counts = self._granted if unasked else self._counts
+        counts = self._granted if implicit else self._counts
         for each in resources:
             key = (str(getattr(each, "project_id", "")), quota)
             counts[key] = counts.get(key, 0) + (-1 if gone else 1)
@@ -217,7 +217,7 @@ class UnitOfWork:
             return self._gone.get(id, ())
         if id not in self._segments:
             found = [cast(Segment, each) for each in self.tx.resources.of_network(Kind.SEGMENT, id)]
-            order = {each: place for place, each in enumerate(self.network(id).segments)}
+            order = {each: position for position, each in enumerate(self.network(id).segments)}
             found.sort(key=lambda each: order.get(each.provider, len(order)))
             self._segments[id] = tuple(found)
         return self._segments[id]

@@ -135,10 +135,10 @@ class Database:
     """
 
     def __init__(self, url: str, limits: Limits | None = None, *, attempts: int = 20) -> None:
-        place, limits = database_url(url), limits or Limits()
+        parsed_url, limits = database_url(url), limits or Limits()
         try:
-            self._writing = writing_engine(place, limits)
-            self._reading = reading_engine(place, limits)
+            self._writing = writing_engine(parsed_url, limits)
+            self._reading = reading_engine(parsed_url, limits)
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
         self._attempts, self._patience = attempts, limits.lock_timeout * 2

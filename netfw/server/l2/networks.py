@@ -100,28 +100,27 @@ class NetworkHandler(StoredResourceHandler[Network]):
         """Return the segments of a new network: those requested, or one that is free."""
         if not network.segments:
             return (self._types.allocate(unit.tx, external=network.external),)
-        places = [""]
+        prefixes = [""]
         if len(network.segments) > 1:
-            places = [f"segments[{at}]." for at in range(len(network.segments))]
+            prefixes = [f"segments[{at}]." for at in range(len(network.segments))]
         return tuple(
-            self._types.reserve(unit.tx, asked, place)
-            for asked, place in zip(network.segments, places, strict=True)
+            self._types.reserve(unit.tx, requested, prefix)
+            for requested, prefix in zip(network.segments, prefixes, strict=True)
         )
 
-    def _mtu(self, asked: int | None, segments: Sequence[Provider]) -> int:
+    def _mtu(self, requested: int | None, segments: Sequence[Provider]) -> int:
         """Return the requested MTU, or the largest that *segments* carry.
 
         :raises InvalidInput: the segments do not carry that much.
         """
         most = self._types.mtu(segments)
-        if not asked:
+        if not requested:
             return most or 1500
-        if asked < LEAST_MTU[4] or asked > (most or MOST_MTU):
-            text = (
-                f"{asked} is outside {LEAST_MTU[4]} to {most or MOST_MTU}, which its segments carry"
-            )
+        if requested < LEAST_MTU[4] or requested > (most or MOST_MTU):
+            allowed = f"{LEAST_MTU[4]} to {most or MOST_MTU}"
+            text = f"{requested} is outside {allowed}, which its segments carry"
             raise InvalidInput({"mtu": text})
-        return asked
+        return requested
 
     def _renumber(self, unit: UnitOfWork, before: Network, wanted: Provider) -> None:
         (segment,) = (

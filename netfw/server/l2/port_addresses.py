@@ -51,27 +51,27 @@ class AddressOwner:
 
 
 def requests(
-    subnets: Sequence[Subnet], applicant: AddressOwner, asked: Sequence[Entry] | None
+    subnets: Sequence[Subnet], owner: AddressOwner, requested: Sequence[Entry] | None
 ) -> tuple[AddressRequest, ...]:
-    """Return the requests for the IPAM driver; *asked* ``None``: whatever fits; empty: nothing.
+    """Return the requests for the IPAM driver; *requested* ``None``: whatever fits; empty: nothing.
 
     :raises InvalidInput: naming each invalid entry.
     :raises Conflict: no subnet is for such a port.
     """
-    if asked is None:
-        return _whatever_fits(subnets, applicant)
-    if not asked:
+    if requested is None:
+        return _whatever_fits(subnets, owner)
+    if not requested:
         return ()
-    chosen = _named(subnets, applicant, tuple(enumerate(asked)))
-    served = {_place(each) for each in chosen}
+    chosen = _named(subnets, owner, tuple(enumerate(requested)))
+    served = {_subnet_id(each) for each in chosen}
     rest = [subnet for subnet in subnets if subnet.id not in served]
-    return (*chosen, *_derived(rest, applicant))
+    return (*chosen, *_derived(rest, owner))
 
 
 def requests_for_update(
     subnets: Sequence[Subnet],
-    applicant: AddressOwner,
-    asked: Sequence[Entry],
+    owner: AddressOwner,
+    requested: Sequence[Entry],
     present: Sequence[FixedIp],
 ) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
     """Return which *present* addresses of a port stay, and the requests for new ones.
@@ -81,32 +81,32 @@ def requests_for_update(
 
     :raises InvalidInput: naming each invalid entry.
     """
-    if not asked:
+    if not requested:
         return (), ()
     left, kept, new = list(present), [], []
-    for at, entry in sorted(enumerate(asked), key=lambda each: not each[1].get("ip_address")):
+    for at, entry in sorted(enumerate(requested), key=lambda each: not each[1].get("ip_address")):
         found = next((each for each in left if _meets(each, entry)), None)
         if found is None:
             new.append((at, entry))
         else:
             kept.append(found)
             left.remove(found)
-    chosen = _named(subnets, applicant, new, taken=kept)
-    served = {_place(each) for each in chosen} | {each.subnet_id for each in kept}
+    chosen = _named(subnets, owner, new, taken=kept)
+    served = {_subnet_id(each) for each in chosen} | {each.subnet_id for each in kept}
     rest = [subnet for subnet in subnets if subnet.id not in served]
-    derived = {_place(each): each for each in _derived(rest, applicant)}
+    derived = {_subnet_id(each): each for each in _derived(rest, owner)}
     kept += [each for each in left if derived.pop(each.subnet_id, None) is not None]
     return tuple(kept), (*chosen, *derived.values())
 
 
 def requests_for_new_mac(
-    subnets: Sequence[Subnet], applicant: AddressOwner, present: Sequence[FixedIp]
+    subnets: Sequence[Subnet], owner: AddressOwner, present: Sequence[FixedIp]
 ) -> tuple[tuple[FixedIp, ...], tuple[AddressRequest, ...]]:
     """Return the same for a port with a new MAC: addresses derived from the MAC change too."""
     automatic = {each.id: each for each in subnets if each.automatic}
     kept = tuple(each for each in present if each.subnet_id not in automatic)
     left = [automatic[each.subnet_id] for each in present if each.subnet_id in automatic]
-    return kept, _derived(left, applicant)
+    return kept, _derived(left, owner)
 
 
 def _meets(present: FixedIp, entry: Entry) -> bool:
@@ -123,13 +123,11 @@ def _address(text: str) -> IpAddress | None:
         return None
 
 
-def _whatever_fits(
-    subnets: Sequence[Subnet], applicant: AddressOwner
-) -> tuple[AddressRequest, ...]:
-    fitting = _for_owner(subnets, applicant.owner)
+def _whatever_fits(subnets: Sequence[Subnet], owner: AddressOwner) -> tuple[AddressRequest, ...]:
+    fitting = _for_owner(subnets, owner.owner)
     if subnets and not fitting:
         raise IpAddressGenerationFailure(
-            f"no subnet of the network is for a port of {applicant.owner or 'no owner'}: "
+            f"no subnet of the network is for a port of {owner.owner or 'no owner'}: "
             "see their service_types"
         )
     found: list[AddressRequest] = []
@@ -137,7 +135,7 @@ def _whatever_fits(
         some = [each for each in fitting if each.ip_version == version and not each.automatic]
         if some:
             found.append(AnyAddress(subnets=tuple(some)))
-    return (*found, *_derived(fitting, applicant))
+    return (*found, *_derived(fitting, owner))
 
 
 def _for_owner(subnets: Sequence[Subnet], owner: str) -> list[Subnet]:
@@ -146,26 +144,24 @@ def _for_owner(subnets: Sequence[Subnet], owner: str) -> list[Subnet]:
     return meant + [each for each in subnets if not each.service_types]
 
 
-def _derived(subnets: Sequence[Subnet], applicant: AddressOwner) -> tuple[DerivedAddress, ...]:
-    if applicant.routes:
+def _derived(subnets: Sequence[Subnet], owner: AddressOwner) -> tuple[DerivedAddress, ...]:
+    if owner.routes:
         return ()
-    return tuple(
-        DerivedAddress(subnet=each, mac=applicant.mac) for each in subnets if each.automatic
-    )
+    return tuple(DerivedAddress(subnet=each, mac=owner.mac) for each in subnets if each.automatic)
 
 
 def _named(
     subnets: Sequence[Subnet],
-    applicant: AddressOwner,
-    asked: Sequence[tuple[int, Entry]],
+    owner: AddressOwner,
+    requested: Sequence[tuple[int, Entry]],
     taken: Sequence[FixedIp] = (),
 ) -> tuple[AddressRequest, ...]:
     found: list[AddressRequest] = []
     seen = {each.address for each in taken}
     faults: dict[str, str] = {}
-    for at, entry in asked:
+    for at, entry in requested:
         try:
-            request = _entry(subnets, applicant, entry)
+            request = _entry(subnets, owner, entry)
         except InvalidInput as exc:
             faults |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
             continue
@@ -179,19 +175,19 @@ def _named(
     return tuple(found)
 
 
-def _entry(subnets: Sequence[Subnet], applicant: AddressOwner, entry: Entry) -> AddressRequest:
+def _entry(subnets: Sequence[Subnet], owner: AddressOwner, entry: Entry) -> AddressRequest:
     address = _given_address(entry)
     subnet = _subnet(subnets, entry, address)
     if address is None:
-        if subnet.automatic and not applicant.routes:
-            return DerivedAddress(subnet=subnet, mac=applicant.mac)
+        if subnet.automatic and not owner.routes:
+            return DerivedAddress(subnet=subnet, mac=owner.mac)
         return AnyAddress(subnets=(subnet,))
-    if address == subnet.gateway and applicant.owner and not is_trusted(applicant.owner):
+    if address == subnet.gateway and owner.owner and not is_trusted(owner.owner):
         raise InvalidInput(
             {"ip_address": f"{address} is the gateway of {subnet.cidr}; only a router can have it"}
         )
-    if subnet.automatic and not applicant.routes:
-        return _only_derived(subnet, applicant, address)
+    if subnet.automatic and not owner.routes:
+        return _only_derived(subnet, owner, address)
     return ThisAddress(subnet=subnet, address=address)
 
 
@@ -220,9 +216,9 @@ def _subnet(subnets: Sequence[Subnet], entry: Entry, address: IpAddress | None) 
     raise InvalidInput({"ip_address": f"{address} is in no subnet of the port's network"})
 
 
-def _only_derived(subnet: Subnet, applicant: AddressOwner, address: IpAddress) -> DerivedAddress:
+def _only_derived(subnet: Subnet, owner: AddressOwner, address: IpAddress) -> DerivedAddress:
     """Accept *address* only if it is the one derived from the MAC."""
-    derived = eui64(cast(IPv6Network, subnet.cidr), applicant.mac)
+    derived = eui64(cast(IPv6Network, subnet.cidr), owner.mac)
     if address != derived:
         raise InvalidInput(
             {
@@ -230,10 +226,10 @@ def _only_derived(subnet: Subnet, applicant: AddressOwner, address: IpAddress) -
                 f"is {derived}, not {address}; leave ip_address out"
             }
         )
-    return DerivedAddress(subnet=subnet, mac=applicant.mac)
+    return DerivedAddress(subnet=subnet, mac=owner.mac)
 
 
-def _place(request: AddressRequest) -> SubnetId:
+def _subnet_id(request: AddressRequest) -> SubnetId:
     return request.subnets[0].id if isinstance(request, AnyAddress) else request.subnet.id
 
 
@@ -257,16 +253,14 @@ class AddressAllocator:
         :raises Conflict: it is taken, or none is left; the text says where.
         :raises InvalidInput: no host can have it.
         """
-        order = [(at, place) for at, some in enumerate(wanted) for place in range(len(some))]
+        order = [(at, nth) for at, some in enumerate(wanted) for nth in range(len(some))]
         order.sort(key=lambda each: isinstance(wanted[each[0]][each[1]], AnyAddress))
         self._still.update(
             _ids(each) for some in wanted for each in some if isinstance(each, AnyAddress)
         )
-        found = {(at, place): self._one(wanted[at][place]) for at, place in order}
+        found = {(at, nth): self._one(wanted[at][nth]) for at, nth in order}
         self._settle()
-        return [
-            tuple(found[at, place] for place in range(len(some))) for at, some in enumerate(wanted)
-        ]
+        return [tuple(found[at, nth] for nth in range(len(some))) for at, some in enumerate(wanted)]
 
     def release_all(self, fixed_ips: Sequence[FixedIp]) -> None:
         """Free addresses."""
@@ -323,6 +317,6 @@ def _ids(request: AnyAddress) -> tuple[SubnetId, ...]:
     return tuple(each.id for each in request.subnets)
 
 
-def asked_of(body: Mapping[str, Any]) -> Sequence[Entry] | None:
+def requested_ips(body: Mapping[str, Any]) -> Sequence[Entry] | None:
     """Return the ``fixed_ips`` of a request; ``None``: it has none."""
     return cast("Sequence[Entry] | None", body.get("fixed_ips"))

@@ -16,7 +16,7 @@ ATTEMPTS = 8
 MOST_UNCHECKED = 4
 """Number of generated MACs that are left to the database's constraint; more are looked up first."""
 
-Place = tuple[str, Mac]
+NetworkMac = tuple[str, Mac]
 """Network and MAC on it."""
 
 
@@ -26,15 +26,15 @@ def macs(unit: UnitOfWork, bodies: Sequence[Body]) -> list[Mac]:
     :raises MacAddressInUse: a given one is taken.
     :raises Exhausted: the prefix of ``base_mac`` has hardly any left there.
     """
-    chosen: dict[int, Place] = {}
+    chosen: dict[int, NetworkMac] = {}
     for at, body in enumerate(bodies):
         if body.get("mac_address") is not None:
-            place = str(body["network_id"]), _mac(body["mac_address"])
-            if place in chosen.values():
+            network_mac = str(body["network_id"]), _mac(body["mac_address"])
+            if network_mac in chosen.values():
                 raise MacAddressInUse(
-                    f"MAC address {place[1]} is there twice for network {place[0]}"
+                    f"MAC address {network_mac[1]} is there twice for network {network_mac[0]}"
                 )
-            chosen[at] = place
+            chosen[at] = network_mac
     for network, mac in _taken(unit, chosen.values()):
         raise MacAddressInUse(f"MAC address {mac} is taken by another port of network {network}")
     _generate(unit, bodies, chosen)
@@ -49,17 +49,17 @@ def generated_mac(base: str) -> Mac:
     return Mac(":".join((*kept, *(f"{octet:02x}" for octet in rest))))
 
 
-def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]) -> None:
+def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, NetworkMac]) -> None:
     """Generate the missing MACs of *bodies*."""
     base, seen = unit.context.settings.base_mac, set(chosen.values())
     missing = [at for at in range(len(bodies)) if at not in chosen]
     checked = len(missing) > MOST_UNCHECKED
     for _ in range(ATTEMPTS):
         for at in missing:
-            place = str(bodies[at]["network_id"]), generated_mac(base)
-            if place not in seen:
-                seen.add(place)
-                chosen[at] = place
+            network_mac = str(bodies[at]["network_id"]), generated_mac(base)
+            if network_mac not in seen:
+                seen.add(network_mac)
+                chosen[at] = network_mac
         clashes = _taken(unit, [chosen[at] for at in missing if at in chosen] if checked else ())
         missing = [at for at in missing if at not in chosen or chosen[at] in clashes]
         if not missing:
@@ -67,10 +67,10 @@ def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Place]
     raise Exhausted(f"no MAC address was found that begins as {base}: have base_mac be another")
 
 
-def _taken(unit: UnitOfWork, places: Iterable[Place]) -> set[Place]:
-    """Return those of *places* that are taken."""
-    wanted = set(places)
-    found: set[Place] = set()
+def _taken(unit: UnitOfWork, network_macs: Iterable[NetworkMac]) -> set[NetworkMac]:
+    """Return those of *network_macs* that are taken."""
+    wanted = set(network_macs)
+    found: set[NetworkMac] = set()
     for network in {network for network, _ in wanted}:
         some = tuple(mac for at, mac in wanted if at == network)
         query = Query(filters={"network_id": (network,), "mac_address": some})

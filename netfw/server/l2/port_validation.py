@@ -48,17 +48,17 @@ def is_bound(port: Port) -> bool:
 
 
 def address_pairs(
-    asked: Sequence[Mapping[str, Any]], port: Port, most: int
+    requested: Sequence[Mapping[str, Any]], port: Port, most: int
 ) -> tuple[AddressPair, ...]:
     """Return the requested pairs; a pair without a MAC gets that of the port.
 
     :raises InvalidInput: there are too many, or one is invalid.
     """
-    if len(asked) > most:
-        raise InvalidInput({"allowed_address_pairs": f"{len(asked)} are more than {most}"})
+    if len(requested) > most:
+        raise InvalidInput({"allowed_address_pairs": f"{len(requested)} are more than {most}"})
     pairs = tuple(
         pair if pair.mac is not None else evolve(pair, mac=port.mac)
-        for pair in _parsed(_PAIRS, "allowed_address_pairs", asked)
+        for pair in _parsed(_PAIRS, "allowed_address_pairs", requested)
     )
     own = {fixed.address for fixed in port.fixed_ips}
     faults: dict[str, str] = {}
@@ -80,7 +80,7 @@ def with_new_mac(pairs: Iterable[AddressPair], old: Mac, new: Mac) -> tuple[Addr
 
 
 def dhcp_options(
-    asked: Sequence[Mapping[str, Any]], present: Sequence[DhcpOption] = ()
+    requested: Sequence[Mapping[str, Any]], present: Sequence[DhcpOption] = ()
 ) -> tuple[DhcpOption, ...]:
     """Return the options of a port after a request: named options are set, or removed where the
     value is null; others stay.
@@ -88,8 +88,8 @@ def dhcp_options(
     :raises InvalidInput: one is invalid.
     """
     kept = {(option.name, option.ip_version): option for option in present}
-    given = [entry for entry in asked if entry.get("opt_value") is not None]
-    for entry in asked:
+    given = [entry for entry in requested if entry.get("opt_value") is not None]
+    for entry in requested:
         if entry.get("opt_value") is None:
             version = int(entry.get("ip_version") or 4)
             kept.pop((str(entry.get("opt_name")), version), None)
@@ -175,13 +175,17 @@ def check_mac_change(before: Port, mac: Mac) -> None:
         )
 
 
-def _parsed(codec: Listed[Any], place: str, asked: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+def _parsed(
+    codec: Listed[Any], attribute: str, requested: Sequence[Mapping[str, Any]]
+) -> Iterator[Any]:
     try:
-        return iter(codec.parse(list(asked)))
+        return iter(codec.parse(list(requested)))
     except Faulty as exc:
-        raise InvalidInput({f"{place}{path}": text for path, text in exc.faults.items()}) from exc
+        raise InvalidInput(
+            {f"{attribute}{path}": text for path, text in exc.faults.items()}
+        ) from exc
     except ValueError as exc:
-        raise InvalidInput({place: str(exc)}) from exc
+        raise InvalidInput({attribute: str(exc)}) from exc
 
 
 class Groups:

@@ -28,7 +28,7 @@ from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,
-    asked_of,
+    requested_ips,
     requests,
     requests_for_new_mac,
     requests_for_update,
@@ -100,7 +100,7 @@ class PortHandler(StoredResourceHandler[Port]):
             "mac_address": mac,
             "fixed_ips": [FIXED_IP.render(each) for each in fixed_ips],
             "extra_dhcp_opts": [DHCP_OPTION.render(each) for each in options],
-            "ip_allocation": _allocation(asked_of(body)).value,
+            "ip_allocation": _allocation(requested_ips(body)).value,
         }
         return cast(Port, parse(self.kind, {"id": str(uuid4()), **simple, **derived}))
 
@@ -111,13 +111,13 @@ class PortHandler(StoredResourceHandler[Port]):
         if chosen is None:
             filtered = port.port_security and not is_trusted(port.device_owner)
             chosen = known.default(port.project_id) if filtered else frozenset()
-        asked = _listed(body, "allowed_address_pairs")
-        check_security(None, port, bool(chosen), bool(asked))
+        requested = _listed(body, "allowed_address_pairs")
+        check_security(None, port, bool(chosen), bool(requested))
         most = unit.context.settings.max_allowed_address_pairs
         return evolve(
             port,
             security_groups=chosen,
-            allowed_address_pairs=address_pairs(asked, port, most) if asked else (),
+            allowed_address_pairs=address_pairs(requested, port, most) if requested else (),
         )
 
     # Change.
@@ -152,32 +152,32 @@ class PortHandler(StoredResourceHandler[Port]):
             check_owner(before, port.device_owner, port.device_id)
         if "extra_dhcp_opts" not in body:
             return port
-        asked = _listed(body, "extra_dhcp_opts")
-        return evolve(port, dhcp_options=dhcp_options(asked, before.dhcp_options))
+        requested = _listed(body, "extra_dhcp_opts")
+        return evolve(port, dhcp_options=dhcp_options(requested, before.dhcp_options))
 
-    def _new_mac(self, unit: UnitOfWork, before: Port, asked: Any) -> Mac:
-        if asked is not None and Mac(asked) == before.mac:
+    def _new_mac(self, unit: UnitOfWork, before: Port, requested: Any) -> Mac:
+        if requested is not None and Mac(requested) == before.mac:
             return before.mac
-        (mac,) = macs(unit, [{"network_id": str(before.network_id), "mac_address": asked}])
+        (mac,) = macs(unit, [{"network_id": str(before.network_id), "mac_address": requested}])
         check_mac_change(before, mac)
         return mac
 
     def _readdressed(self, unit: UnitOfWork, before: Port, port: Port, body: Body) -> Port:
-        asked = asked_of(body)
-        if asked is None and port.mac == before.mac:
+        requested = requested_ips(body)
+        if requested is None and port.mac == before.mac:
             return port
         subnets, present = unit.subnets(port.network_id), before.fixed_ips
         wanted: Sequence[Any] = ()
         if port.mac != before.mac:
-            present, wanted = requests_for_new_mac(subnets, _applicant(port), present)
-        if asked is not None:
-            present, wanted = requests_for_update(subnets, _applicant(port), asked, present)
+            present, wanted = requests_for_new_mac(subnets, _address_owner(port), present)
+        if requested is not None:
+            present, wanted = requests_for_update(subnets, _address_owner(port), requested, present)
         taking = AddressAllocator(unit.context.ipam, unit.tx.addresses)
         taking.release_all([each for each in before.fixed_ips if each not in present])
         (new,) = taking.allocate([wanted])
         derived = {each.id for each in subnets if each.automatic}
         ordered = sorted((*present, *new), key=lambda each: each.subnet_id in derived)
-        when = port.ip_allocation if asked is None else _allocation(asked)
+        when = port.ip_allocation if requested is None else _allocation(requested)
         return evolve(port, fixed_ips=ordered, ip_allocation=when)
 
     def _filtered(self, unit: UnitOfWork, before: Port, port: Port, body: Body) -> Port:
@@ -220,13 +220,13 @@ class PortHandler(StoredResourceHandler[Port]):
             body.pop(LEVELS, None)
 
 
-def _applicant(port: Port) -> AddressOwner:
+def _address_owner(port: Port) -> AddressOwner:
     return AddressOwner(mac=port.mac, owner=port.device_owner)
 
 
-def _allocation(asked: Sequence[Any] | None) -> IpAllocation:
+def _allocation(requested: Sequence[Any] | None) -> IpAllocation:
     """Return whether later subnets may add addresses: not if the request asked for none."""
-    return IpAllocation.NONE if asked is not None and not asked else IpAllocation.IMMEDIATE
+    return IpAllocation.NONE if requested is not None and not requested else IpAllocation.IMMEDIATE
 
 
 def _binds_anew(before: Port, after: Port, body: Body) -> bool:
@@ -268,8 +268,8 @@ def _addresses(
     wanted = []
     for body, mac in zip(bodies, chosen, strict=True):
         subnets = unit.subnets(_network(body))
-        applicant = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
-        wanted.append(requests(subnets, applicant, asked_of(body)))
+        owner = AddressOwner(mac=mac, owner=_text(body, "device_owner"))
+        wanted.append(requests(subnets, owner, requested_ips(body)))
     return AddressAllocator(unit.context.ipam, unit.tx.addresses).allocate(wanted)
 
 

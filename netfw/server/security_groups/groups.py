@@ -55,8 +55,8 @@ def default_group(unit: UnitOfWork, project_id: str) -> SecurityGroupId:
     )
     unit.tx.default_groups.set(project_id, group.id)
     rules = unit.insert(*open_rules(group), *member_rules(group))
-    unit.count("security_group", (group,), unasked=True)
-    unit.count("security_group_rule", rules, unasked=True)
+    unit.count("security_group", (group,), implicit=True)
+    unit.count("security_group_rule", rules, implicit=True)
     return group.id
 
 

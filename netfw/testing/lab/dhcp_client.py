@@ -42,9 +42,9 @@ from netfw.testing.lab.temp_directory import temporary_directory
 
 PATIENCE = 10.0
 """Seconds within which an expected lease must arrive."""
-ASKED = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
+DEFAULT_OPTIONS = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
 """Options that every client requests."""
-ASKED6 = frozenset({59})
+DEFAULT_OPTIONS6 = frozenset({59})
 """Options beside name servers and search list."""
 
 _LINK_SCOPE, _TENTATIVE = "20", 0x40
@@ -72,7 +72,7 @@ esac
 
 
 class DhcpClient(ABC, Generic[L]):
-    """One client of one instance; ``asked`` are options that it requests by number.
+    """One client of one instance; ``requested`` are options that it requests by number.
 
     :raises BackendBroken: its program is not installed.
     """
@@ -80,12 +80,12 @@ class DhcpClient(ABC, Generic[L]):
     PROGRAM: ClassVar[str]
 
     def __init__(
-        self, instance: Instance, asked: Collection[int] = (), patience: float = PATIENCE
+        self, instance: Instance, requested: Collection[int] = (), patience: float = PATIENCE
     ) -> None:
         _require(self.PROGRAM)
         self.instance = instance
         self.patience = patience
-        self._asked = frozenset(asked)
+        self._requested = frozenset(requested)
         self._stack = contextlib.ExitStack()
         self._directory = self._stack.enter_context(temporary_directory("netfw-dhcp-client."))
         self._process: subprocess.Popen[bytes] | None = None
@@ -194,22 +194,26 @@ class Udhcpc(DhcpClient[Lease]):
     def __init__(
         self,
         instance: Instance,
-        asked: Collection[int] = (),
+        requested: Collection[int] = (),
         patience: float = PATIENCE,
         *,
         sent_options: Mapping[int, bytes] | None = None,
     ) -> None:
-        super().__init__(instance, asked, patience)
+        super().__init__(instance, requested, patience)
         self._sent_options = dict(sent_options or {})
 
     def _command(self) -> list[str]:
-        asked = (word for number in sorted(self._asked | ASKED) for word in ("-O", str(number)))
+        requested = (
+            word
+            for number in sorted(self._requested | DEFAULT_OPTIONS)
+            for word in ("-O", str(number))
+        )
         sent = (
             w for n, value in self._sent_options.items() for w in ("-x", f"{n:#04x}:{value.hex()}")
         )
         every_second = ["-t", "100", "-T", "1", "-A", "1"]
         return [self.PROGRAM, "-f", "-i", _device(self.instance), "-s", str(self._script),
-                *every_second, *asked, *sent]  # fmt: skip
+                *every_second, *requested, *sent]  # fmt: skip
 
     def _lease_of(self, event: ScriptEvent) -> Lease | None:
         return lease_of_udhcpc(event) if event["event"] in ("bound", "renew") else None
@@ -276,7 +280,7 @@ class Dhclient4(Dhclient[Lease]):
     """Options that have a name of their own."""
 
     def _configuration(self) -> str:
-        numbers = sorted((self._asked | ASKED) - self.NUMBERS)
+        numbers = sorted((self._requested | DEFAULT_OPTIONS) - self.NUMBERS)
         return _asking("", numbers, self.NAMED) + "initial-delay 0; initial-interval 1;\n"
 
     def _lease_of(self, event: ScriptEvent) -> Lease | None:
@@ -292,12 +296,12 @@ class Dhclient6(Dhclient[Lease6]):
     def __init__(
         self,
         instance: Instance,
-        asked: Collection[int] = (),
+        requested: Collection[int] = (),
         patience: float = PATIENCE,
         *,
         stateless: bool = False,
     ) -> None:
-        super().__init__(instance, asked, patience)
+        super().__init__(instance, requested, patience)
         self._stateless = stateless
 
     def _dhclient(self) -> list[str]:
@@ -305,7 +309,7 @@ class Dhclient6(Dhclient[Lease6]):
 
     def _configuration(self) -> str:
         named = "dhcp6.name-servers, dhcp6.domain-search"
-        return _asking("dhcp6.", sorted(self._asked | ASKED6), named)
+        return _asking("dhcp6.", sorted(self._requested | DEFAULT_OPTIONS6), named)
 
     def _lease_of(self, event: ScriptEvent) -> Lease6 | None:
         return lease6_of_dhclient(event) if event["event"] in self.REASONS else None

@@ -47,7 +47,7 @@ class FakeDhcpClient(DhcpClientVm):
                 return lease
         return None
 
-    def lease(self, asked=(), *, sent_options=None, expected=True):
+    def lease(self, requested=(), *, sent_options=None, expected=True):
         self.has = self.ask(sent_options)
         return self.has
 
@@ -63,7 +63,7 @@ class FakeDhcpClient(DhcpClientVm):
     def leave(self):
         self.has = self.has6 = None
 
-    def boot(self, asked=()):
+    def boot(self, requested=()):
         if self.booted is not None:
             for backend in self.backends:
                 for serving, lease in self.offers():

@@ -45,10 +45,10 @@ class TestDnsmasq(DhcpDriverConformance):
         unnamed = "host-" + str(nameless.ip).replace(".", "-")
         addresses = {"web1": named.ip, f"{unnamed}.example.org": nameless.ip}
         for name, address in {**addresses, "web1.example.org": named.ip}.items():
-            assert str(address) in asked(client, name, lease.server), name
-        assert "web1.example.org" in asked(client, str(named.ip), lease.server)
+            assert str(address) in requested(client, name, lease.server), name
+        assert "web1.example.org" in requested(client, str(named.ip), lease.server)
         self.drop(driver, nameless)
-        assert str(nameless.ip) not in asked(client, f"{unnamed}.example.org", lease.server)
+        assert str(nameless.ip) not in requested(client, f"{unnamed}.example.org", lease.server)
 
 
 class VethGround(DnsmasqGround):
@@ -64,7 +64,7 @@ class TestDnsmasqOnVethPairs(DhcpPersistenceConformance):
             yield environment
 
 
-def asked(client: LabClientVm, name: str, server: IPv4Address) -> str:
+def requested(client: LabClientVm, name: str, server: IPv4Address) -> str:
     """What the server of names answers, without what it says of itself."""
     said = client.instance.attempt(["busybox", "nslookup", name, str(server)], timeout=20)
     return said.output.split("\n\n", 1)[-1]

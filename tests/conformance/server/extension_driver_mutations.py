@@ -100,74 +100,74 @@ def declare_attribute_twice(driver, original):
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 1, 5))
-def store_undeclared_attribute(driver, original, change, asked, store):
+def store_undeclared_attribute(driver, original, change, requested, store):
     """Store an attribute that is not declared."""
-    original(change, asked, store)
-    if COLOUR in asked or change.before is None:
-        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), "vendor:secret": 1})
+    original(change, requested, store)
+    if COLOUR in requested or change.before is None:
+        store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey"), "vendor:secret": 1})
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 1, 5))
-def store_model_field(driver, original, change, asked, store):
+def store_model_field(driver, original, change, requested, store):
     """Store a field of the model as an attribute too."""
-    original(change, asked, store)
-    if OFF in asked:
-        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey"), OFF: asked[OFF]})
+    original(change, requested, store)
+    if OFF in requested:
+        store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey"), OFF: requested[OFF]})
 
 
 @MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
-def ignore_request(driver, _, change, asked):
+def ignore_request(driver, _, change, requested):
     """Leave the model fields as they are."""
     return change.resource
 
 
 @MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
-def change_other_field(driver, original, change, asked):
+def change_other_field(driver, original, change, requested):
     """Change a field that the driver does not own."""
-    shaped = original(change, asked)
+    shaped = original(change, requested)
     return evolve(shaped, description="painted") if isinstance(shaped, Network) else shaped
 
 
 @MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2))
-def alternate_model_field(driver, original, change, asked):
+def alternate_model_field(driver, original, change, requested):
     """Set a model field by the number of the call."""
     driver.calls += 1
-    after = original(change, asked)
+    after = original(change, requested)
     if isinstance(after, Port) and driver.calls % 2 == 0:
         return evolve(after, port_security=not after.port_security)
     return after
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 2, 3))
-def reset_attribute_to_default(driver, _, change, asked, store):
+def reset_attribute_to_default(driver, _, change, requested, store):
     """Reset an attribute to its default with every change."""
-    if asked.get(COLOUR) == "black":
+    if requested.get(COLOUR) == "black":
         raise Conflict("black is no colour")
-    store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+    store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})
 
 
 @MUTATIONS.override("apply_fields", breaks(ExtensionDriver, 2, 3))
-def reset_model_field_to_default(driver, _, change, asked):
+def reset_model_field_to_default(driver, _, change, requested):
     """Reset a model field to its default with every change."""
     after = change.resource
     if isinstance(after, Port):
-        return evolve(after, port_security=cast(bool, asked.get(OFF, True)))
+        return evolve(after, port_security=cast(bool, requested.get(OFF, True)))
     return after
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 3))
-def store_requested_only(driver, original, change, asked, store):
+def store_requested_only(driver, original, change, requested, store):
     """Store no defaults."""
-    if COLOUR in asked:
-        original(change, asked, store)
+    if COLOUR in requested:
+        original(change, requested, store)
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 3))
-def append_to_stored_attribute(driver, original, change, asked, store):
+def append_to_stored_attribute(driver, original, change, requested, store):
     """Make the stored attribute depend on the number of requests."""
-    original(change, asked, store)
-    if change.before is not None and COLOUR in asked:
-        store.write(change.ref, {COLOUR: f"{asked[COLOUR]}, {asked[COLOUR]}"})
+    original(change, requested, store)
+    if change.before is not None and COLOUR in requested:
+        store.write(change.ref, {COLOUR: f"{requested[COLOUR]}, {requested[COLOUR]}"})
 
 
 @MUTATIONS.override("extend", breaks(ExtensionDriver, 4))
@@ -193,9 +193,9 @@ def return_undeclared_attribute(driver, original, kind, ids, store):
 
 
 @MUTATIONS.override("store_attributes", breaks(ExtensionDriver, 5))
-def store_on_other_resource(driver, original, change, asked, store):
+def store_on_other_resource(driver, original, change, requested, store):
     """Store an attribute of another resource too."""
-    original(change, asked, store)
+    original(change, requested, store)
     store.write(Ref(change.ref.kind, UUID(int=7)), {COLOUR: "red"})
 
 
@@ -212,7 +212,7 @@ def write_while_reading(driver, _, kind, ids, store):
     breaks_raise(ExtensionDriver, "apply_fields", RequestError),
     breaks_raise(ExtensionDriver, "store_attributes", RequestError),
 )
-def accept_any_value(driver, _, change, asked, store):
+def accept_any_value(driver, _, change, requested, store):
     """Accept every value."""
-    if COLOUR in asked or change.before is None:
-        store.write(change.ref, {COLOUR: asked.get(COLOUR, "grey")})
+    if COLOUR in requested or change.before is None:
+        store.write(change.ref, {COLOUR: requested.get(COLOUR, "grey")})

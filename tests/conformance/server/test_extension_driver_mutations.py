@@ -39,18 +39,18 @@ class FakeExtensionConformance(ExtensionDriverConformance):
     def examples(self) -> Sequence[Example]:
         return (
             Example(made=NETWORK, kept={COLOUR: "grey"}),
-            Example(made=NETWORK, asked={COLOUR: "red"}, kept={COLOUR: "red"}),
+            Example(made=NETWORK, requested={COLOUR: "red"}, kept={COLOUR: "red"}),
             Example(made=PORT, kept={COLOUR: "grey"}, shaped={"port_security": True}),
             Example(
                 made=PORT,
-                asked={COLOUR: "red", OFF: False},
+                requested={COLOUR: "red", OFF: False},
                 kept={COLOUR: "red"},
                 shaped={"port_security": False},
             ),
         )
 
     def impossible(self) -> Example | None:
-        return Example(made=PORT, asked={COLOUR: "black"})
+        return Example(made=PORT, requested={COLOUR: "black"})
 
 
 class TestPainter(FakeExtensionConformance):

@@ -39,11 +39,11 @@ class TestPortSecurity(ByName):
         off, name = evolve(NETWORK, port_security=False), "port_security_enabled"
         return (
             Example(made=NETWORK, shaped={"port_security": True}),
-            Example(made=NETWORK, asked={name: False}, shaped={"port_security": False}),
+            Example(made=NETWORK, requested={name: False}, shaped={"port_security": False}),
             Example(made=PORT, shaped={"port_security": True}),
-            Example(made=PORT, asked={name: False}, shaped={"port_security": False}),
+            Example(made=PORT, requested={name: False}, shaped={"port_security": False}),
             Example(made=PORT, network=off, shaped={"port_security": False}),
-            Example(made=PORT, network=off, asked={name: True}, shaped={"port_security": True}),
+            Example(made=PORT, network=off, requested={name: True}, shaped={"port_security": True}),
         )
 
 
@@ -54,13 +54,13 @@ class TestQos(ByName):
     def examples(self) -> Sequence[Example]:
         return (
             Example(made=NETWORK),
-            Example(made=NETWORK, asked={"qos_policy_id": None}),
+            Example(made=NETWORK, requested={"qos_policy_id": None}),
             Example(made=PORT),
-            Example(made=PORT, asked={"qos_policy_id": None}),
+            Example(made=PORT, requested={"qos_policy_id": None}),
         )
 
     def impossible(self) -> Example | None:
-        return Example(made=PORT, asked={"qos_policy_id": str(uuid4())})
+        return Example(made=PORT, requested={"qos_policy_id": str(uuid4())})
 
 
 def assigned(hostname: str, fqdn: str) -> dict[str, object]:
@@ -79,13 +79,13 @@ class TestDns(ByName):
         plain = "host-192-0-2-10"
         return (
             Example(made=NETWORK, shaped={"dns_domain": ""}),
-            Example(made=NETWORK, asked={"dns_domain": "a.b."}, shaped={"dns_domain": "a.b."}),
+            Example(made=NETWORK, requested={"dns_domain": "a.b."}, shaped={"dns_domain": "a.b."}),
             Example(made=PORT, shaped=assigned(plain, f"{plain}.openstacklocal.")),
             Example(made=PORT, network=named, shaped=assigned(plain, f"{plain}.net.example.")),
             Example(
                 made=PORT,
                 network=named,
-                asked={"dns_name": "web", "dns_domain": "own.example"},
+                requested={"dns_name": "web", "dns_domain": "own.example"},
                 shaped={
                     "dns_name": "web",
                     "dns_domain": "own.example",
@@ -94,7 +94,7 @@ class TestDns(ByName):
             ),
             Example(
                 made=PORT,
-                asked={"dns_name": "web.whole.example."},
+                requested={"dns_name": "web.whole.example."},
                 shaped={
                     "dns_name": "web.whole.example.",
                     **assigned("web", "web.whole.example."),
@@ -106,7 +106,7 @@ class TestDns(ByName):
     def impossible(self) -> Example | None:
         """Each is short enough, and both together are not."""
         long = ".".join(["a" * 60] * 4)
-        return Example(made=PORT, asked={"dns_name": long, "dns_domain": "b" * 60})
+        return Example(made=PORT, requested={"dns_name": long, "dns_domain": "b" * 60})
 
 
 def test_a_domain_that_is_none_is_refused_when_the_server_starts() -> None:

@@ -106,10 +106,10 @@ def allocate_from_process_memory(driver, _, store):
 @MUTATIONS.override("reserve", breaks(TypeDriver, 5))
 def refuse_segment_after_failure(driver, original, request, store):
     """Refuse a segment that was requested before."""
-    asked = request.physical_network, request.segmentation_id
-    if request.segmentation_id is not None and asked in driver.remembered:
+    requested = request.physical_network, request.segmentation_id
+    if request.segmentation_id is not None and requested in driver.remembered:
         raise Conflict("it was in use")
-    driver.remembered.add(asked)
+    driver.remembered.add(requested)
     return original(request, store)
 
 

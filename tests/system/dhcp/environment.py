@@ -223,7 +223,7 @@ def dhcp_agent(cloud: Cloud, host: ServedHost) -> Any:
 
 def fetch6(instance: Instance, headers: dict[str, str] | None = None) -> str:
     """What the metadata service says at its link-local address; empty: nothing."""
-    asked = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
+    requested = [word for item in (headers or {}).items() for word in ("-H", ": ".join(item))]
     url = f"http://[fe80::a9fe:a9fe%25{instance.device}]/latest/meta-data/instance-id"
-    done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *asked, url])
+    done = instance.attempt(["curl", "-sS", "--fail", "-g", "-m", "10", *requested, url])
     return done.output if done.status == 0 else ""

@@ -53,9 +53,9 @@ class Renewals:
 
     def await_answer(self, patience: float = 40.0) -> None:
         """Wait until a request is answered that is made from now on."""
-        asked = time.monotonic() + EVERY
-        while not self.answers or self.answers[-1] < asked:
-            assert time.monotonic() < asked + patience, f"{self._address}: nobody renews it"
+        requested = time.monotonic() + EVERY
+        while not self.answers or self.answers[-1] < requested:
+            assert time.monotonic() < requested + patience, f"{self._address}: nobody renews it"
             time.sleep(0.02)
 
     def check(self) -> None:

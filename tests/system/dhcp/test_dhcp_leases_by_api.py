@@ -127,8 +127,8 @@ def test_an_instance_on_an_isolated_network_gets_its_own_metadata(net: DhcpNet) 
     }
     for headers in ({}, forged, {"x_instance_id": "vm-other", "X-Forwarded-for": "6.6.6.6"}):
         assert fetch(client.instance, headers) == f"vm-mine {address(port)}\n"
-    for asked in serving.service.requests()[before:]:
-        said = asked["headers"]
+    for requested in serving.service.requests()[before:]:
+        said = requested["headers"]
         assert said["x-instance-id"] == "vm-mine"
         assert said["x-forwarded-for"] == address(port)
         assert said["x-tenant-id"] == (port.project_id or "")

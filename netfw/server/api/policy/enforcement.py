@@ -17,7 +17,7 @@ from netfw.drivers.server.api_extension import PolicyRule
 from netfw.drivers.server.query import Body, RequestContext
 from netfw.errors import ConfigError, Forbidden, NotFound
 from netfw.model.wire import Json
-from netfw.server.api.auth_protocols import Deed
+from netfw.server.api.auth_protocols import PolicyOperation
 from netfw.server.api.policy.evaluation import Decision, Decisions, Predicate
 from netfw.server.api.policy.rules import Rules, compile_rules, declared_rules, parse_policy_file
 from netfw.server.api.policy.target import Lookup, Row, Rows
@@ -88,12 +88,16 @@ class RulesPolicy:
             self._file.reload()
 
     def needs_target(
-        self, requester: RequestContext, resource: ApiResource, deed: Deed, asked: Body
+        self,
+        requester: RequestContext,
+        resource: ApiResource,
+        operation: PolicyOperation,
+        requested: Body,
     ) -> bool:
         decisions = self._of(requester)
-        if deed is Verb.SHOW:
+        if operation is Verb.SHOW:
             return decisions[f"get_{resource.policy_name}"] is not True
-        needed = {decisions[rule] for rule in _rules(resource, deed, asked)}
+        needed = {decisions[rule] for rule in _rules(resource, operation, requested)}
         if needed == {True}:
             return False
         return not needed <= {True, False} or not isinstance(
@@ -104,43 +108,43 @@ class RulesPolicy:
         self,
         requester: RequestContext,
         resource: ApiResource,
-        deed: Deed,
+        operation: PolicyOperation,
         target: Body | None,
-        asked: Body,
+        requested: Body,
     ) -> None:
-        if deed is Verb.SHOW and target is None:
+        if operation is Verb.SHOW and target is None:
             return  # a list: visible() filters its rows
         row = None if target is None else self._row(resource, target)
-        self._authorize(self._of(requester), resource, deed, row, asked)
+        self._authorize(self._of(requester), resource, operation, row, requested)
 
     def authorize_creation(
         self,
         requester: RequestContext,
         resource: ApiResource,
         targets: Sequence[Body],
-        asked: Sequence[Body],
+        requested: Sequence[Body],
     ) -> None:
         decisions, rows = self._of(requester), Rows(targets, resource, self._lookup)
-        for target, named in zip(targets, asked, strict=True):
+        for target, named in zip(targets, requested, strict=True):
             self._authorize(decisions, resource, Verb.CREATE, rows.target(target), named)
 
     def _authorize(
         self,
         decisions: Decisions,
         resource: ApiResource,
-        deed: Deed,
+        operation: PolicyOperation,
         row: Row | None,
-        asked: Body,
+        requested: Body,
     ) -> None:
         target = None if row is None else row.body
-        first, *others = _rules(resource, deed, asked)
+        first, *others = _rules(resource, operation, requested)
         if not _holds(decisions[first], row):
-            raise self._refusal(decisions, resource, deed, target, first)
-        if others and target is not None and deed is Verb.UPDATE:
-            row = self._row(resource, _updated(resource, target, asked))
+            raise self._refusal(decisions, resource, operation, target, first)
+        if others and target is not None and operation is Verb.UPDATE:
+            row = self._row(resource, _updated(resource, target, requested))
         for rule in others:
             if not _holds(decisions[rule], row):
-                raise self._refusal(decisions, resource, deed, target, rule)
+                raise self._refusal(decisions, resource, operation, target, rule)
 
     def hidden(self, requester: RequestContext, resource: ApiResource) -> frozenset[str]:
         return self._view_of(requester, resource).hidden
@@ -182,15 +186,15 @@ class RulesPolicy:
         self,
         decisions: Decisions,
         resource: ApiResource,
-        deed: Deed,
+        operation: PolicyOperation,
         target: Body | None,
         rule: str,
     ) -> Forbidden | NotFound:
-        if deed is Verb.CREATE:
+        if operation is Verb.CREATE:
             hidden = self._hidden_parent(decisions, resource, target or {})
-            return hidden or Forbidden(_refusal_message(resource, deed, rule))
-        if deed is not Verb.SHOW and self._sees(decisions, resource, target):
-            return Forbidden(_refusal_message(resource, deed, rule))
+            return hidden or Forbidden(_refusal_message(resource, operation, rule))
+        if operation is not Verb.SHOW and self._sees(decisions, resource, target):
+            return Forbidden(_refusal_message(resource, operation, rule))
         id = (target or {}).get(resource.identity, "")
         return NotFound(f"there is no {resource.name} {id}".rstrip())
 
@@ -237,23 +241,23 @@ def _holds(decision: Decision, row: Row | None) -> bool:
     return row is not None and decision(row)
 
 
-def _rules(resource: ApiResource, deed: Deed, asked: Body) -> Iterator[str]:
+def _rules(resource: ApiResource, operation: PolicyOperation, requested: Body) -> Iterator[str]:
     """Yield the rule of the deed, then the rules of the attributes in the request."""
-    if isinstance(deed, ApiAction):
-        yield deed.rule_name
+    if isinstance(operation, ApiAction):
+        yield operation.rule_name
         return
-    yield f"{deed}_{resource.policy_name}"
-    if deed not in (Verb.CREATE, Verb.UPDATE):
+    yield f"{operation}_{resource.policy_name}"
+    if operation not in (Verb.CREATE, Verb.UPDATE):
         return
     for attribute in resource.attributes:
-        if attribute.name in asked and (attribute.checks or attribute.inner):
-            yield from _attribute_rules(resource, attribute, deed, asked)
+        if attribute.name in requested and (attribute.checks or attribute.inner):
+            yield from _attribute_rules(resource, attribute, operation, requested)
 
 
 def _attribute_rules(
-    resource: ApiResource, attribute: ApiAttribute, verb: Verb, asked: Body
+    resource: ApiResource, attribute: ApiAttribute, verb: Verb, requested: Body
 ) -> Iterator[str]:
-    value = asked[attribute.name]
+    value = requested[attribute.name]
     if verb is Verb.CREATE and value == attribute.default:
         return
     name = f"{verb}_{resource.policy_name}:{attribute.name}"
@@ -266,10 +270,10 @@ def _attribute_rules(
             yield f"{name}:{inner}"
 
 
-def _updated(resource: ApiResource, target: Body, asked: Body) -> Body:
+def _updated(resource: ApiResource, target: Body, requested: Body) -> Body:
     """Return *target* after the update; owner and parents stay as they are."""
     kept = _OWNERSHIP.union(resource.parents.values())
-    return {**target, **{name: asked[name] for name in asked if name not in kept}}
+    return {**target, **{name: requested[name] for name in requested if name not in kept}}
 
 
 def _view(decisions: Decisions, resource: ApiResource) -> _View:
@@ -317,9 +321,9 @@ def _without(value: Json, part: str) -> Json:
     return {name: each for name, each in value.items() if name != part}
 
 
-def _refusal_message(resource: ApiResource, deed: Deed, rule: str) -> str:
+def _refusal_message(resource: ApiResource, operation: PolicyOperation, rule: str) -> str:
     """Return the message of a refusal, with the rule that an operator would have to change."""
-    doing = f"do {deed.name} to" if isinstance(deed, ApiAction) else str(deed)
-    attribute = "" if isinstance(deed, ApiAction) else rule.partition(":")[2]
+    doing = f"do {operation.name} to" if isinstance(operation, ApiAction) else str(operation)
+    attribute = "" if isinstance(operation, ApiAction) else rule.partition(":")[2]
     what = f"{attribute} of a {resource.name}" if attribute else f"this {resource.name}"
     return f"you may not {doing} {what} (policy rule {rule})"

@@ -39,15 +39,15 @@ class FoundServer:
 class DhcpClientVm(ABC):
     """An instance that is plugged into a network, and its client.
 
-    *asked* are the numbers of options that it requests beside the usual ones, *sent_options* the
-    options that it sends.  A lease is ``None`` if the request was refused or not answered; with
+    *requested* are the numbers of options that it requests beside the usual ones, *sent_options*
+    the options that it sends.  A lease is ``None`` if the request was refused or not answered; with
     *expected* false the client does not wait long for an answer.
     """
 
     @abstractmethod
     def lease(
         self,
-        asked: Collection[int] = (),
+        requested: Collection[int] = (),
         *,
         sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
@@ -67,7 +67,7 @@ class DhcpClientVm(ABC):
         """Stop without a release."""
 
     @abstractmethod
-    def boot(self, asked: Collection[int] = ()) -> Lease | None:
+    def boot(self, requested: Collection[int] = ()) -> Lease | None:
         """Boot with another kind of client; the second time it requests its previous lease."""
 
     @abstractmethod

@@ -40,13 +40,13 @@ class LabClientVm(DhcpClientVm):
 
     def lease(
         self,
-        asked: Collection[int] = (),
+        requested: Collection[int] = (),
         *,
         sent_options: Mapping[int, bytes] | None = None,
         expected: bool = True,
     ) -> Lease | None:
         self._ready()
-        client = self._new("udhcpc", Udhcpc(self.instance, asked, sent_options=sent_options))
+        client = self._new("udhcpc", Udhcpc(self.instance, requested, sent_options=sent_options))
         return client.lease(self._patience if expected else IMPATIENCE)
 
     def renew(self) -> Lease | None:
@@ -58,12 +58,12 @@ class LabClientVm(DhcpClientVm):
     def release(self) -> None:
         self._clients["udhcpc"].release()
 
-    def boot(self, asked: Collection[int] = ()) -> Lease | None:
+    def boot(self, requested: Collection[int] = ()) -> Lease | None:
         self._ready()
         client = self._clients.get("dhclient")
         if isinstance(client, Dhclient4):
             return client.renew(self._patience)
-        return self._new("dhclient", Dhclient4(self.instance, asked)).lease(self._patience)
+        return self._new("dhclient", Dhclient4(self.instance, requested)).lease(self._patience)
 
     def announcement(self, *, expected: bool = True) -> Announcement | None:
         self._ready()

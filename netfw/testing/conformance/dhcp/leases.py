@@ -193,15 +193,15 @@ class DhcpLeasesConformance(DhcpSuite):
         special, plain = net.tenant(20, options=own), net.tenant(30)
         self.bring(driver, net, special, plain)
         ntp = IPv4Address("192.0.2.7").packed
-        asked = (BOOT_FILE, TFTP, NTP, PRIVATE)
-        got = self.client(special).lease(asked)
+        requested = (BOOT_FILE, TFTP, NTP, PRIVATE)
+        got = self.client(special).lease(requested)
         assert got is not None
-        assert {n: got.options.get(n) for n in asked} == {
+        assert {n: got.options.get(n) for n in requested} == {
             BOOT_FILE: b"own.img", TFTP: b"192.0.2.9", NTP: ntp, PRIVATE: b"for-one",
         }  # fmt: skip
-        got = self.client(plain).lease(asked)
+        got = self.client(plain).lease(requested)
         assert got is not None
-        assert {n: got.options.get(n) for n in asked} == {
+        assert {n: got.options.get(n) for n in requested} == {
             BOOT_FILE: b"common.img", TFTP: None, NTP: ntp, PRIVATE: b"for-all",
         }  # fmt: skip
 

@@ -53,7 +53,7 @@ class Example:
     """
 
     made: Resource
-    asked: Body = field(factory=dict)
+    requested: Body = field(factory=dict)
     shaped: Mapping[str, Any] = field(factory=dict)
     kept: Body = field(factory=dict)
     network: Network = NETWORK
@@ -102,8 +102,8 @@ class ExtensionDriverConformance(RequiresHooks):
         self, driver: ExtensionDriver, example: Example, store: MemoryAttributeStore
     ) -> Resource:
         """Return the resource after the request that creates it."""
-        shaped = driver.apply_fields(example.change(), example.asked)
-        driver.store_attributes(example.change(shaped), example.asked, store)
+        shaped = driver.apply_fields(example.change(), example.requested)
+        driver.store_attributes(example.change(shaped), example.requested, store)
         return shaped
 
     @proves(ExtensionDriver, 1)
@@ -132,15 +132,15 @@ class ExtensionDriverConformance(RequiresHooks):
     def test_model_fields_follow_the_request_and_defaults(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
-            shaped = driver.apply_fields(example.change(), example.asked)
+            shaped = driver.apply_fields(example.change(), example.requested)
             for name, value in example.shaped.items():
-                assert getattr(shaped, name) == value, (name, example.asked)
+                assert getattr(shaped, name) == value, (name, example.requested)
 
     @proves(ExtensionDriver, 2)
     def test_nothing_else_of_the_resource_changes(self) -> None:
         driver = self.make_driver()
         for example in self.examples():
-            shaped = driver.apply_fields(example.change(), example.asked)
+            shaped = driver.apply_fields(example.change(), example.requested)
             assert ref(shaped) == ref(example.made)
             others = fields_dict(type(example.made)).keys() - example.shaped.keys()
             for name in others:
@@ -150,11 +150,11 @@ class ExtensionDriverConformance(RequiresHooks):
     def test_shaping_is_pure(self) -> None:
         one, other = self.make_driver(), self.make_driver()
         for example in (*self.examples(), *self.examples()):
-            change, asked = example.change(), dict(example.asked)
-            expected = other.apply_fields(change, example.asked)
-            count_calls(partial(one.apply_fields, change, example.asked), EFFORT)
-            assert one.apply_fields(change, example.asked) == expected
-            assert example.asked == asked
+            change, requested = example.change(), dict(example.requested)
+            expected = other.apply_fields(change, example.requested)
+            count_calls(partial(one.apply_fields, change, example.requested), EFFORT)
+            assert one.apply_fields(change, example.requested) == expected
+            assert example.requested == requested
 
     @proves(ExtensionDriver, 2, 3)
     def test_a_change_that_names_nothing_changes_nothing(self) -> None:
@@ -176,7 +176,7 @@ class ExtensionDriverConformance(RequiresHooks):
             store = MemoryAttributeStore()
             self.made(driver, example, store)
             kept = store.kept.get(ref(example.made), {})
-            assert kept == example.kept, example.asked
+            assert kept == example.kept, example.requested
 
     @proves(ExtensionDriver, 3)
     def test_the_same_request_twice_is_one(self) -> None:
@@ -185,8 +185,8 @@ class ExtensionDriverConformance(RequiresHooks):
             store = MemoryAttributeStore()
             shaped = self.made(driver, example, store)
             once = dict(store.kept)
-            assert other.apply_fields(example.change(shaped, shaped), example.asked) == shaped
-            other.store_attributes(example.change(shaped, shaped), example.asked, store)
+            assert other.apply_fields(example.change(shaped, shaped), example.requested) == shaped
+            other.store_attributes(example.change(shaped, shaped), example.requested, store)
             assert store.kept == once
 
     @proves(ExtensionDriver, 4)

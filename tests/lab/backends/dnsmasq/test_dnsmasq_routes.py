@@ -15,13 +15,13 @@ def test_all_routes_of_a_subnet_reach_the_client(host: DnsmasqHost, count: int) 
     net = make_network()
     net = net.but(metadata_for=frozenset(subnet.id for subnet in net.subnets))
     hop = str(net.subnets[0].cidr[3])
-    asked = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(count)]
-    net = net.with_subnet(0, host_routes=tuple(asked))
+    requested = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(count)]
+    net = net.with_subnet(0, host_routes=tuple(requested))
     tenant = net.tenant(20)
     assert host.put(net, tenant).ok
     lease = host.lease(tenant)
     assert lease is not None
-    assert set(asked) <= lease.routes
+    assert set(requested) <= lease.routes
     told = {str(route.destination) for route in lease.routes}
     assert {"169.254.169.254/32", "0.0.0.0/0"} <= told
     assert lease.dns
@@ -34,8 +34,8 @@ def test_routes_that_do_not_fit_are_named_and_the_others_reach_the_client(
 ) -> None:
     net = make_network()
     hop = str(net.subnets[0].cidr[3])
-    asked = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(23)]
-    net = net.with_subnet(0, host_routes=tuple(asked))
+    requested = [Route(destination=f"192.168.{n}.7/32", nexthop=hop) for n in range(23)]
+    net = net.with_subnet(0, host_routes=tuple(requested))
     tenant = net.tenant(20)
     assert host.put(net, tenant).ok
     (fault,) = host.driver.problems()
@@ -46,6 +46,6 @@ def test_routes_that_do_not_fit_are_named_and_the_others_reach_the_client(
     assert [fault in record.message for record in caplog.records].count(True) == 1
     lease = host.lease(tenant)
     assert lease is not None
-    assert set(asked) & lease.routes == set(asked[:21])
-    assert host.put(net.with_subnet(0, host_routes=tuple(asked[:21]))).ok
+    assert set(requested) & lease.routes == set(requested[:21])
+    assert host.put(net.with_subnet(0, host_routes=tuple(requested[:21]))).ok
     assert host.driver.problems() == ()

@@ -146,17 +146,17 @@ class Rig:
                 self.await_(lambda p=path, n=read: self.log().count(str(p)) > n, f"{path} unread")
 
     def lease(
-        self, mac: Mac, *, expected: bool = True, asked: Iterable[int] = (), called: str = ""
+        self, mac: Mac, *, expected: bool = True, requested: Iterable[int] = (), called: str = ""
     ) -> Lease | None:
         """What the instance gets as one with that MAC address, who just came.
 
         :param called: the identifier that it calls itself by, in hexadecimal.
         """
-        return self.client(mac, asked, called).lease(PATIENCE if expected else IN_VAIN)
+        return self.client(mac, requested, called).lease(PATIENCE if expected else IN_VAIN)
 
-    def client(self, mac: Mac, asked: Iterable[int] = (), called: str = "") -> Udhcpc:
+    def client(self, mac: Mac, requested: Iterable[int] = (), called: str = "") -> Udhcpc:
         self._become(mac)
-        client = _Called(self._guest, frozenset(asked))
+        client = _Called(self._guest, frozenset(requested))
         client.called = called
         self._clients.append(client)
         return client

@@ -45,7 +45,7 @@ def test_clients_renew_and_hear_of_further_options_as_the_operator_says(tmp_path
     choices = {"renewal": 100, "rebinding": 200, "config_file": further}
     with Rig(tmp_path / "confs", net, **choices) as rig, overheard(rig) as heard:
         rig.put(tenant)
-        lease = rig.lease(tenant.mac, asked=(WPAD, T1, T2))
+        lease = rig.lease(tenant.mac, requested=(WPAD, T1, T2))
         assert lease is not None
         assert lease.options[WPAD] == b"http://wpad/"
         _, said = next(answer for answer in answers(heard) if answer[1].get(T1))

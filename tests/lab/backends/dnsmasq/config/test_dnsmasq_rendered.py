@@ -42,7 +42,7 @@ def test_options_of_a_port_arrive_as_they_were_asked_for(tmp_path: Path) -> None
     numbers = {43: 3, 66: 1, 67: 0, 150: 2, 224: 4, 225: 5, 226: 6, 227: 7, 42: 8}
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
-        lease = rig.lease(tenant.mac, asked=numbers)
+        lease = rig.lease(tenant.mac, requested=numbers)
     assert lease is not None
     told = {number: lease.options.get(number) for number in numbers}
     assert told == {number: option_value(OPTIONS[at]) for number, at in numbers.items()}

@@ -84,14 +84,14 @@ def converge_at(host, put) -> float:
 
 def changes(family):
     """What allows the stream, and what does not any more."""
-    asked = {"protocol": UDP, "port_min": 800, "port_max": 800}
+    requested = {"protocol": UDP, "port_min": 800, "port_max": 800}
     other = rule(IN, family, protocol=UDP, port_min=600, port_max=700)
     anything = rule(IN, family)
     beyond = rule(IN, family, remote_prefix=ip_network(BEYOND[family]))
     yield [anything], []
-    yield [rule(IN, family, **asked)], [other]
+    yield [rule(IN, family, **requested)], [other]
     yield [anything, beyond], [beyond]
-    yield [rule(IN, family, **asked), beyond], [beyond, other]
+    yield [rule(IN, family, **requested), beyond], [beyond, other]
 
 
 @pytest.mark.spec("FW-04", "FW-09")

@@ -34,10 +34,10 @@ class Looked:
     """The parents that there are, and how often somebody asked for them."""
 
     def __init__(self):
-        self.asked = []
+        self.requested = []
 
     def __call__(self, name, ids):
-        self.asked.append((name, ids))
+        self.requested.append((name, ids))
         return {id: NETWORKS[id] for id in ids if name == "network" and id in NETWORKS}
 
 
@@ -55,9 +55,9 @@ def port(project, network, **more):
     return {"id": "p", "project_id": project, "network_id": network, "device_owner": "", **more}
 
 
-def may(policy, requester, resource, deed, target, *, asked=None):
+def may(policy, requester, resource, operation, target, *, requested=None):
     try:
-        policy.authorize(requester, resource, deed, target, asked or {})
+        policy.authorize(requester, resource, operation, target, requested or {})
     except Forbidden as exc:
         return f"403 {exc}"
     except NotFound as exc:
@@ -113,12 +113,12 @@ def may(policy, requester, resource, deed, target, *, asked=None):
     ],
 )
 def test_ports_are_for_their_owners_and_those_of_the_network(policy, case):
-    requester, deed, target, asked, answer = case
-    assert may(policy, requester, PORT, deed, target, asked=asked)[:3] == answer[:3]
+    requester, operation, target, requested, answer = case
+    assert may(policy, requester, PORT, operation, target, requested=requested)[:3] == answer[:3]
 
 
 def test_a_refusal_names_the_attribute_and_the_rule(policy):
-    words = may(policy, RED, NETWORK, Verb.CREATE, NETWORKS["n-red"], asked={"shared": True})
+    words = may(policy, RED, NETWORK, Verb.CREATE, NETWORKS["n-red"], requested={"shared": True})
     rule = "policy rule create_network:shared"
     assert words == f"403 you may not create shared of a network ({rule})"
 
@@ -127,11 +127,18 @@ GATEWAY = "external_gateway_info"
 
 
 @pytest.mark.spec("API-09")
-@pytest.mark.parametrize("deed", [Verb.CREATE, Verb.UPDATE])
-def test_names_within_an_object_have_rules_of_their_own(policy, deed):
+@pytest.mark.parametrize("operation", [Verb.CREATE, Verb.UPDATE])
+def test_names_within_an_object_have_rules_of_their_own(policy, operation):
     router = {"id": "r", "project_id": "red"}
     answers = {
-        name: may(policy, RED, ROUTER, deed, router, asked={GATEWAY: {"network_id": "n", **given}})
+        name: may(
+            policy,
+            RED,
+            ROUTER,
+            operation,
+            router,
+            requested={GATEWAY: {"network_id": "n", **given}},
+        )
         for name, given in (
             ("", {}),
             ("enable_snat", {"enable_snat": False}),
@@ -140,10 +147,10 @@ def test_names_within_an_object_have_rules_of_their_own(policy, deed):
     }
     assert answers.pop("") == "yes"
     for name, answer in answers.items():
-        assert answer.endswith(f"(policy rule {deed}_router:{GATEWAY}:{name})")
-    asked = {GATEWAY: {"network_id": "n", "enable_snat": False}}
-    assert may(policy, ADMIN, ROUTER, deed, router, asked=asked) == "yes"
-    assert may(policy, RED, ROUTER, deed, router, asked={GATEWAY: None}) == "yes"
+        assert answer.endswith(f"(policy rule {operation}_router:{GATEWAY}:{name})")
+    requested = {GATEWAY: {"network_id": "n", "enable_snat": False}}
+    assert may(policy, ADMIN, ROUTER, operation, router, requested=requested) == "yes"
+    assert may(policy, RED, ROUTER, operation, router, requested={GATEWAY: None}) == "yes"
 
 
 def test_hidden_keys_within_an_object_are_removed():
@@ -171,12 +178,12 @@ def test_an_action_has_a_rule_of_its_own(policy):
 
 @pytest.mark.spec("API-02")
 def test_a_target_is_read_only_where_a_rule_asks_for_it(policy):
-    asked = [
-        policy.needs_target(who, PORT, deed, {"name": "x"})
+    requested = [
+        policy.needs_target(who, PORT, operation, {"name": "x"})
         for who in (ADMIN, RED)
-        for deed in (Verb.UPDATE, Verb.DELETE, Verb.SHOW)
+        for operation in (Verb.UPDATE, Verb.DELETE, Verb.SHOW)
     ]
-    assert asked == [False, False, False, True, True, True]
+    assert requested == [False, False, False, True, True, True]
     assert [policy.needs_target(who, AGENT, Verb.SHOW, {}) for who in (ADMIN, RED)] == [False, True]
     assert not policy.needs_target(RED, AGENT, Verb.DELETE, {})
     assert may(policy, RED, AGENT, Verb.DELETE, None)[:3] == "404"
@@ -192,7 +199,7 @@ def test_list_has_only_visible_rows_and_attributes(policy, looked):
     assert policy.visible(ADMIN, PORT, rows) is rows
     shown = policy.visible(RED, PORT, rows)
     assert shown == [port("red", "n-all"), port("blue", "n-red")]
-    assert looked.asked == [("network", frozenset({"n-all", "n-red"}))]
+    assert looked.requested == [("network", frozenset({"n-all", "n-red"}))]
     assert policy.visible(RED, AGENT, [{"id": "a"}]) == []
 
 
@@ -201,7 +208,8 @@ def test_shared_and_external_networks_are_seen_by_all(policy):
     seen = [each["id"] for each in policy.visible(RED, NETWORK, [*NETWORKS.values()])]
     assert seen == ["n-red", "n-all", "n-out"]
     assert (
-        may(policy, RED, NETWORK, Verb.UPDATE, NETWORKS["n-all"], asked={"name": "x"})[:3] == "403"
+        may(policy, RED, NETWORK, Verb.UPDATE, NETWORKS["n-all"], requested={"name": "x"})[:3]
+        == "403"
     )
     assert may(policy, RED, NETWORK, Verb.DELETE, NETWORKS["n-blue"])[:3] == "404"
 
@@ -287,9 +295,9 @@ def fastest(work, times):
 
 
 def test_policy_costs_little(policy):
-    asked = {"name": "x", "fixed_ips": [{"ip_address": "10.0.0.9"}], "mac_address": "m"}
-    body = port("red", "n-red", **asked)
-    one = fastest(lambda: policy.authorize(RED, PORT, Verb.CREATE, body, asked), 50)
+    requested = {"name": "x", "fixed_ips": [{"ip_address": "10.0.0.9"}], "mac_address": "m"}
+    body = port("red", "n-red", **requested)
+    one = fastest(lambda: policy.authorize(RED, PORT, Verb.CREATE, body, requested), 50)
     rows = [{**{f"a{n}": n for n in range(25)}, **port("red", "n-red")} for _ in range(1000)]
     many = fastest(lambda: policy.visible(RED, PORT, rows), 30)
     assert (one < 0.0003, many < 0.005) == (True, True), (one, many)
