@@ -23,7 +23,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.server import PrivateNetfw
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 QUOTAS = ("network", "subnet", "port")
 _AGAIN = 0.01
 """Seconds after which it is asked again."""
@@ -92,7 +92,7 @@ class Guest:
         """
         number, chaddr = random.getrandbits(32), bytes.fromhex(mac.replace(":", ""))
         wanted = IPv4Address(address)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         asking = _packet(number, chaddr, bytes([_TYPE, 1, _DISCOVER]))
         awaited = _OFFER
         while time.monotonic() < deadline:
@@ -114,7 +114,7 @@ class Guest:
                 asking = _packet(number, chaddr, options)
                 self._socket.sendto(asking, _EVERYBODY)
                 until_again = time.monotonic() + _AGAIN
-        raise RuntimeError(f"{mac} got no answer in {PATIENCE:g} s")
+        raise RuntimeError(f"{mac} got no answer in {TIMEOUT:g} s")
 
 
 class _Answer:

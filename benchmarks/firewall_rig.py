@@ -30,7 +30,7 @@ from netfw.model.segment import NetworkType, Provider
 from netfw.state.memory_source import MemorySource
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.wait import PATIENCE
+from netfw.testing.lab.wait import TIMEOUT
 
 ELSEWHERE = "elsewhere"
 NETWORK = Network(
@@ -115,7 +115,7 @@ class FirewallRig:
         return {line.strip() for line in text.splitlines() if "actions=" in line}
 
     def _await(self, condition: Any) -> None:
-        if not self.loop.wait_for(condition, PATIENCE):
+        if not self.loop.wait_for(condition, TIMEOUT):
             raise RuntimeError(f"it did not happen: {self.loop.status}")
 
 

@@ -28,7 +28,7 @@ QUOTAS = ("network", "subnet", "port", "router", "floatingip")
 OUTSIDE = "172.24.0.0/16"
 INTERVAL = 0.002
 """Seconds between the pings that measure when an address begins to answer."""
-PATIENCE = 300.0
+TIMEOUT = 300.0
 RARELY = "stats-update-interval=3600000"
 """The switch reads the counters of a thousand ports every five seconds otherwise."""
 
@@ -116,10 +116,10 @@ class Rig(ServiceRig):
         :raises RuntimeError: it does not.
         """
         pinger = self.world.call(Pinger, address, INTERVAL)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         pinger.run(lambda _: pinger.answered or time.monotonic() > deadline, 0)
         if not pinger.answered:
-            raise RuntimeError(f"{address} does not answer in {PATIENCE:g} s")
+            raise RuntimeError(f"{address} does not answer in {TIMEOUT:g} s")
         return time.monotonic()
 
     def silent(self, address: str) -> None:
@@ -131,7 +131,7 @@ class Rig(ServiceRig):
         wait_until(
             lambda: not self._not_active(),
             "floating IPs that are ACTIVE",
-            seconds=PATIENCE,
+            seconds=TIMEOUT,
             pause=pause,
         )
 

@@ -123,7 +123,7 @@ def test_the_dhcp_agent_serves_with_it(
     agent = PrivateAgent(host, tmp_path / "dhcp", "netfw.cli.agents.dhcp", {**options, **selected})
     ids = {"iface-id": PORT, "attached-mac": MAC}
     plug = Plug(bridge="br-int", device="tap3", mac=MAC, external_ids=ids)
-    client = Udhcpc(host.instance("vm", plug), patience=30.0)
+    client = Udhcpc(host.instance("vm", plug), timeout=30.0)
     try:
         wiring.start()
         agent.start()

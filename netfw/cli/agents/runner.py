@@ -15,7 +15,7 @@ from netfw.agents.common.status import AgentStatus, StatusFile
 from netfw.cli.runtime.daemon import DaemonControl
 from netfw.drivers.state_source import StateSource
 
-PATIENCE = 2.0
+STOP_TIMEOUT = 2.0
 """Seconds that a stopping agent has for its current pass and its last reports."""
 
 
@@ -89,5 +89,5 @@ def _follow(control: DaemonControl, loop: Loop[Any], unblock: Callable[[], None]
 
 def _end(loop: Loop[Any], unblock: Callable[[], None]) -> None:
     loop.stop()
-    if not loop.wait_for_end(PATIENCE):
+    if not loop.wait_for_end(STOP_TIMEOUT):
         unblock()

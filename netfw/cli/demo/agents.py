@@ -22,7 +22,7 @@ from netfw.testing.lab.wait import wait_until
 PHYSICAL = "physnet1"
 PHYSICAL_BRIDGE = "br-ex"
 BRIDGE_MAPPINGS = f"{PHYSICAL}:{PHYSICAL_BRIDGE}"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @frozen
@@ -210,7 +210,7 @@ def _restart(report: DemoReport, one: AgentHost) -> None:
 
 def reached(instance: Instance, address: str) -> bool:
     """Return whether a ping succeeds within the time that agents need to converge."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         if instance.ping(address, count=3, timeout=0.5).lost == 0:
             return True
@@ -220,7 +220,7 @@ def reached(instance: Instance, address: str) -> bool:
 def becomes_true(condition: Callable[[], bool]) -> bool:
     """Return whether *condition* becomes true within the time that agents need to converge."""
     try:
-        wait_until(condition, seconds=PATIENCE)
+        wait_until(condition, seconds=TIMEOUT)
     except TimeoutError:
         return False
     return True

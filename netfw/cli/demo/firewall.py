@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from netfw.cli.demo.agents import PATIENCE, VMS, AgentHost, becomes_true, topology_of
+from netfw.cli.demo.agents import TIMEOUT, VMS, AgentHost, becomes_true, topology_of
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.tcp import SILENCE, carries, connected, connects, listening
 from netfw.testing.lab.instance import Instance
@@ -71,7 +71,7 @@ def _revoke(
 ) -> None:
     report.step("Take it away again", ["while a connection runs, and a ping, every 10 ms:"])
     with connected(client, VMS["blue2"].address, listener) as (near, far):
-        report.check("the connection carries data", carries(near, far, PATIENCE))
+        report.check("the connection carries data", carries(near, far, TIMEOUT))
         with client.pinging(VMS["blue2"].address, interval=0.01) as running:
             _state(one, two)
             started = time.monotonic()

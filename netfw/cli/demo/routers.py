@@ -10,9 +10,9 @@ from typing import Any
 from attrs import define
 
 from netfw.cli.demo.agents import (
-    PATIENCE,
     PHYSICAL,
     PHYSICAL_BRIDGE,
+    TIMEOUT,
     becomes_true,
     plan_of,
     reached,
@@ -206,12 +206,12 @@ def _kill(report: DemoReport, site: RoutedSite, address: str) -> None:
         site.world.pinging(address, interval=0.01) as running,
     ):
         agent.kill()
-        carried = [carries(*each, PATIENCE) for each in (inward, outward)]
+        carried = [carries(*each, TIMEOUT) for each in (inward, outward)]
         with connected(site.world, address, listeners["violet1"]) as fresh:
-            carried.append(carries(*fresh, PATIENCE))
+            carried.append(carries(*fresh, TIMEOUT))
         report.check("without the agent both go on, and a new connection passes", all(carried))
         seconds = agent.start()
-        kept = [carries(*each, PATIENCE) for each in (inward, outward)]
+        kept = [carries(*each, TIMEOUT) for each in (inward, outward)]
         ping = running.stop()
     report.say(f"ready again after {seconds:.1f} s: {ping.sent} sent, {ping.lost} lost")
     report.check("a killed L3 agent costs no packet", ping.lost == 0 and ping.sent > 0)

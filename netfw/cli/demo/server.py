@@ -15,9 +15,9 @@ from attrs import define
 
 from netfw.cli.demo.agents import (
     BRIDGE_MAPPINGS,
-    PATIENCE,
     PHYSICAL,
     PHYSICAL_BRIDGE,
+    TIMEOUT,
     AgentHost,
     join_provider_network,
     reached,
@@ -208,7 +208,7 @@ def _make(report: DemoReport, cloud: Cloud) -> None:
     names = [port.name for port in ports]
     wait_until(lambda: {cloud.status(name) for name in names} == {"ACTIVE"}, "ports are ACTIVE")
     seconds = time.monotonic() - began
-    report.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < PATIENCE)
+    report.check(f"plugged, and both ACTIVE {seconds:.1f} s later", seconds < TIMEOUT)
     target = ports[1].fixed_ips[0]["ip_address"]
     ok = reached(cloud.hosts[0].host.instances["red1"], target)
     report.check("red1 on host1 pings red2 on host2, through security groups", ok)

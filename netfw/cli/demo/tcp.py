@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-from netfw.cli.demo.agents import PATIENCE
+from netfw.cli.demo.agents import TIMEOUT
 from netfw.testing.lab.instance import Instance
 
 SILENCE = 0.5
@@ -45,7 +45,7 @@ def arrives(client: Instance, address: str, listener: socket.socket) -> bool:
 
 @contextlib.contextmanager
 def connected(
-    client: Instance, address: str, listener: socket.socket, timeout: float = PATIENCE
+    client: Instance, address: str, listener: socket.socket, timeout: float = TIMEOUT
 ) -> Iterator[tuple[socket.socket, socket.socket]]:
     """Connect to *address*, at the port of *listener*; yield both ends of the connection.
 

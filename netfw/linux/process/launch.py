@@ -38,7 +38,7 @@ class Launch:
     program: Program
     mark: str
     log: Path
-    patience: Timeouts
+    timeouts: Timeouts
 
     def start(self) -> Handle:
         """Start it and return once it runs.
@@ -65,15 +65,15 @@ class Launch:
     def _settled(self, child: Handle, said: int) -> Handle:
         """Return the foreground child, if it ends neither at once nor before it is ready."""
         ready = self.program.ready
-        if child.wait(self.patience.settle if ready is None else 0):
+        if child.wait(self.timeouts.settle if ready is None else 0):
             raise self._failed(child, said)
-        deadline = time.monotonic() + self.patience.launch
+        deadline = time.monotonic() + self.timeouts.launch
         while ready is not None and not self._is_ready(ready, child):
             if child.wait(_GLANCE):
                 raise self._failed(child, said)
             if time.monotonic() > deadline:
                 self._give_up(child)
-                raise self._failed(child, said, f"was not ready in {self.patience.launch:g} s and ")
+                raise self._failed(child, said, f"was not ready in {self.timeouts.launch:g} s and ")
         return Handle(_named(child.identity, self.program.argv, self.mark), child.descriptor)
 
     def _is_ready(self, ready: Callable[[int], bool], child: Handle) -> bool:
@@ -87,12 +87,12 @@ class Launch:
 
     def _give_up(self, child: Handle) -> None:
         child.signal(signal.SIGKILL)
-        child.wait(self.patience.kill)
+        child.wait(self.timeouts.kill)
 
     def _daemon(self, child: Handle, said: int, pid_file: Path) -> Handle:
         """Return the daemon that *child* started, by the pid file that it wrote."""
-        deadline = time.monotonic() + self.patience.launch
-        if not child.wait(self.patience.launch):
+        deadline = time.monotonic() + self.timeouts.launch
+        if not child.wait(self.timeouts.launch):
             self._give_up(child)
             raise self._failed(child, said, "did not go into the background and ")
         ended = child.reap()
@@ -129,26 +129,26 @@ def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
     return now if now is not None and runs(now.argv, argv) else None
 
 
-def end(handle: Handle, stop: Sequence[str], patience: Timeouts) -> None:
+def end(handle: Handle, stop: Sequence[str], timeouts: Timeouts) -> None:
     """End a process: by its own command, else TERM, else KILL.
 
     :raises BackendUnavailable: not even KILL ended it in time.
     """
     if stop and handle.alive():
         try:
-            run_command(stop, namespace=netns.of_process(handle.pid), timeout=patience.stop)
+            run_command(stop, namespace=netns.of_process(handle.pid), timeout=timeouts.stop)
         except (BackendBroken, BackendUnavailable, NotFound):
             pass  # the signals follow
         else:
-            handle.wait(patience.stop)
+            handle.wait(timeouts.stop)
     if handle.alive():
         handle.signal(signal.SIGTERM)
-    if not handle.wait(patience.stop):
+    if not handle.wait(timeouts.stop):
         handle.signal(signal.SIGKILL)
-    if not handle.wait(patience.kill):
+    if not handle.wait(timeouts.kill):
         raise BackendUnavailable(
             f"process {handle.pid} ({handle.identity.argv[0]}) did not end within "
-            f"{patience.kill:g} s of KILL: it hangs in the kernel"
+            f"{timeouts.kill:g} s of KILL: it hangs in the kernel"
         )
     handle.reap()
 

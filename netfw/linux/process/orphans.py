@@ -24,7 +24,7 @@ from netfw.linux.process.program import ProcessKey, Program, Timeouts
 LOG = logging.getLogger(__name__)
 
 
-def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
+def kill_in_namespace(namespace: str, timeouts: Timeouts | None = None) -> None:
     """End every process in *namespace* that a supervisor started; others are left running.
 
     :raises NotFound: there is no such namespace.
@@ -41,7 +41,7 @@ def kill_in_namespace(namespace: str, patience: Timeouts | None = None) -> None:
             LOG.warning(
                 "%s: ending orphaned process in namespace %s", handle.identity.argv[0], namespace
             )
-            end(handle, (), patience or Timeouts())
+            end(handle, (), timeouts or Timeouts())
         finally:
             handle.close()
 

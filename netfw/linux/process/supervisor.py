@@ -54,12 +54,12 @@ class Supervisor:
         sink: Callable[[Event], None],
         *,
         backoff: Backoff | None = None,
-        patience: Timeouts | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self._records = PidFiles(directory)
         self._sink = sink
         self._backoff = backoff or Backoff()
-        self._patience = patience or Timeouts()
+        self._timeouts = timeouts or Timeouts()
         self._lock = threading.Lock()
         self._states: dict[ProcessKey, ProcessState] = {}
         self._orphans = Orphans(directory)
@@ -106,7 +106,7 @@ class Supervisor:
                 self._end(key, state, running)
             state.program = None
             for orphan in self._orphans.take(key):
-                end(orphan, (), self._patience)
+                end(orphan, (), self._timeouts)
                 orphan.close()
             self._records.remove(key)
 
@@ -242,7 +242,7 @@ class Supervisor:
             program=program,
             mark=self._orphans.mark(key, program),
             log=program.log or self._records.log_path(key),
-            patience=self._patience,
+            timeouts=self._timeouts,
         ).start()
 
     def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
@@ -251,7 +251,7 @@ class Supervisor:
         try:
             self._records.write(key, record)
         except OSError as error:
-            end(handle, (), self._patience)
+            end(handle, (), self._timeouts)
             handle.close()
             raise BackendBroken(f"{key} cannot be recorded and was ended: {error}") from error
 
@@ -262,7 +262,7 @@ class Supervisor:
             state.handle = None
         self._records.forget(key)  # first: other supervisors see that the end is intended
         try:
-            end(running, record.stop if record else (), self._patience)
+            end(running, record.stop if record else (), self._timeouts)
         finally:
             running.close()
 
@@ -355,7 +355,7 @@ class Supervisor:
             if orphan is main:
                 continue
             if main is None or session(orphan.pid) != session(main.pid):
-                end(orphan, (), self._patience)
+                end(orphan, (), self._timeouts)
             orphan.close()
         return main
 

@@ -227,8 +227,8 @@ class Connection:
                 raise
         elif kind == "tcp":
             host, _, port = rest.rpartition(":")
-            patience = min(self.timeout, self._probe)
-            sock = socket.create_connection((host.strip("[]"), int(port)), patience)
+            timeout = min(self.timeout, self._probe)
+            sock = socket.create_connection((host.strip("[]"), int(port)), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
             raise OSError(f"{self.target!r} is neither unix:PATH nor tcp:HOST:PORT")

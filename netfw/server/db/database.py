@@ -141,7 +141,7 @@ class Database:
             self._reading = reading_engine(parsed_url, limits)
         except ModuleNotFoundError as exc:
             raise ConfigError(f"{exc.name} is missing: pip install 'netfw[server]'") from exc
-        self._attempts, self._patience = attempts, limits.lock_timeout * 2
+        self._attempts, self._timeout = attempts, limits.lock_timeout * 2
         self._writers = threading.BoundedSemaphore(limits.writers)
         self._on_commit: tuple[Callable[[], None], ...] = ()
 
@@ -176,7 +176,7 @@ class Database:
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
         try:
-            retries = _Retries(self._attempts, self._patience)
+            retries = _Retries(self._attempts, self._timeout)
             while True:
                 try:
                     with self._writing.connect() as connection:
@@ -200,7 +200,7 @@ class Database:
 
         :raises BackendUnavailable: the database does not answer.
         """
-        retries = _Retries(self._attempts, self._patience)
+        retries = _Retries(self._attempts, self._timeout)
         while True:
             try:
                 with self._reading.connect() as connection:
@@ -229,8 +229,8 @@ class Database:
 class _Retries:
     """The attempts at one transaction: how many there were, and since when."""
 
-    def __init__(self, attempts: int, patience: float) -> None:
-        self._attempts, self._patience = attempts, patience
+    def __init__(self, attempts: int, timeout: float) -> None:
+        self._attempts, self._timeout = attempts, timeout
         self._attempt, self._unanswered, self._began = 0, 0, time.monotonic()
 
     def pause(self, exc: RetryTransaction | Failure) -> None:
@@ -249,7 +249,7 @@ class _Retries:
         else:
             kind = classify_error(exc)
             self._unanswered += kind is ErrorKind.UNAVAILABLE
-            late = time.monotonic() - self._began > self._patience
+            late = time.monotonic() - self._began > self._timeout
             last = last or self._unanswered == ATTEMPTS_WITHOUT_ANSWER
             if late or last or kind not in (ErrorKind.RETRY, ErrorKind.UNAVAILABLE):
                 raise translate_error(exc) from exc

@@ -27,7 +27,7 @@ VERSION_TABLE = "netfw_version"
 TABLES = JOURNAL_HEAD.metadata
 MIGRATIONS = Path(__file__).with_name("migrations")
 
-PATIENCE = 600
+LOCK_TIMEOUT = 600
 """Seconds to wait for a concurrent migration."""
 LOCK = 0x6E65746677
 """The key of PostgreSQL's advisory lock: ``netfw``."""
@@ -124,14 +124,14 @@ def _migration_lock(connection: Connection) -> Iterator[None]:
     name = connection.dialect.name
     connection.exec_driver_sql("SELECT 1")
     if name == "postgresql":
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{PATIENCE}s'")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
         connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
     if name not in ("mysql", "mariadb"):
         yield
         return
     lock = f"CONCAT(DATABASE(), '.{VERSION_TABLE}')"
-    connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {PATIENCE})")
+    connection.exec_driver_sql(f"SELECT GET_LOCK({lock}, {LOCK_TIMEOUT})")
     try:
         yield
     finally:

@@ -40,7 +40,7 @@ from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.prerequisites import search_path
 from netfw.testing.lab.temp_directory import temporary_directory
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds within which an expected lease must arrive."""
 DEFAULT_OPTIONS = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
 """Options that every client requests."""
@@ -80,11 +80,11 @@ class DhcpClient(ABC, Generic[L]):
     PROGRAM: ClassVar[str]
 
     def __init__(
-        self, instance: Instance, requested: Collection[int] = (), patience: float = PATIENCE
+        self, instance: Instance, requested: Collection[int] = (), timeout: float = TIMEOUT
     ) -> None:
         _require(self.PROGRAM)
         self.instance = instance
-        self.patience = patience
+        self.timeout = timeout
         self._requested = frozenset(requested)
         self._stack = contextlib.ExitStack()
         self._directory = self._stack.enter_context(temporary_directory("netfw-dhcp-client."))
@@ -97,15 +97,15 @@ class DhcpClient(ABC, Generic[L]):
         self._events = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._read = b""
 
-    def lease(self, patience: float | None = None) -> L | None:
-        """Request a lease as a new client; ``None``: no lease within *patience* seconds."""
+    def lease(self, timeout: float | None = None) -> L | None:
+        """Request a lease as a new client; ``None``: no lease within *timeout* seconds."""
         self.end()
         self._forget()
-        return self._begin(patience)
+        return self._begin(timeout)
 
     @abstractmethod
-    def renew(self, patience: float | None = None) -> L | None:
-        """Renew the lease; ``None``: refused, or no answer within *patience* seconds."""
+    def renew(self, timeout: float | None = None) -> L | None:
+        """Renew the lease; ``None``: refused, or no answer within *timeout* seconds."""
 
     @abstractmethod
     def release(self) -> None:
@@ -142,17 +142,17 @@ class DhcpClient(ABC, Generic[L]):
     def _forget(self) -> None:
         """Remove what a client keeps beyond its process."""
 
-    def _begin(self, patience: float | None) -> L | None:
+    def _begin(self, timeout: float | None) -> L | None:
         environment = {"PATH": search_path(), "EVENTS": str(self._fifo)}
         with (self._directory / "log").open("ab") as log:
             self._process = self.instance.spawn(
                 self._command(), env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        return self._await_lease(patience)
+        return self._await_lease(timeout)
 
-    def _await_lease(self, patience: float | None, *refusals: str) -> L | None:
+    def _await_lease(self, timeout: float | None, *refusals: str) -> L | None:
         """Return the next reported lease; if none arrives in time, end the client."""
-        until = time.monotonic() + (self.patience if patience is None else patience)
+        until = time.monotonic() + (self.timeout if timeout is None else timeout)
         while (event := self._next_event(until)) is not None:
             if event["event"] in refusals:
                 break
@@ -195,11 +195,11 @@ class Udhcpc(DhcpClient[Lease]):
         self,
         instance: Instance,
         requested: Collection[int] = (),
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         *,
         sent_options: Mapping[int, bytes] | None = None,
     ) -> None:
-        super().__init__(instance, requested, patience)
+        super().__init__(instance, requested, timeout)
         self._sent_options = dict(sent_options or {})
 
     def _command(self) -> list[str]:
@@ -218,19 +218,19 @@ class Udhcpc(DhcpClient[Lease]):
     def _lease_of(self, event: ScriptEvent) -> Lease | None:
         return lease_of_udhcpc(event) if event["event"] in ("bound", "renew") else None
 
-    def renew(self, patience: float | None = None) -> Lease | None:
+    def renew(self, timeout: float | None = None) -> Lease | None:
         assert self._process is not None, "it has a lease"
         self._drain()
         self._process.send_signal(signal.SIGUSR1)
-        return self._await_lease(patience, "nak", "deconfig")
+        return self._await_lease(timeout, "nak", "deconfig")
 
     def release(self) -> None:
         assert self._process is not None, "it has a lease"
         self._drain()
         self._process.send_signal(signal.SIGUSR2)
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout
         event = self._next_event(until)
-        assert event is not None, f"udhcpc released nothing in {self.patience} seconds"
+        assert event is not None, f"udhcpc released nothing in {self.timeout} seconds"
         self.end()
 
 
@@ -260,13 +260,13 @@ class Dhclient(DhcpClient[L]):
     def _forget(self) -> None:
         (self._directory / "leases").unlink(missing_ok=True)
 
-    def renew(self, patience: float | None = None) -> L | None:
+    def renew(self, timeout: float | None = None) -> L | None:
         self.end()
-        return self._begin(patience)
+        return self._begin(timeout)
 
     def release(self) -> None:
         self.end()
-        self.instance.run([*self._dhclient(), "-r", _device(self.instance)], timeout=self.patience)
+        self.instance.run([*self._dhclient(), "-r", _device(self.instance)], timeout=self.timeout)
         self._drain()
 
 
@@ -297,11 +297,11 @@ class Dhclient6(Dhclient[Lease6]):
         self,
         instance: Instance,
         requested: Collection[int] = (),
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         *,
         stateless: bool = False,
     ) -> None:
-        super().__init__(instance, requested, patience)
+        super().__init__(instance, requested, timeout)
         self._stateless = stateless
 
     def _dhclient(self) -> list[str]:
@@ -314,14 +314,14 @@ class Dhclient6(Dhclient[Lease6]):
     def _lease_of(self, event: ScriptEvent) -> Lease6 | None:
         return lease6_of_dhclient(event) if event["event"] in self.REASONS else None
 
-    def _begin(self, patience: float | None) -> Lease6 | None:
+    def _begin(self, timeout: float | None) -> Lease6 | None:
         """Start dhclient when the device has a source address: it exits at once without one."""
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout
         while not self.instance.call(_has_link_local, _device(self.instance)):
             if time.monotonic() > until:
                 return None
             time.sleep(0.01)
-        return super()._begin(patience)
+        return super()._begin(timeout)
 
 
 def _has_link_local(device: str) -> bool:
@@ -336,16 +336,16 @@ def _has_link_local(device: str) -> bool:
     return False
 
 
-def solicit(instance: Instance, patience: float = PATIENCE) -> Announcement | None:
-    """Solicit a router advertisement; ``None``: none arrived within *patience* seconds.
+def solicit(instance: Instance, timeout: float = TIMEOUT) -> Announcement | None:
+    """Solicit a router advertisement; ``None``: none arrived within *timeout* seconds.
 
     :raises BackendBroken: ``rdisc6`` is not installed.
     """
     _require("rdisc6")
-    tries = max(1, round(patience))
-    wait = str(round(1000 * patience / tries))
+    tries = max(1, round(timeout))
+    wait = str(round(1000 * timeout / tries))
     completed = instance.attempt(
-        ["rdisc6", "-1", "-r", str(tries), "-w", wait, _device(instance)], timeout=patience + 5
+        ["rdisc6", "-1", "-r", str(tries), "-w", wait, _device(instance)], timeout=timeout + 5
     )
     return announcement_of_rdisc6(completed.output) if completed.status == 0 else None
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds to allow for what takes one second on an idle machine."""
 
 _PAUSES = (0.01, 0.1)
@@ -21,7 +21,7 @@ def wait_until(
     condition: Callable[[], T],
     what: str | Callable[[], object] = "it",
     *,
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT,
     pause: float | None = None,
 ) -> T:
     """Return the result of *condition* once it is true.

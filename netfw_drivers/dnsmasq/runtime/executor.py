@@ -56,7 +56,7 @@ from netfw_drivers.dnsmasq.runtime.state_cache import StateCache
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds within which dnsmasq writes a released lease out of its lease file."""
 _POLL_INTERVAL = 0.002
 _NO_INOTIFY_INSTANCE = "failed to create inotify"
@@ -247,7 +247,7 @@ class DnsmasqExecutor:
                 done = worker.run(run_command, step.lease.release(step.device))
                 if not done.ok and not step.orphaned:
                     raise OperationRefused({operation: done.said})
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:
                 self._change_files(Stage([self._restart_later(first.files)]))

@@ -34,7 +34,7 @@ class TestTinyDhcpDriver(DhcpDriverConformance):
         self.bring(driver, net)
         events.clear()
         self.environment.vanish(net.id, net.value)
-        deadline = time.monotonic() + self.environment.patience
+        deadline = time.monotonic() + self.environment.timeout
         while KeysChanged("their devices changed", [net.key]) not in events:
             assert time.monotonic() < deadline, f"no converge was requested: {events}"
             time.sleep(0.01)

@@ -117,7 +117,7 @@ class FakeDhcpClient(DhcpClientVm):
 
 
 class FakeDhcpEnvironment(DhcpEnvironment):
-    patience: ClassVar[float] = 0.05
+    timeout: ClassVar[float] = 0.05
 
     def __init__(self, kind: type[FakeDhcpDriver]):
         self.kind = kind

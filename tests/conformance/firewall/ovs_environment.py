@@ -31,7 +31,7 @@ from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 OPENFLOW = "-OOpenFlow14"
-PATIENCE, IMPATIENCE = 5.0, 0.5
+TIMEOUT, IMPATIENCE = 5.0, 0.5
 _PATIENCE = 10.0
 _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
 
@@ -76,7 +76,7 @@ class OvsGround(FirewallLabEnvironment):
         values = {option.dest: option.default for option in kind.OPTIONS}
         ours = {
             "ovsdb_connection": self.host.ovs.remote,
-            "ovsdb_timeout": PATIENCE,
+            "ovsdb_timeout": TIMEOUT,
             "datapath_type": "netdev",
         }
         return {**values, **{name: value for name, value in ours.items() if name in values}}
@@ -146,10 +146,10 @@ class OvsGround(FirewallLabEnvironment):
         # The switch goes too, which would else ask for the database's return in its own time.
         self.host.ovs.stop_switch()
         self.host.ovs.stop_database()
-        database = share_ovsdb(self._resources, self.host.ovs.remote, PATIENCE)
+        database = share_ovsdb(self._resources, self.host.ovs.remote, TIMEOUT)
         database.timeout = IMPATIENCE
         yield
-        database.timeout = PATIENCE
+        database.timeout = TIMEOUT
         self.host.ovs.start_database()
         self.host.ovs.start_switch()
         self.host.address_underlay()

@@ -56,7 +56,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
     USE_VETH: bool
     PLACE: str | None
     """Namespace of the ports: where the switch keeps up its MAC and MTU by itself, or not."""
-    PATIENCE = 5.0
+    TIMEOUT = 5.0
     HALF = 1234
     """An MTU that stands for a partial device."""
 
@@ -67,7 +67,7 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         options = {
             "integration_bridge": "br-int",
             "ovsdb_connection": bridge.remote,
-            "ovsdb_timeout": self.PATIENCE,
+            "ovsdb_timeout": self.TIMEOUT,
             "ovs_use_veth": self.USE_VETH,
         }
         self.hosts: list[LocalHostResources] = []
@@ -144,13 +144,13 @@ class OvsInterfaceDriverConformance(InterfaceDriverConformance):
         self.ovs.stop_database()
         self.wait_at_most(0.2)
         yield
-        self.wait_at_most(self.PATIENCE)
+        self.wait_at_most(self.TIMEOUT)
         self.ovs.start_database()
         self.ovs.start_switch()
 
     def wait_at_most(self, seconds: float) -> None:
         for host in self.hosts:
-            share_ovsdb(host, self.ovs.remote, self.PATIENCE).timeout = seconds
+            share_ovsdb(host, self.ovs.remote, self.TIMEOUT).timeout = seconds
 
     def make_namespace(self, name: str) -> None:
         ip("netns", "add", name)

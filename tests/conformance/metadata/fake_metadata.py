@@ -270,7 +270,7 @@ class FakeMetadataConformance(MetadataDriverConformance):
     """The suite on the fake backend; ``DRIVER`` is the class of the drivers under test."""
 
     DRIVER: type[FakeMetadataDriver] = FakeMetadataDriver
-    PATIENCE = 0.05
+    TIMEOUT = 0.05
 
     @contextmanager
     def drivers(self) -> Iterator[Callable[[], FakeMetadataDriver]]:

@@ -140,7 +140,7 @@ class FakeMachine(Machine):
 class FakeRouterEnvironment(RouterEnvironment):
     """A host in memory; drivers of ``driver`` work on it."""
 
-    patience = 0.2
+    timeout = 0.2
 
     def __init__(self, driver: type[FakeRouterDriver] = FakeRouterDriver) -> None:
         self.driver = driver

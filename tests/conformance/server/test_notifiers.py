@@ -84,7 +84,7 @@ class TestSlowWebhook(TestWebhook):
                 received=lambda: _heard(receiver),
                 outage=lambda: _silence(receiver),
                 refusal=lambda: _answering(receiver, 422),
-                patience=0.5,
+                timeout=0.5,
             )
 
 

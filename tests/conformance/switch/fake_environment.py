@@ -263,7 +263,7 @@ class FakeSwitchConformance(SwitchDriverConformance):
     """The suite on fake switches; ``DRIVER`` is the class of the drivers under test."""
 
     DRIVER: type[FakeSwitchDriver] = FakeSwitchDriver
-    patience = 0.1
+    timeout = 0.1
 
     @property
     def backend(self) -> FakeSwitchBackend:

@@ -31,7 +31,7 @@ COLUMNS = {
     "Port": ("name", "tag", "trunks", "vlan_mode", "other_config", "external_ids"),
     "Interface": ("name", "type", "options", "external_ids"),
 }
-PATIENCE, IMPATIENCE = 5.0, 0.5
+TIMEOUT, IMPATIENCE = 5.0, 0.5
 _LEARNT = "hard_timeout="
 
 
@@ -59,7 +59,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         values = {opt.dest: opt.default for opt in OvsSwitchDriver.OPTIONS}
         values |= {
             "ovsdb_connection": ovs.remote,
-            "ovsdb_timeout": PATIENCE,
+            "ovsdb_timeout": TIMEOUT,
             "datapath_type": "netdev",
             "bridge_mappings": {"physnet1": "br-ex"},
             "tunnel_types": ["gre", "vxlan", "geneve"],
@@ -72,7 +72,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         options = {name: value for name, value in values.items() if name in known}
         driver = OvsSwitchDriver.from_conf(options, resources)
         self._resources[driver] = resources
-        self._databases.append((host, share_ovsdb(resources, ovs.remote, PATIENCE)))
+        self._databases.append((host, share_ovsdb(resources, ovs.remote, TIMEOUT)))
         return driver
 
     def killed(self, driver: SwitchDriver) -> None:
@@ -217,7 +217,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         try:
             yield
         finally:
-            self._wait_at_most(PATIENCE, host)
+            self._wait_at_most(TIMEOUT, host)
             there.ovs.start_database()
             there.ovs.start_switch()
             there.address_underlay()

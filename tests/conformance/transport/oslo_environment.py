@@ -20,7 +20,7 @@ from netfw.testing.lab.services.rabbitmq import PORT, PrivateRabbitmq
 class OsloTransports(TransportConformance):
     """A broker is between everybody; ``broker`` is set by a fixture."""
 
-    PATIENCE: ClassVar[float] = 20.0
+    TIMEOUT: ClassVar[float] = 20.0
     PORTS: ClassVar[Iterator[int]] = itertools.count(15_000 + secrets.randbelow(1_000))
     broker: ClassVar[PrivateRabbitmq]
 

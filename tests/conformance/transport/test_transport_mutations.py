@@ -25,7 +25,7 @@ STRANGERS = "test_unauthorized_clients_are_refused_with_a_logged_reason"
 class ShortWaits:
     """Waits no longer than correct transports on this host need."""
 
-    PATIENCE = 1.5
+    TIMEOUT = 1.5
     SHORT = 0.3
     SLACK = 0.7
 

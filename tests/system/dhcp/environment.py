@@ -17,7 +17,7 @@ from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
 from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
-from netfw.testing.lab.wait import PATIENCE, wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.dhcp.renewals import Renewals
 
 _COUNTER = itertools.count(1)
@@ -136,12 +136,12 @@ class DhcpNet:
 
     def client(self, port: Any) -> Udhcpc:
         """An IPv4 client of a new instance."""
-        self._clients.append(client := Udhcpc(self.plug(port), patience=PATIENCE))
+        self._clients.append(client := Udhcpc(self.plug(port), timeout=TIMEOUT))
         return client
 
     def client6(self, instance: Instance, *, stateless: bool = False) -> Dhclient6:
         """An IPv6 client in an instance."""
-        client = Dhclient6(instance, patience=PATIENCE, stateless=stateless)
+        client = Dhclient6(instance, timeout=TIMEOUT, stateless=stateless)
         self._clients.append(client)
         return client
 

@@ -51,11 +51,11 @@ class Renewals:
         self._thread.join()
         self._socket.close()
 
-    def await_answer(self, patience: float = 40.0) -> None:
+    def await_answer(self, timeout: float = 40.0) -> None:
         """Wait until a request is answered that is made from now on."""
         requested = time.monotonic() + EVERY
         while not self.answers or self.answers[-1] < requested:
-            assert time.monotonic() < requested + patience, f"{self._address}: nobody renews it"
+            assert time.monotonic() < requested + timeout, f"{self._address}: nobody renews it"
             time.sleep(0.02)
 
     def check(self) -> None:

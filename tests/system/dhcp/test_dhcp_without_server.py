@@ -104,7 +104,7 @@ class FileSite:
             external_ids={"iface-id": port["id"], "attached-mac": port["mac_address"]},
         )
         instance = self.hosts[port["host"]].host.instance(name, plug)
-        client = Udhcpc(instance, patience=40)
+        client = Udhcpc(instance, timeout=40)
         self.stack.callback(client.close)
         return client
 
@@ -140,7 +140,7 @@ def test_instances_of_a_file_get_all_that_it_says(site: FileSite) -> None:
         assert "198.51.100.0/24" in {str(route.destination) for route in lease.routes}
         use_routes(client.instance, lease)
         assert fetch(client.instance) == f"vm-{name} 10.0.0.{number}\n"
-        site.stack.callback((six := Dhclient6(client.instance, patience=40)).close)
+        site.stack.callback((six := Dhclient6(client.instance, timeout=40)).close)
         lease6 = six.lease()
         assert lease6 is not None
         assert {str(each) for each in lease6.addresses} == {f"2001:db8:1::{number}"}

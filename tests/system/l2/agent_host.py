@@ -19,7 +19,7 @@ from netfw.conf.loader import load_config
 from netfw.errors import NetfwError
 from netfw.plan import Plan
 from netfw.testing.lab.host import Host
-from netfw.testing.lab.wait import PATIENCE, wait_until
+from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.l2.topology import Port, Topology
 
 BIN = Path(sys.executable).parent
@@ -127,7 +127,7 @@ settle = 0
         """Ask it to end; its exit status."""
         assert self.process is not None
         self.process.terminate()
-        status = self.process.wait(PATIENCE)
+        status = self.process.wait(TIMEOUT)
         self.process = None
         return status
 
@@ -135,7 +135,7 @@ settle = 0
         """End it as a crash would."""
         assert self.process is not None
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
         self.process = None
 
     def restart(self, end: Callable[[AgentHost], object] | None = None) -> None:

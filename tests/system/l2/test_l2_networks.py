@@ -154,14 +154,14 @@ def test_full_size_packets_pass_and_larger_ones_do_not(site: Site):
         for instance in couple.instances:
             instance.run(["ip", "link", "set", "eth0", "mtu", "1600"])
         assert mtu == 1500 if kind in ("vlan", "flat") else 1380 < mtu < 1500
-        assert _passes(couple, mtu, patience=2), kind
-        assert not _passes(couple, 1501, patience=0.5), kind
+        assert _passes(couple, mtu, timeout=2), kind
+        assert not _passes(couple, 1501, timeout=0.5), kind
 
 
-def _passes(couple, size: int, patience: float) -> bool:
+def _passes(couple, size: int, timeout: float) -> bool:
     """Whether packets of this size get there and back in one piece."""
     target = couple.ports[1].v4
-    argv = ["ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", str(patience), "-M", "do"]
+    argv = ["ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", str(timeout), "-M", "do"]
     done = couple.instances[0].attempt([*argv, "-s", str(size - 28), target])
     return " 0% packet loss" in done.output
 

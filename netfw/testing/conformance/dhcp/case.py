@@ -31,10 +31,10 @@ class Deaths:
         self._keys: set[Hashable] = set()
         driver.watch(self._take)
 
-    def wait_for(self, key: Hashable, patience: float) -> bool:
-        """Return whether the death of a server of *key* is reported within *patience* seconds."""
+    def wait_for(self, key: Hashable, timeout: float) -> bool:
+        """Return whether the death of a server of *key* is reported within *timeout* seconds."""
         with self._lock:
-            return self._lock.wait_for(lambda: key in self._keys, patience)
+            return self._lock.wait_for(lambda: key in self._keys, timeout)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ProcessDied):
@@ -159,7 +159,7 @@ class DhcpSuite:
 
     def await_server(self, net: Net, condition: Callable[[FoundServer], bool]) -> FoundServer:
         """Wait until the server of a network fulfils *condition*."""
-        until = time.monotonic() + self.environment.patience
+        until = time.monotonic() + self.environment.timeout
         while True:
             server = self.environment.server(net.id, net.value.server)
             if server is not None and condition(server):

@@ -97,7 +97,7 @@ class DhcpEnvironment(ABC):
     The tests of a class share it.
     """
 
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds to wait for an expected event."""
 
     @property

@@ -31,9 +31,9 @@ ASKING = 1.0
 class LabClientVm(DhcpClientVm):
     """An instance; *ready* is called before its first packet."""
 
-    def __init__(self, instance: Instance, patience: float, ready: Callable[[], None]) -> None:
+    def __init__(self, instance: Instance, timeout: float, ready: Callable[[], None]) -> None:
         self.instance = instance
-        self._patience = patience
+        self._timeout = timeout
         self._ready = ready
         self._clients: dict[str, DhcpClient[Lease] | DhcpClient[Lease6]] = {}
         instance.call(_listen_to_routers)
@@ -47,13 +47,13 @@ class LabClientVm(DhcpClientVm):
     ) -> Lease | None:
         self._ready()
         client = self._new("udhcpc", Udhcpc(self.instance, requested, sent_options=sent_options))
-        return client.lease(self._patience if expected else IMPATIENCE)
+        return client.lease(self._timeout if expected else IMPATIENCE)
 
     def renew(self) -> Lease | None:
         self._ready()
         client = self._clients["udhcpc"]
         assert isinstance(client, Udhcpc)
-        return client.renew(self._patience)
+        return client.renew(self._timeout)
 
     def release(self) -> None:
         self._clients["udhcpc"].release()
@@ -62,30 +62,30 @@ class LabClientVm(DhcpClientVm):
         self._ready()
         client = self._clients.get("dhclient")
         if isinstance(client, Dhclient4):
-            return client.renew(self._patience)
-        return self._new("dhclient", Dhclient4(self.instance, requested)).lease(self._patience)
+            return client.renew(self._timeout)
+        return self._new("dhclient", Dhclient4(self.instance, requested)).lease(self._timeout)
 
     def announcement(self, *, expected: bool = True) -> Announcement | None:
         self._ready()
-        return solicit(self.instance, self._patience if expected else ASKING)
+        return solicit(self.instance, self._timeout if expected else ASKING)
 
     def lease6(self, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
         self._ready()
         client = self._new("dhclient6", Dhclient6(self.instance, stateless=stateless))
-        return client.lease(self._patience if expected else 2 * ASKING)
+        return client.lease(self._timeout if expected else 2 * ASKING)
 
     def renew6(self) -> Lease6 | None:
         self._ready()
         client = self._clients["dhclient6"]
         assert isinstance(client, Dhclient6)
-        return client.renew(self._patience)
+        return client.renew(self._timeout)
 
     def release6(self) -> None:
         self._clients["dhclient6"].release()
 
     def made_addresses(self, prefix_of: IPv6Address) -> frozenset[IPv6Address]:
         prefix = IPv6Network((prefix_of, 64), strict=False)
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._timeout
         while True:
             shown = json.loads(self.instance.run(["ip", "-6", "-j", "address", "show", "eth0"]))
             addresses = frozenset(

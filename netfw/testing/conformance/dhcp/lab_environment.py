@@ -157,7 +157,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
             "link set eth0 down", f"link set eth0 address {mac}", "link set eth0 up"
         )
         self._sites[0].ovs.vsctl("set", "Port", instance.name, f"tag={self._vlan(network)}")
-        client = LabClientVm(instance, self.patience, self._settle)
+        client = LabClientVm(instance, self.timeout, self._settle)
         self._clients[network, mac] = client
         return client
 

@@ -125,8 +125,8 @@ class DhcpLabHost:
         here = self.namespaces.call(os.stat, f"/run/netns/{netns}")
         return frozenset(pid for pid in _pids() if _is_in(pid, here))
 
-    def kill_processes_in(self, netns: str, patience: float = 10.0) -> None:
-        until = time.monotonic() + patience
+    def kill_processes_in(self, netns: str, timeout: float = 10.0) -> None:
+        until = time.monotonic() + timeout
         for pid in self.processes_in(netns):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

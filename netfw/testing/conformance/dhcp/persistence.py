@@ -86,7 +86,7 @@ class DhcpPersistenceConformance(DhcpSuite):
         assert booted.boot() is not None
         former = self.server(net).processes
         self.environment.kill_server(net.id, net.value.server)
-        assert deaths.wait_for(net.key, self.environment.patience), "its death is not reported"
+        assert deaths.wait_for(net.key, self.environment.timeout), "its death is not reported"
         self.bring(driver, net)
         self.await_server(net, lambda server: server.listens and server.processes != former)
         assert self.renewed(client) == before

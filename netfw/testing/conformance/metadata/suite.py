@@ -46,7 +46,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
     NAMESPACE: ClassVar[str] = "meta"
     DEVICE: ClassVar[str] = "tap-meta"
     """The device in each namespace to which the client is connected."""
-    PATIENCE: ClassVar[float] = 10.0
+    TIMEOUT: ClassVar[float] = 10.0
     """Seconds within which a dead proxy has to be restarted."""
     HOOKS: ClassVar[tuple[str, ...]] = (
         "make_namespace",
@@ -240,7 +240,7 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         driver.close()
 
     def eventually(self, condition: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + self.PATIENCE
+        deadline = time.monotonic() + self.TIMEOUT
         while not condition():
             assert time.monotonic() < deadline, otherwise
             time.sleep(0.01)

@@ -99,7 +99,7 @@ class RouterSuite:
             wait_until(
                 lambda: driver.converge(rest).ok,
                 lambda: f"still waiting: {outcome}",
-                seconds=self.environment.patience,
+                seconds=self.environment.timeout,
             )
 
     def drop(self, driver: RouterDriver, *things: Site | Floating) -> None:
@@ -132,7 +132,7 @@ class RouterSuite:
             found.extend([] if arrival is None else [arrival])
             return bool(found)
 
-        wait_until(attempt, f"{source.name} does not reach {to}", seconds=self.environment.patience)
+        wait_until(attempt, f"{source.name} does not reach {to}", seconds=self.environment.timeout)
         return found[0]
 
     def assert_unreachable(self, source: Machine, to: IpAddress, *request: Any) -> None:

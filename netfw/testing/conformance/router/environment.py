@@ -139,7 +139,7 @@ class RouterEnvironment(ABC):
 
     PORTS: ClassVar[tuple[int, ...]] = (80, 2222, 5000, 5001, 5002, 8080)
     """Ports on which every machine listens, TCP and UDP."""
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds to wait for what an idle machine does in one."""
 
     @abstractmethod

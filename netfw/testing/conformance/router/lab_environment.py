@@ -58,7 +58,7 @@ printf '%s\\n' "$text" | exec {real} "$@"
 class RouterLabEnvironment(RouterEnvironment):
     """The sandbox itself is the host; networks are VLANs of one bridge."""
 
-    patience = 60.0
+    timeout = 60.0
     _numbers = itertools.count(1)
     """Numbers of machines, whose devices the kernel removes after the next one is made."""
 
@@ -186,7 +186,7 @@ class RouterLabEnvironment(RouterEnvironment):
         return frozenset({*self._site.dump_state(), *running})
 
     def await_wired(self, ports: Collection[RouterPort]) -> None:
-        self._admission.wait_admitted([str(port.id) for port in ports], self.patience)
+        self._admission.wait_admitted([str(port.id) for port in ports], self.timeout)
 
     def contains(self, text: str) -> bool:
         saved = (

@@ -121,7 +121,7 @@ class RouterServicesConformance(RouterSuite):
         self.environment.listen_metadata(site.router, site.state)
         one = self.instance(site)
         target = METADATA_ADDRESSES[version].ip
-        seen = wait_until(lambda: one.metadata(target), seconds=self.environment.patience)
+        seen = wait_until(lambda: one.metadata(target), seconds=self.environment.timeout)
         assert version == 6 or seen == site.nets[0].address(20)
 
     @proves(RouterDriver, 11)
@@ -151,7 +151,7 @@ class RouterServicesConformance(RouterSuite):
         site, servers = make_site(), (ip_address("2001:db8::53"),)
         self.bring(driver, advertising(site, mode, dns_nameservers=servers, mtu=1400))
         one, silent = self.instance(site, 0), self.instance(site, 1)
-        found = wait_until(one.advertisement, seconds=self.environment.patience)
+        found = wait_until(one.advertisement, seconds=self.environment.timeout)
         assert found is not None
         assert found.prefixes == {str(site.nets[0].blocks[1])}
         assert (found.mode, found.mtu) == (mode, 1400)
@@ -162,7 +162,7 @@ class RouterServicesConformance(RouterSuite):
         wait_until(
             lambda: self.is_withdrawn(one, prefix),
             f"{prefix} is not withdrawn",
-            seconds=self.environment.patience,
+            seconds=self.environment.timeout,
         )
 
     @proves(RouterDriver, 12)
@@ -175,7 +175,7 @@ class RouterServicesConformance(RouterSuite):
             site = advertising(make_site(shared, number=number), Ipv6Mode.SLAAC)
             self.bring(driver, site)
             one = self.instance(site, number=number)
-            found = wait_until(one.advertisement, seconds=self.environment.patience)
+            found = wait_until(one.advertisement, seconds=self.environment.timeout)
             assert found is not None
             sources.add(found.source)
             self.drop(driver, site)
@@ -193,14 +193,14 @@ class RouterServicesConformance(RouterSuite):
         driver.watch(events.append)
         self.bring(driver, site)
         one = self.instance(site)
-        wait_until(one.advertisement, seconds=self.environment.patience)
+        wait_until(one.advertisement, seconds=self.environment.timeout)
         if not self.environment.kill_processes(site.router):
             pytest.skip("the driver runs no process for a router")
         wait_until(
             lambda: any(isinstance(e, ProcessDied) and site.key in e.keys for e in events),
-            seconds=self.environment.patience,
+            seconds=self.environment.timeout,
         )
-        wait_until(one.advertisement, seconds=self.environment.patience)
+        wait_until(one.advertisement, seconds=self.environment.timeout)
 
     @proves(RouterDriver, 2)
     @pytest.mark.parametrize("protocol", [TCP, UDP])

@@ -135,7 +135,7 @@ class RouterDriverConformance(
 
     def finish(self, driver: Driver, update: Update[RouterDriverKey, RouterDriverValue]) -> None:
         """Converge until nothing waits for the switch."""
-        wait_until(lambda: driver.converge(update).ok, seconds=self.environment.patience)
+        wait_until(lambda: driver.converge(update).ok, seconds=self.environment.timeout)
 
 
 def _state(value: RouterDriverValue) -> RouterState:

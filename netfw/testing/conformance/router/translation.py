@@ -150,7 +150,7 @@ class RouterTranslationConformance(RouterSuite):
         self.bring(driver, second, moved)
         wait_until(
             lambda: (found := outside.reach(moved.address)) is not None and found.at == other.name,
-            seconds=self.environment.patience,
+            seconds=self.environment.timeout,
         )
         assert self.arrives(one, site.external.address(1)).source == site.outside_address
 
@@ -226,7 +226,7 @@ class RouterTranslationConformance(RouterSuite):
             outside.advertise_router()
             return one.reach(far)
 
-        arrival = wait_until(attempt, f"{far} is not reached", seconds=self.environment.patience)
+        arrival = wait_until(attempt, f"{far} is not reached", seconds=self.environment.timeout)
         assert arrival is not None
         assert (arrival.at, arrival.source) == (outside.name, site.nets[0].address(20, 6))
 
@@ -303,7 +303,7 @@ class RouterTranslationConformance(RouterSuite):
         self.environment.know(site.ports)
         wait_until(
             lambda: any(isinstance(e, KeysChanged) and floating.key in e.keys for e in events),
-            seconds=self.environment.patience,
+            seconds=self.environment.timeout,
         )
         outcome = driver.converge(Update(put={floating.key: floating.value}))
         assert outcome.done == {floating.key}, str(outcome)
@@ -361,7 +361,7 @@ class RouterTranslationConformance(RouterSuite):
             changed = (event.keys for event in events if isinstance(event, KeysChanged))
             return keys <= frozenset().union(*changed)
 
-        wait_until(named, seconds=self.environment.patience)
+        wait_until(named, seconds=self.environment.timeout)
 
 
 def _host(address: IpAddress) -> IpInterface:

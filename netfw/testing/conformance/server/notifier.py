@@ -43,14 +43,14 @@ class NotifierEnvironment:
     """A receiver that is still empty."""
 
     make: Callable[[], Notifier]
-    """Makes notifiers for it, with a time-out of `patience` or less."""
+    """Makes notifiers for it, with a time-out of `timeout` or less."""
     received: Callable[[], Sequence[UUID]]
     """Returns the ids of the resources that it was notified of, in order, with repetitions."""
     outage: Callable[[], AbstractContextManager[None]]
     """Makes a context in which the receiver is unreachable."""
     refusal: Callable[[], AbstractContextManager[None]]
     """Makes a context in which the receiver refuses every notification permanently."""
-    patience: float = 2.0
+    timeout: float = 2.0
 
 
 class NotifierConformance(RequiresHooks):
@@ -109,7 +109,7 @@ class NotifierConformance(RequiresHooks):
                 began = time.monotonic()
                 with pytest.raises(BackendUnavailable):
                     notifier.notify(self.relevant_changes())
-                assert time.monotonic() - began < at.patience * 2
+                assert time.monotonic() - began < at.timeout * 2
             notifier.notify(self.relevant_changes())
             expected = {change.ref.id for change in self.relevant_changes()}
             assert set(at.received()) == expected

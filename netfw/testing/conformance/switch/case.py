@@ -34,8 +34,8 @@ MakeDriver = Callable[..., SwitchDriver]
 class Events:
     """Events of a driver."""
 
-    def __init__(self, driver: SwitchDriver, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, driver: SwitchDriver, timeout: float) -> None:
+        self._timeout = timeout
         self._lock = threading.Condition()
         self._events: list[Event] = []
         driver.watch(self._take)
@@ -58,7 +58,7 @@ class Events:
 
     def _await(self, condition: Callable[[], bool]) -> bool:
         with self._lock:
-            return self._lock.wait_for(condition, self._patience)
+            return self._lock.wait_for(condition, self._timeout)
 
     def _take(self, event: Event) -> None:
         with self._lock:
@@ -73,7 +73,7 @@ class SwitchSuite:
     has to leave it as it was.
     """
 
-    patience: ClassVar[float] = 10.0
+    timeout: ClassVar[float] = 10.0
     """Seconds to wait for an expected event."""
     numbers: ClassVar[Iterator[int]] = itertools.count(2000)
     """Numbers of ports, unique across tests: a switch may have learned those of another test."""
@@ -152,7 +152,7 @@ class SwitchSuite:
         self, driver: SwitchDriver, update: Update[SwitchKey, SwitchValue]
     ) -> Outcome[SwitchKey]:
         """Converge until no key is waiting, as the agent does."""
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout
         outcome = driver.converge(update)
         while outcome.waiting and not outcome.failed and time.monotonic() < until:
             time.sleep(0.01)
@@ -163,12 +163,12 @@ class SwitchSuite:
     def events(self, driver: SwitchDriver) -> Events:
         """Record the events of *driver* from now on."""
         self.require(driver, HostCapability.WATCH)
-        return Events(driver, self.patience)
+        return Events(driver, self.timeout)
 
     def await_devices(self, driver: SwitchDriver, *ports: SwitchTestPort) -> None:
         """Wait until the driver reports exactly these ports as plugged."""
         ids = {port.id for port in ports}
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout
         while driver.devices().keys() != ids and time.monotonic() < until:
             time.sleep(0.01)
         assert driver.devices().keys() == ids

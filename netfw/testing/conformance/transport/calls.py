@@ -56,7 +56,7 @@ class TransportCalls(TransportHooks):
                 sent = Message(
                     topic=SERVER, method="do_it", version="1.3", body=body, request_id="req-ä"
                 )
-                answer = client.call(sent, self.PATIENCE)
+                answer = client.call(sent, self.TIMEOUT)
                 assert seen == [sent]
                 assert answer == Message(
                     topic="elsewhere", method="done", version="2.7", body=body[::-1],
@@ -70,7 +70,7 @@ class TransportCalls(TransportHooks):
 
             def work(name: str, client: Transport) -> list[bytes]:
                 bodies = [f"{name}.{n}".encode() for n in range(10)]
-                answers = [client.call(request("echo", body), self.PATIENCE) for body in bodies]
+                answers = [client.call(request("echo", body), self.TIMEOUT) for body in bodies]
                 return [sent for sent, got in zip(bodies, answers, strict=True) if got.body != sent]
 
             calls = [
@@ -79,7 +79,7 @@ class TransportCalls(TransportHooks):
                 for client in clients
             ]
             for call in calls:
-                assert call.ends(self.PATIENCE)
+                assert call.ends(self.TIMEOUT)
                 assert call.error is None, call.error
                 assert call.result == [], "answers to other requests"
 
@@ -111,7 +111,7 @@ class TransportCalls(TransportHooks):
                 client.call(request("anybody"), self.SHORT)
             early = [b"one", b"other"]
             calls = [
-                BackgroundCall(lambda body=body: client.call(request("early", body), self.PATIENCE))  # type: ignore[misc]
+                BackgroundCall(lambda body=body: client.call(request("early", body), self.TIMEOUT))  # type: ignore[misc]
                 for body in early
             ]
             assert not calls[0].ends(self.SHORT), "it does not wait"
@@ -123,7 +123,7 @@ class TransportCalls(TransportHooks):
 
             environment.server().serve(SERVER, handler)
             for call in calls:
-                assert call.ends(self.PATIENCE + self.SLACK)
+                assert call.ends(self.TIMEOUT + self.SLACK)
                 assert call.error is None, f"it was lost: {call.error}"
             assert sorted(message.body for message in seen) == early, "sent twice, or too late"
 
@@ -139,7 +139,7 @@ class TransportCalls(TransportHooks):
             gate.open()
             for n in range(5):
                 body = f"in time {n}".encode()
-                assert client.call(request("echo", body), self.PATIENCE).body == body
+                assert client.call(request("echo", body), self.TIMEOUT).body == body
 
     @proves(Transport, 1)
     def test_a_request_whose_connection_breaks_is_not_sent_again(self) -> None:
@@ -147,7 +147,7 @@ class TransportCalls(TransportHooks):
             gate = environment.gatekeeper()
             client = environment.pair(gate)
             call = BackgroundCall(lambda: client.call(request("wait"), 4 * self.SHORT))
-            assert gate.holds(self.PATIENCE)
+            assert gate.holds(self.TIMEOUT)
             with self.outage():
                 pass
             environment.settle(client)
@@ -167,7 +167,7 @@ class TransportCalls(TransportHooks):
             client = environment.pair(handler)
             for number, error in enumerate(ERRORS):
                 with pytest.raises(NetfwError) as caught:
-                    client.call(request("fail", str(number).encode()), self.PATIENCE)
+                    client.call(request("fail", str(number).encode()), self.TIMEOUT)
                 assert type(caught.value) is type(error)
                 assert str(caught.value) == str(error)
                 if isinstance(error, InvalidInput):
@@ -184,12 +184,12 @@ class TransportCalls(TransportHooks):
         with self.make_environment() as environment:
             client = environment.pair(handler)
             with pytest.raises(BackendBroken) as caught:
-                client.call(request("fail"), self.PATIENCE)
+                client.call(request("fail"), self.TIMEOUT)
             error: BaseException | None = caught.value
             while error is not None:
                 assert SECRET not in f"{error}{vars(error)}"
                 error = error.__cause__ or error.__context__
-            assert client.call(request("echo", b"on"), self.PATIENCE).body == b"on"
+            assert client.call(request("echo", b"on"), self.TIMEOUT).body == b"on"
 
     @proves(Transport, 5)
     @proves_raise(Transport, "call", InvalidInput)
@@ -203,8 +203,8 @@ class TransportCalls(TransportHooks):
         with self.make_environment() as environment:
             client = environment.pair(handler)
             with pytest.raises(InvalidInput):
-                client.call(request("huge", b"x" * (2 * self.LIMIT)), self.PATIENCE)
-            assert client.call(request("small"), self.PATIENCE).method == "small"
+                client.call(request("huge", b"x" * (2 * self.LIMIT)), self.TIMEOUT)
+            assert client.call(request("small"), self.TIMEOUT).method == "small"
             assert "huge" not in seen
 
     @proves(Transport, 5)
@@ -217,8 +217,8 @@ class TransportCalls(TransportHooks):
         with self.make_environment() as environment:
             client = environment.pair(handler)
             with pytest.raises(BackendBroken):
-                client.call(request("huge"), self.PATIENCE)
-            assert client.call(request("small"), self.PATIENCE).method == "small"
+                client.call(request("huge"), self.TIMEOUT)
+            assert client.call(request("small"), self.TIMEOUT).method == "small"
 
     @proves(Transport, 5)
     def test_unauthorized_clients_are_refused_with_a_logged_reason(self) -> None:
@@ -236,7 +236,7 @@ class TransportCalls(TransportHooks):
                 call = BackgroundCall(lambda caller=client: caller.call(request("spy"), self.SHORT))  # type: ignore[misc]
                 assert call.ends(self.SHORT + self.SLACK)
                 assert isinstance(call.error, BackendUnavailable), call.error
-                logged = until(lambda text=before: self.log_text() != text, self.PATIENCE)  # type: ignore[misc]
+                logged = until(lambda text=before: self.log_text() != text, self.TIMEOUT)  # type: ignore[misc]
                 assert logged, "an unauthorized client is not logged"
             assert "spy" not in seen, "the request of an unauthorized client was read"
 
@@ -246,14 +246,14 @@ class TransportCalls(TransportHooks):
             gate = environment.gatekeeper()
             client = environment.pair(gate)
             slow = [
-                BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+                BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
                 for _ in range(self.WORKERS - 1)
             ]
-            assert gate.holds(self.PATIENCE, count=len(slow))
+            assert gate.holds(self.TIMEOUT, count=len(slow))
             for caller in (client, environment.client()):
-                assert caller.call(request("echo", b"quick"), self.PATIENCE).body == b"quick"
+                assert caller.call(request("echo", b"quick"), self.TIMEOUT).body == b"quick"
             gate.open()
-            assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
+            assert all(call.ends(self.TIMEOUT) and call.error is None for call in slow)
 
     @proves(Transport, 6)
     def test_excess_requests_are_answered_in_time(self) -> None:
@@ -261,10 +261,10 @@ class TransportCalls(TransportHooks):
             gate = environment.gatekeeper()
             client = environment.pair(gate)
             slow = [
-                BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
+                BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
                 for _ in range(self.WORKERS)
             ]
-            assert gate.holds(self.PATIENCE, count=self.WORKERS)
+            assert gate.holds(self.TIMEOUT, count=self.WORKERS)
             more = [
                 BackgroundCall(lambda: client.call(request("wait"), self.SHORT)) for _ in range(20)
             ]
@@ -272,5 +272,5 @@ class TransportCalls(TransportHooks):
                 assert call.ends(self.SHORT + self.SLACK)
                 assert isinstance(call.error, BackendUnavailable), call.error
             gate.open()
-            assert all(call.ends(self.PATIENCE) and call.error is None for call in slow)
+            assert all(call.ends(self.TIMEOUT) and call.error is None for call in slow)
             environment.settle(client)

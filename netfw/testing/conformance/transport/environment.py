@@ -104,7 +104,7 @@ class TransportHooks(RequiresHooks):
     """Configured size of the largest message, in bytes."""
     WORKERS: ClassVar[int] = 4
     """Configured number of requests that a server handles at the same time."""
-    PATIENCE: ClassVar[float] = 10.0
+    TIMEOUT: ClassVar[float] = 10.0
     """Seconds to wait for an expected event, including a reconnect."""
     SHORT: ClassVar[float] = 0.8
     """Time-out of a call without an answer, in seconds."""
@@ -155,7 +155,7 @@ class TransportEnvironment:
             gate.open()
         closing = [BackgroundCall(transport.close) for transport in self._made]
         for call in closing:
-            assert call.ends(self._suite.PATIENCE), "it cannot be closed"
+            assert call.ends(self._suite.TIMEOUT), "it cannot be closed"
             assert call.error is None, f"it cannot be closed: {call.error!r}"
 
     def server(self, shared: SharedAddress | None = None) -> Transport:
@@ -185,7 +185,7 @@ class TransportEnvironment:
 
     def settle(self, client: Transport, topic: str = SERVER) -> None:
         """Call until a server answers: the connection may have to be made first."""
-        deadline = time.monotonic() + self._suite.PATIENCE
+        deadline = time.monotonic() + self._suite.TIMEOUT
         while True:
             try:
                 client.call(request("settle", topic=topic), 1.0)
@@ -199,7 +199,7 @@ class TransportEnvironment:
         self, server: Transport, listener: RecordingListener, topic: str
     ) -> bool:
         """Return whether a notification arrives when it is sent repeatedly."""
-        deadline = time.monotonic() + self._suite.PATIENCE
+        deadline = time.monotonic() + self._suite.TIMEOUT
         listener.forget()
         while time.monotonic() < deadline:
             server.publish(Message(topic=topic, method="notification"))

@@ -37,14 +37,14 @@ class TransportHints(TransportHooks):
             other.subscribe("news", listeners[2])
             other.subscribe("weather", listeners[3])
             for listener in listeners:
-                assert listener.wait_for(self.PATIENCE), "the connection was not announced"
+                assert listener.wait_for(self.TIMEOUT), "the connection was not announced"
                 listener.forget()
             server.publish(notification("news"))
             for listener in listeners[:3]:
-                assert listener.wait_for(self.PATIENCE)
+                assert listener.wait_for(self.TIMEOUT)
                 assert {message.topic for message in listener.received} == {"news"}
             server.publish(notification("weather"))
-            assert listeners[3].wait_for(self.PATIENCE)
+            assert listeners[3].wait_for(self.TIMEOUT)
             assert {message.topic for message in listeners[3].received} == {"weather"}
 
     @proves(Transport, 4)
@@ -59,10 +59,10 @@ class TransportHints(TransportHooks):
             client.subscribe("news", listener)  # no server yet
             server.serve(SERVER, echo)
             for _ in range(3):
-                assert listener.wait_for(self.PATIENCE), "it is never notified"
+                assert listener.wait_for(self.TIMEOUT), "it is never notified"
                 listener.forget()
                 server.publish(notification("news"))
-                assert listener.wait_for(self.PATIENCE), (
+                assert listener.wait_for(self.TIMEOUT), (
                     "a notification was lost after the confirmation"
                 )
                 listener.forget()
@@ -85,14 +85,14 @@ class TransportHints(TransportHooks):
             stuck.subscribe("news", blocking)
             quick.subscribe("news", listener)
             try:
-                assert began.wait(self.PATIENCE)
-                assert listener.wait_for(self.PATIENCE)
+                assert began.wait(self.TIMEOUT)
+                assert listener.wait_for(self.TIMEOUT)
                 listener.forget()
                 began_at = time.monotonic()
                 for _ in range(MANY):
                     server.publish(notification("news"))
-                assert time.monotonic() - began_at < self.PATIENCE / 2, "publish waits"
-                assert listener.wait_for(self.PATIENCE), "a blocked subscriber delays another"
+                assert time.monotonic() - began_at < self.TIMEOUT / 2, "publish waits"
+                assert listener.wait_for(self.TIMEOUT), "a blocked subscriber delays another"
             finally:
                 gate.set()
 
@@ -113,7 +113,7 @@ class TransportHints(TransportHooks):
 
             client.subscribe("news", failing)
             client.subscribe("news", listener)
-            assert listener.wait_for(self.PATIENCE)
+            assert listener.wait_for(self.TIMEOUT)
             assert environment.notification_arrives(server, listener, "news")
             gone = environment.client()
             gone.subscribe("news", RecordingListener())
@@ -130,13 +130,13 @@ class TransportHints(TransportHooks):
             )
             server.serve(SERVER, echo)
             client.subscribe("news", listener)
-            assert listener.wait_for(self.PATIENCE)
+            assert listener.wait_for(self.TIMEOUT)
             environment.settle(client)
             for _ in range(2):
                 listener.forget()
                 with self.outage():
                     server.publish(notification("news"))
-                assert listener.wait_for(self.PATIENCE), (
+                assert listener.wait_for(self.TIMEOUT), (
                     "no notification that some may have been lost"
                 )
                 assert environment.notification_arrives(server, listener, "news"), (
@@ -154,7 +154,7 @@ class TransportHints(TransportHooks):
             )
             server.serve(SERVER, echo)
             client.subscribe("news", listener)
-            assert listener.wait_for(self.PATIENCE)
+            assert listener.wait_for(self.TIMEOUT)
             environment.settle(client)
             for _ in range(2):
                 server.close()
@@ -175,7 +175,7 @@ class TransportHints(TransportHooks):
                 assert time.monotonic() - began < self.SLACK, "subscribe waits"
             server = environment.server()
             server.serve(SERVER, echo)
-            assert listener.wait_for(self.PATIENCE)
+            assert listener.wait_for(self.TIMEOUT)
             assert environment.notification_arrives(server, listener, "news")
             environment.settle(client)
 
@@ -215,4 +215,4 @@ class TransportHints(TransportHooks):
             stops.append(client.subscribe("news", stop_once))
             client.subscribe("news", listener)
             assert environment.notification_arrives(server, listener, "news")
-            assert over.wait(self.PATIENCE), "it waits for itself"
+            assert over.wait(self.TIMEOUT), "it waits for itself"

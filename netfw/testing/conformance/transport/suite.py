@@ -58,11 +58,11 @@ class TransportConformance(TransportCalls, TransportHints):
             for client, listener in zip(clients, listeners, strict=True):
                 client.subscribe("news", listener)
                 environment.settle(client)
-                assert listener.wait_for(self.PATIENCE)
+                assert listener.wait_for(self.TIMEOUT)
                 listener.forget()
             for server in servers:
                 server.publish(request("notification", topic="news"))
-            assert all(listener.wait_for(self.PATIENCE) for listener in listeners)
+            assert all(listener.wait_for(self.TIMEOUT) for listener in listeners)
             servers[0].close()
             for client in clients:
                 environment.settle(client)
@@ -78,14 +78,14 @@ class TransportConformance(TransportCalls, TransportHints):
             stop = server.serve(SERVER, gate)
             server.serve("another", echo)
             environment.settle(client)
-            call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
-            assert gate.holds(self.PATIENCE)
+            call = BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
+            assert gate.holds(self.TIMEOUT)
             stopping = BackgroundCall(stop)
             assert not stopping.ends(0.2), "it does not wait for the handler"
             gate.open()
-            assert stopping.ends(self.PATIENCE)
+            assert stopping.ends(self.TIMEOUT)
             assert gate.ended == 1
-            assert call.ends(self.PATIENCE)
+            assert call.ends(self.TIMEOUT)
             assert call.error is None, "the answer of a handler that has ended is lost"
             with pytest.raises(BackendUnavailable):
                 client.call(request("echo"), self.SHORT)
@@ -104,7 +104,7 @@ class TransportConformance(TransportCalls, TransportHints):
 
             stops.append(server.serve(SERVER, handler))  # type: ignore[arg-type]
             environment.settle(client)
-            assert client.call(request("stop"), self.PATIENCE).method == "stop"
+            assert client.call(request("stop"), self.TIMEOUT).method == "stop"
 
     @proves(Transport, 7)
     def test_closing_a_transport_fails_its_waiting_calls(self) -> None:
@@ -112,11 +112,11 @@ class TransportConformance(TransportCalls, TransportHints):
             gate = environment.gatekeeper()
             client = environment.pair(gate)
             call = BackgroundCall(lambda: client.call(request("wait"), 60.0))
-            assert gate.holds(self.PATIENCE)
+            assert gate.holds(self.TIMEOUT)
             closing = BackgroundCall(client.close)
-            assert call.ends(self.PATIENCE), "it goes on waiting"
+            assert call.ends(self.TIMEOUT), "it goes on waiting"
             assert isinstance(call.error, BackendUnavailable), call.error
-            assert closing.ends(self.PATIENCE)
+            assert closing.ends(self.TIMEOUT)
             client.close()
             with pytest.raises(BackendUnavailable):
                 client.call(request("echo"), self.SHORT)
@@ -132,14 +132,14 @@ class TransportConformance(TransportCalls, TransportHints):
             )
             server.serve(SERVER, gate)
             environment.settle(client)
-            call = BackgroundCall(lambda: client.call(request("wait"), self.PATIENCE))
-            assert gate.holds(self.PATIENCE)
+            call = BackgroundCall(lambda: client.call(request("wait"), self.TIMEOUT))
+            assert gate.holds(self.TIMEOUT)
             closing = BackgroundCall(server.close)
             assert not closing.ends(0.2), "it does not wait for the handler"
             gate.open()
-            assert closing.ends(self.PATIENCE)
+            assert closing.ends(self.TIMEOUT)
             assert gate.ended == 1
-            assert call.ends(self.PATIENCE)
+            assert call.ends(self.TIMEOUT)
             assert call.error is None, "the answer of a handler that has ended is lost"
             with pytest.raises(BackendUnavailable):
                 client.call(request("echo"), self.SHORT)

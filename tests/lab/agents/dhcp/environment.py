@@ -87,7 +87,7 @@ class Site(TopologySite):
 
     def client(self, number: int) -> Udhcpc:
         """A DHCP client in the instance of a port."""
-        self._clients.append(Udhcpc(self.instance(number), patience=30.0))
+        self._clients.append(Udhcpc(self.instance(number), timeout=30.0))
         return self._clients[-1]
 
     def pid(self, network: str = NETWORK) -> int | None:

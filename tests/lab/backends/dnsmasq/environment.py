@@ -96,9 +96,9 @@ class DnsmasqHost:
         update = Update(put=wanted(*things))
         return self.driver.plan(update, self.driver.observe(update))
 
-    def lease(self, tenant: Tenant, patience: float | None = None) -> Lease | None:
+    def lease(self, tenant: Tenant, timeout: float | None = None) -> Lease | None:
         """What a client in the instance gets that comes up now."""
-        return self.client(tenant).lease(patience)
+        return self.client(tenant).lease(timeout)
 
     def lease6(self, tenant: Tenant) -> Lease6 | None:
         """What a client in the instance gets that asks for IPv6 addresses."""

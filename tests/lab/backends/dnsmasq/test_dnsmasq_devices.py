@@ -10,12 +10,12 @@ from netfw.drivers.values.events import KeysChanged
 from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 def await_call(host: DnsmasqHost, key: object) -> None:
     """Wait until the driver asks for *key* to be put again."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not any(isinstance(each, KeysChanged) and key in each.keys for each in host.events):
         assert time.monotonic() < deadline, f"nobody asked for it: {host.events}"
         time.sleep(0.01)

@@ -16,7 +16,7 @@ from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 QUIET = 0.5
 """Within which whoever has something to say has said it."""
 Harm = Callable[[DnsmasqHost, Net], None]
@@ -73,7 +73,7 @@ def host(ovs: PrivateOvs, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 def await_call(host: DnsmasqHost, net: Net, since: int) -> None:
     """Wait until somebody asks for *net* to be put again."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not any(_is_about(event, net) for event in host.events[since:]):
         assert time.monotonic() < deadline, f"nobody asked for it: {host.events}"
         time.sleep(0.01)
@@ -81,7 +81,7 @@ def await_call(host: DnsmasqHost, net: Net, since: int) -> None:
 
 def await_silence(host: DnsmasqHost) -> int:
     """Wait until nobody asks for anything; how often somebody did."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     since = -1
     while since != len(host.events):
         assert time.monotonic() < deadline, f"there is no end of it: {host.events}"

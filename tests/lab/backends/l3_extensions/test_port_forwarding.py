@@ -120,10 +120,10 @@ class TestPortForwarding(RouterSuite):
         assert ended is not None
         assert stays is not None
         self.bring(driver, self.with_forwardings(driver, site, second))
-        wait_until(lambda: not ended.is_alive(), seconds=self.environment.patience)
+        wait_until(lambda: not ended.is_alive(), seconds=self.environment.timeout)
         assert stays.is_alive()
         self.bring(driver, site)
-        wait_until(lambda: not stays.is_alive(), seconds=self.environment.patience)
+        wait_until(lambda: not stays.is_alive(), seconds=self.environment.timeout)
         ended.close()
         stays.close()
 

@@ -74,13 +74,13 @@ def test_a_daemon_that_refuses_its_options_says_why(supervisor, served):
 
 
 def test_a_daemon_that_writes_no_pid_file_is_refused(make_supervisor, tmp_path):
-    supervisor = make_supervisor(patience=Timeouts(launch=0.3))
+    supervisor = make_supervisor(timeouts=Timeouts(launch=0.3))
     with pytest.raises(OperationRefused, match="no running process of ours"):
         supervisor.start(KEY, Program(argv=("true",), pid_file=tmp_path / "none"))
 
 
 def test_a_daemon_that_stays_in_the_foreground_is_refused_and_ended(make_supervisor, tmp_path):
-    supervisor = make_supervisor(patience=Timeouts(launch=0.3))
+    supervisor = make_supervisor(timeouts=Timeouts(launch=0.3))
     with pytest.raises(OperationRefused, match="did not go into the background"):
         supervisor.start(KEY, Program(argv=("sleep", "1000"), pid_file=tmp_path / "none"))
     assert running("sleep", "1000") == []

@@ -216,7 +216,7 @@ def test_a_record_is_replaced_in_one_step(supervisor, pids, tmp_path):
 
 def test_steady_process_is_respawned_without_back_off(make_supervisor, events, tmp_path):
     backoff = Backoff(first=0.01, most=60, steady=0.4)
-    supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
+    supervisor = make_supervisor(backoff=backoff, timeouts=Timeouts(settle=0))
     script = tmp_path / "program"
     script.write_text("#!/bin/sh\nexec sleep 1000\n")
     script.chmod(0o755)

@@ -55,7 +55,7 @@ def test_one_that_ends_before_it_is_ready_was_refused_with_its_words(supervisor,
 
 
 def test_one_that_never_gets_ready_is_ended(make_supervisor):
-    supervisor = make_supervisor(patience=Timeouts(launch=0.2))
+    supervisor = make_supervisor(timeouts=Timeouts(launch=0.2))
     never = Program(argv=("sleep", "1000"), ready=lambda _: False)
     with pytest.raises(OperationRefused, match=r"was not ready in 0.2 s and .*signal 9"):
         supervisor.start(KEY, never)

@@ -47,7 +47,7 @@ def test_dead_process_is_respawned_and_reported(supervisor, events):
 
 
 def test_last_output_of_a_dead_process_is_reported(make_supervisor, events):
-    supervisor = make_supervisor(patience=Timeouts(settle=0))
+    supervisor = make_supervisor(timeouts=Timeouts(settle=0))
     supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.1; echo out of cheese; exit 4")))
     died = events.get(timeout=10)
     assert (died.reason, died.tail) == ("sleeper/one ended with status 4", "out of cheese")
@@ -57,7 +57,7 @@ def test_crash_looping_process_is_respawned_with_back_off(make_supervisor, event
     times = []
     monkeypatch.setattr(events, "put", lambda event: times.append((time.monotonic(), event)))
     backoff = Backoff(first=0.05, most=0.2, steady=30)
-    supervisor = make_supervisor(backoff=backoff, patience=Timeouts(settle=0))
+    supervisor = make_supervisor(backoff=backoff, timeouts=Timeouts(settle=0))
     supervisor.start(KEY, Program(argv=("sh", "-c", "sleep 0.01; exit 1")))
     wait_until(lambda: len(times) >= 9)
     deaths = [when for when, event in times if isinstance(event, ProcessDied)]
@@ -121,7 +121,7 @@ def test_stopping_during_a_respawn_leaves_nothing_running(supervisor, events):
 
 
 def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervisor, events):
-    supervisor = make_supervisor(backoff=Backoff(first=0.6, most=0.6), patience=Timeouts(settle=0))
+    supervisor = make_supervisor(backoff=Backoff(first=0.6, most=0.6), timeouts=Timeouts(settle=0))
     first = supervisor.start(KEY, SLEEP)
     os.kill(first.pid, signal.SIGKILL)
     assert isinstance(events.get(timeout=10), ProcessDied)
@@ -136,7 +136,7 @@ def test_a_respawn_that_was_put_off_does_not_cut_a_later_one_short(make_supervis
 
 def test_hundreds_of_processes_have_one_watcher(make_supervisor, events):
     before = threading.active_count()
-    supervisor = make_supervisor(patience=Timeouts(settle=0))
+    supervisor = make_supervisor(timeouts=Timeouts(settle=0))
     keys = [ProcessKey("sleeper", str(number)) for number in range(150)]
     pids = {key: supervisor.start(key, SLEEP).pid for key in keys}
     assert threading.active_count() == before + 1

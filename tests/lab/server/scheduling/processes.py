@@ -53,15 +53,15 @@ def ask_for_ports(url: str, network: NetworkId, subnet: SubnetId, seed: int) -> 
 class Diary(Recorder):
     """Writes down what it is told, when it begins and when it has ended, in a file."""
 
-    def __init__(self, file: Path, seed: int, patience: float) -> None:
+    def __init__(self, file: Path, seed: int, timeout: float) -> None:
         super().__init__()
-        self._file, self._seed, self._patience = file, seed, patience
+        self._file, self._seed, self._timeout = file, seed, timeout
 
     def deliver(self, change: Change) -> None:
         network = change.network.id if change.network else ""
         what = f"{network} {change.ref.kind} {change.revision}"
         self._write(f"begin {self._seed} {what}")
-        time.sleep(self._patience)
+        time.sleep(self._timeout)
         self._write(f"end {self._seed} {what}")
 
     def _write(self, text: str) -> None:
@@ -70,15 +70,15 @@ class Diary(Recorder):
 
 
 def make_environment(
-    url: str, file: Path, seed: int, patience: float, lease: float
+    url: str, file: Path, seed: int, timeout: float, lease: float
 ) -> OutboxEnvironment:
     """A server process that delivers into a diary."""
     context = ServerContext(database=Database(url), ipam=InternalIpamDriver())
     pace = DeliveryConfig(poll=0.05, lease=lease, first_pause=0.05, longest_pause=0.2)
-    return OutboxEnvironment(context, Diary(file, seed, patience), pace=pace)
+    return OutboxEnvironment(context, Diary(file, seed, timeout), pace=pace)
 
 
-def deliver_for_ever(url: str, file: Path, seed: int, patience: float, lease: float) -> None:
+def deliver_for_ever(url: str, file: Path, seed: int, timeout: float, lease: float) -> None:
     """Deliver until killed."""
-    make_environment(url, file, seed, patience, lease).delivery.start()
+    make_environment(url, file, seed, timeout, lease).delivery.start()
     time.sleep(120)

@@ -135,7 +135,7 @@ def test_a_renewal_sees_what_changed(lab: Lab, guest: Instance):
 def test_without_an_answer_there_is_no_lease_and_no_long_wait(lab: Lab, guest: Instance, kind):
     client = kind(guest)
     began = time.monotonic()
-    assert client.lease(patience=0.5) is None
+    assert client.lease(timeout=0.5) is None
     assert time.monotonic() - began < 5
     client.close()
 
@@ -184,7 +184,7 @@ def test_an_announcement_is_read(lab: Lab, guest: Instance):
             dns=REST6.dns,
             search=REST6.search,
         )
-    assert solicit(guest, patience=0.3) is None
+    assert solicit(guest, timeout=0.3) is None
 
 
 def test_files_are_gone_with_the_client(guest: Instance, tmp_path: Path, monkeypatch):

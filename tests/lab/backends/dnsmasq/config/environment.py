@@ -21,7 +21,7 @@ from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import PortText, render_network, render_port
 from netfw_drivers.dnsmasq.config.settings import Settings
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 IN_VAIN = 2.5
 """Seconds in which a client asks twice, who is not to be answered."""
 PLACE = DhcpLocation(netns="server", device="tap0")
@@ -152,7 +152,7 @@ class Rig:
 
         :param called: the identifier that it calls itself by, in hexadecimal.
         """
-        return self.client(mac, requested, called).lease(PATIENCE if expected else IN_VAIN)
+        return self.client(mac, requested, called).lease(TIMEOUT if expected else IN_VAIN)
 
     def client(self, mac: Mac, requested: Iterable[int] = (), called: str = "") -> Udhcpc:
         self._become(mac)
@@ -165,11 +165,11 @@ class Rig:
         self._become(mac)
         client = Dhclient6(self._guest, stateless=stateless)
         self._clients.append(client)
-        return client.lease(PATIENCE if expected else IN_VAIN)
+        return client.lease(TIMEOUT if expected else IN_VAIN)
 
-    def announcement(self, mac: Mac, patience: float = PATIENCE) -> Announcement | None:
+    def announcement(self, mac: Mac, timeout: float = TIMEOUT) -> Announcement | None:
         self._become(mac)
-        return solicit(self._guest, patience)
+        return solicit(self._guest, timeout)
 
     def _become(self, mac: Mac) -> None:
         for client in self._clients:
@@ -180,7 +180,7 @@ class Rig:
         self.await_(lambda: "fe80::" in self._guest.run(["ip", "-6", "addr"]), "no address")
 
     def await_(self, condition: Callable[[], bool], otherwise: str) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not condition():
             assert time.monotonic() < until, f"{otherwise}: {self.log()[-2000:]}"
             time.sleep(0.01)

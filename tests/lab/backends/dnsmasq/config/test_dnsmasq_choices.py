@@ -124,7 +124,7 @@ def test_rows_of_ipv6_modes_that_the_suite_does_not_ask_about_are_as_documented(
     tenant = net.tenant(20, on=(0, 1))
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
-        assert rig.announcement(tenant.mac, patience=1.0) is None
+        assert rig.announcement(tenant.mac, timeout=1.0) is None
         lease = rig.lease6(tenant.mac, stateless=given != "addresses", expected=given != "nothing")
         four = rig.lease(tenant.mac)
     assert four is not None

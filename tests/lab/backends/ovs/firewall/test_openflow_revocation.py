@@ -19,7 +19,7 @@ from tests.lab.backends.ovs.firewall.environment import (
     rule,
 )
 
-LIMIT, SILENCE, PATIENCE = 1.0, 0.25, 5.0
+LIMIT, SILENCE, TIMEOUT = 1.0, 0.25, 5.0
 BURST, PAUSE = 5, 0.01
 HOSTS = {V4: ("10.0.0.1", "10.0.0.2"), V6: ("fd00:1::1", "fd00:1::2")}
 BEYOND = {V4: "10.0.0.2/31", V6: "fd00:1::2/127"}
@@ -61,7 +61,7 @@ class Stream:
 
     def flows(self, packets: int = 20) -> bool:
         """Whether some more packets arrive before long."""
-        wanted, deadline = self.count + packets, time.monotonic() + PATIENCE
+        wanted, deadline = self.count + packets, time.monotonic() + TIMEOUT
         while self.count < wanted and time.monotonic() < deadline:
             time.sleep(0.002)
         return self.count >= wanted
