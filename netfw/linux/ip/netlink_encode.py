@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
+import errno
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from socket import AF_INET, AF_INET6, AF_UNSPEC
-from typing import Any
 
 from attrs import frozen
 
-from netfw.linux.ip import netlink_socket
-from netfw.linux.ip.netlink_socket import Request
+from netfw.linux.ip import rtnetlink as rt
+from netfw.linux.ip.netlink_socket import NetlinkError, Request
 from netfw.linux.ip.operations import (
     AddAddress,
     AddBridge,
@@ -34,15 +34,13 @@ from netfw.linux.ip.operations import (
     SetUp,
 )
 from netfw.linux.ip.values import Address, Neighbour, NextHop, Route, RouteKind, Rule, Scope
+from netfw.linux.netlink.messages import render_attribute
+from netfw.model.address import Mac
 
-_UP = 0x1
-_NODAD, _NOPREFIXROUTE = 0x02, 0x200
-_ONLINK = 0x4
-_PERMANENT = 0x80
-_PROXY = 0x8
 _COMPATIBLE_TABLE = 252
-_NEW = netlink_socket.CREATE | netlink_socket.EXCLUSIVE
-_ANEW = netlink_socket.CREATE | netlink_socket.REPLACE
+_NEW = rt.NLM_F_CREATE | rt.NLM_F_EXCL
+_ANEW = rt.NLM_F_CREATE | rt.NLM_F_REPLACE
+_BYTE, _NUMBER = struct.Struct("=B"), struct.Struct("=I")
 
 
 @frozen
@@ -59,25 +57,32 @@ def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
     """Return the request that executes *operation*.
 
     :raises TypeError: the operation is not executed by netlink.
+    :raises NetlinkError: a number does not fit into its field.
     """
+    try:
+        return _encode(operation, lookup)
+    except struct.error as error:
+        raise NetlinkError(errno.EINVAL, f"a number is out of range: {error}") from error
+
+
+def _encode(operation: NetworkOperation, lookup: Lookup) -> Request:
     match operation:
         case AddAddress(address, replace):
-            flags = _ANEW if replace else _NEW
-            request = _address(netlink_socket.NEW_ADDRESS, address, lookup, flags)
+            request = _new_address(address, lookup, _ANEW if replace else _NEW)
         case DelAddress(address):
-            request = _address(netlink_socket.DEL_ADDRESS, address, lookup, 0)
+            request = Request(rt.DEL_ADDRESS, _address(address, lookup))
         case AddRoute(route, replace):
-            request = _route(netlink_socket.NEW_ROUTE, route, lookup, _ANEW if replace else _NEW)
+            request = Request(rt.NEW_ROUTE, _route(route, lookup), _ANEW if replace else _NEW)
         case DelRoute(route):
-            request = _route(netlink_socket.DEL_ROUTE, route, lookup, 0)
+            request = Request(rt.DEL_ROUTE, _route(route, lookup))
         case AddRule(rule):
-            request = _rule(netlink_socket.NEW_RULE, rule, _NEW)
+            request = Request(rt.NEW_RULE, _rule(rule), _NEW)
         case DelRule(rule):
-            request = _rule(netlink_socket.DEL_RULE, rule, 0)
+            request = Request(rt.DEL_RULE, _rule(rule))
         case SetNeighbour(neighbour):
-            request = _neighbour(netlink_socket.NEW_NEIGHBOUR, neighbour, lookup, _ANEW)
+            request = Request(rt.NEW_NEIGHBOUR, _neighbour(neighbour, lookup), _ANEW)
         case DelNeighbour(neighbour):
-            request = _neighbour(netlink_socket.DEL_NEIGHBOUR, neighbour, lookup, 0)
+            request = Request(rt.DEL_NEIGHBOUR, _neighbour(neighbour, lookup))
         case _:
             request = _link(operation, lookup)
     return request
@@ -86,78 +91,103 @@ def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
 def _link(operation: NetworkOperation, lookup: Lookup) -> Request:
     match operation:
         case AddLink(name, kind):
-            request = _new_link(name, [("IFLA_INFO_KIND", kind)])
+            request = _new_link(name, kind)
         case AddBridge(name):
-            request = _bridge(name)
+            request = _new_link(name, "bridge", _BRIDGE)
         case AddVeth(name=name):
-            request = _veth(operation, lookup)
+            request = _new_link(name, "veth", _veth_peer(operation, lookup))
         case DelLink(name):
-            request = Request(netlink_socket.DEL_LINK, {"index": lookup.index(name)})
+            request = Request(rt.DEL_LINK, _link_header(lookup.index(name)))
         case SetUp(name, up):
-            fields = {"index": lookup.index(name), "flags": _UP if up else 0, "change": _UP}
-            request = Request(netlink_socket.SET_LINK, fields)
+            flags = rt.IFF_UP if up else 0
+            request = Request(rt.SET_LINK, _link_header(lookup.index(name), flags, rt.IFF_UP))
         case SetMtu(name, mtu):
-            request = _set_link(lookup.index(name), ("IFLA_MTU", mtu))
+            request = _set_link(lookup.index(name), _number(rt.IFLA_MTU, mtu))
         case SetMac(name, mac):
-            request = _set_link(lookup.index(name), ("IFLA_ADDRESS", str(mac)))
+            request = _set_link(lookup.index(name), _mac(rt.IFLA_ADDRESS, mac))
         case SetMaster(name, master):
             number = lookup.index(master) if master is not None else 0
-            request = _set_link(lookup.index(name), ("IFLA_MASTER", number))
+            request = _set_link(lookup.index(name), _number(rt.IFLA_MASTER, number))
         case RenameLink(name, new_name):
-            request = _set_link(lookup.index(name), ("IFLA_IFNAME", new_name))
+            request = _set_link(lookup.index(name), _text(rt.IFLA_IFNAME, new_name))
         case MoveLink(name=name, namespace=namespace, new_name=new_name):
-            called = [("IFLA_IFNAME", new_name)] if new_name is not None else []
-            target = ("IFLA_NET_NS_FD", lookup.descriptor(namespace))
-            request = _set_link(lookup.index(name), target, *called)
+            target = _number(rt.IFLA_NET_NS_FD, lookup.descriptor(namespace))
+            renamed = _text(rt.IFLA_IFNAME, new_name) if new_name is not None else b""
+            request = _set_link(lookup.index(name), target + renamed)
         case _:
             raise TypeError(f"not an operation of netlink: {operation}")
     return request
 
 
-def _set_link(index: int, *attributes: tuple[str, Any]) -> Request:
-    return Request(netlink_socket.SET_LINK, {"index": index}, attributes)
+def _number(kind: int, number: int) -> bytes:
+    return render_attribute(kind, _NUMBER.pack(number))
 
 
-def _new_link(name: str, info: list[tuple[str, Any]]) -> Request:
-    attributes = (("IFLA_IFNAME", name), ("IFLA_LINKINFO", {"attrs": info}))
-    return Request(netlink_socket.NEW_LINK, {}, attributes, _NEW)
+def _text(kind: int, text: str) -> bytes:
+    """Render a name; one that the kernel has given may be of any bytes, as it was decoded."""
+    return render_attribute(kind, text.encode(errors="surrogateescape") + b"\0")
 
 
-def _bridge(name: str) -> Request:
-    data = {"attrs": [("IFLA_BR_FORWARD_DELAY", 0), ("IFLA_BR_MCAST_SNOOPING", 0)]}
-    return _new_link(name, [("IFLA_INFO_KIND", "bridge"), ("IFLA_INFO_DATA", data)])
+def _mac(kind: int, mac: Mac) -> bytes:
+    return render_attribute(kind, bytes.fromhex(mac.replace(":", "")))
 
 
-def _veth(veth: AddVeth, lookup: Lookup) -> Request:
-    peer: list[tuple[str, Any]] = [("IFLA_IFNAME", veth.peer)]
+def _link_header(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
+    return rt.LINK.pack(AF_UNSPEC, 0, index, flags, change)
+
+
+def _set_link(index: int, attributes: bytes) -> Request:
+    return Request(rt.SET_LINK, _link_header(index) + attributes)
+
+
+def _new_link(name: str, kind: str, data: bytes | None = None) -> Request:
+    info = _text(rt.IFLA_INFO_KIND, kind)
+    if data is not None:
+        info += render_attribute(rt.IFLA_INFO_DATA, data)
+    attributes = _text(rt.IFLA_IFNAME, name) + render_attribute(rt.IFLA_LINKINFO, info)
+    return Request(rt.NEW_LINK, _link_header() + attributes, _NEW)
+
+
+_BRIDGE = _number(rt.IFLA_BR_FORWARD_DELAY, 0) + render_attribute(
+    rt.IFLA_BR_MCAST_SNOOPING, _BYTE.pack(0)
+)
+
+
+def _veth_peer(veth: AddVeth, lookup: Lookup) -> bytes:
+    peer = _link_header() + _text(rt.IFLA_IFNAME, veth.peer)
     if veth.peer_namespace is not None:
-        peer.append(("IFLA_NET_NS_FD", lookup.descriptor(veth.peer_namespace)))
-    data = {"attrs": [("VETH_INFO_PEER", {"attrs": peer})]}
-    return _new_link(veth.name, [("IFLA_INFO_KIND", "veth"), ("IFLA_INFO_DATA", data)])
+        peer += _number(rt.IFLA_NET_NS_FD, lookup.descriptor(veth.peer_namespace))
+    return render_attribute(rt.VETH_INFO_PEER, peer)
 
 
 def _family(version: int) -> int:
     return AF_INET if version == 4 else AF_INET6
 
 
-def _address(kind: int, address: Address, lookup: Lookup, flags: int) -> Request:
+def _address(address: Address, lookup: Lookup) -> bytes:
     interface = address.interface
-    fields = {
-        "family": _family(interface.version),
-        "prefixlen": interface.network.prefixlen,
-        "index": lookup.index(address.device),
-        "scope": _address_scope(address),
-    }
-    attributes: list[tuple[str, Any]] = [
-        ("IFA_LOCAL", str(interface.ip)),
-        ("IFA_ADDRESS", str(interface.ip)),
-    ]
-    if kind == netlink_socket.NEW_ADDRESS:
-        marks = (_NODAD if address.nodad else 0) | (_NOPREFIXROUTE if address.noprefixroute else 0)
-        attributes.append(("IFA_FLAGS", marks))
-        if isinstance(interface, ipaddress.IPv4Interface) and fields["prefixlen"] < 31:
-            attributes.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
-    return Request(kind, fields, tuple(attributes), flags)
+    header = rt.ADDRESS.pack(
+        _family(interface.version),
+        interface.network.prefixlen,
+        0,
+        _address_scope(address),
+        lookup.index(address.device),
+    )
+    packed = interface.ip.packed
+    return header + b"".join(render_attribute(kind, packed) for kind in _ADDRESS_KINDS)
+
+
+_ADDRESS_KINDS = (rt.IFA_LOCAL, rt.IFA_ADDRESS)
+
+
+def _new_address(address: Address, lookup: Lookup, flags: int) -> Request:
+    marks = rt.IFA_F_NODAD if address.nodad else 0
+    marks |= rt.IFA_F_NOPREFIXROUTE if address.noprefixroute else 0
+    body = _address(address, lookup) + _number(rt.IFA_FLAGS, marks)
+    network = address.interface.network
+    if network.version == 4 and network.prefixlen < 31:
+        body += render_attribute(rt.IFA_BROADCAST, network.broadcast_address.packed)
+    return Request(rt.NEW_ADDRESS, body, flags)
 
 
 def _address_scope(address: Address) -> Scope:
@@ -166,31 +196,40 @@ def _address_scope(address: Address) -> Scope:
     return Scope.HOST if address.interface.is_loopback else Scope.GLOBAL
 
 
-def _route(kind: int, route: Route, lookup: Lookup, flags: int) -> Request:
+def _route(route: Route, lookup: Lookup) -> bytes:
     only = route.hops[0] if len(route.hops) == 1 else None
-    fields = {
-        "family": _family(route.destination.version),
-        "dst_len": route.destination.prefixlen,
-        "table": route.table if route.table < 256 else _COMPATIBLE_TABLE,
-        "proto": route.protocol,
-        "scope": _route_scope(route),
-        "type": route.kind,
-        "flags": _ONLINK if only is not None and only.onlink else 0,
-    }
-    attributes: list[tuple[str, Any]] = [("RTA_TABLE", route.table)]
+    header = rt.ROUTE.pack(
+        _family(route.destination.version),
+        route.destination.prefixlen,
+        0,
+        0,
+        _compatible_table(route.table),
+        route.protocol,
+        _route_scope(route),
+        route.kind,
+        rt.RTNH_F_ONLINK if only is not None and only.onlink else 0,
+    )
+    attributes = [_number(rt.RTA_TABLE, route.table)]
     if route.destination.prefixlen:
-        attributes.append(("RTA_DST", str(route.destination.network_address)))
+        packed = route.destination.network_address.packed
+        attributes.append(render_attribute(rt.RTA_DST, packed))
     if route.metric:
-        attributes.append(("RTA_PRIORITY", route.metric))
+        attributes.append(_number(rt.RTA_PRIORITY, route.metric))
     if route.source is not None:
-        attributes.append(("RTA_PREFSRC", str(route.source)))
+        attributes.append(render_attribute(rt.RTA_PREFSRC, route.source.packed))
     if only is not None:
-        attributes.extend(_gateway(only, route))
+        attributes.append(_gateway(only, route))
         if only.device is not None:
-            attributes.append(("RTA_OIF", lookup.index(only.device)))
+            attributes.append(_number(rt.RTA_OIF, lookup.index(only.device)))
     elif route.hops:
-        attributes.append(("RTA_MULTIPATH", [_hop(hop, route, lookup) for hop in route.hops]))
-    return Request(kind, fields, tuple(attributes), flags)
+        hops = b"".join(_hop(hop, route, lookup) for hop in route.hops)
+        attributes.append(render_attribute(rt.RTA_MULTIPATH, hops))
+    return header + b"".join(attributes)
+
+
+def _compatible_table(table: int) -> int:
+    """Return the byte that the header states; a larger number is in an attribute only."""
+    return table if table < 256 else _COMPATIBLE_TABLE
 
 
 def _route_scope(route: Route) -> Scope:
@@ -202,99 +241,96 @@ def _route_scope(route: Route) -> Scope:
     return Scope.GLOBAL if reached or route.destination.version == 6 else Scope.LINK
 
 
-def _gateway(hop: NextHop, route: Route) -> list[tuple[str, Any]]:
+def _gateway(hop: NextHop, route: Route) -> bytes:
     if hop.via is None:
-        return []
+        return b""
     if hop.via.version == route.destination.version:
-        return [("RTA_GATEWAY", str(hop.via))]
-    return [("RTA_VIA", {"family": _family(hop.via.version), "addr": str(hop.via)})]
+        return render_attribute(rt.RTA_GATEWAY, hop.via.packed)
+    return render_attribute(rt.RTA_VIA, rt.VIA.pack(_family(hop.via.version)) + hop.via.packed)
 
 
-def _hop(hop: NextHop, route: Route, lookup: Lookup) -> dict[str, Any]:
-    return {
-        "flags": _ONLINK if hop.onlink else 0,
-        "hops": hop.weight - 1,
-        "oif": lookup.index(hop.device) if hop.device is not None else 0,
-        "attrs": _gateway(hop, route),
-    }
+def _hop(hop: NextHop, route: Route, lookup: Lookup) -> bytes:
+    gateway = _gateway(hop, route)
+    flags = rt.RTNH_F_ONLINK if hop.onlink else 0
+    index = lookup.index(hop.device) if hop.device is not None else 0
+    size = rt.NEXT_HOP.size + len(gateway)
+    return rt.NEXT_HOP.pack(size, flags, hop.weight - 1, index) + gateway
 
 
-def _rule(kind: int, rule: Rule, flags: int) -> Request:
-    fields = {
-        "family": _family(rule.version),
-        "src_len": rule.source.prefixlen if rule.source is not None else 0,
-        "dst_len": rule.destination.prefixlen if rule.destination is not None else 0,
-        "table": rule.table if rule.table < 256 else _COMPATIBLE_TABLE,
-        "action": rule.action,
-    }
-    attributes: list[tuple[str, Any]] = [
-        ("FRA_PRIORITY", rule.priority),
-        ("FRA_TABLE", rule.table),
-        ("FRA_PROTOCOL", rule.protocol),
+def _rule(rule: Rule) -> bytes:
+    header = rt.RULE.pack(
+        _family(rule.version),
+        rule.destination.prefixlen if rule.destination is not None else 0,
+        rule.source.prefixlen if rule.source is not None else 0,
+        0,
+        _compatible_table(rule.table),
+        0,
+        0,
+        rule.action,
+        0,
+    )
+    attributes = [
+        _number(rt.FRA_PRIORITY, rule.priority),
+        _number(rt.FRA_TABLE, rule.table),
+        render_attribute(rt.FRA_PROTOCOL, _BYTE.pack(rule.protocol)),
     ]
     if rule.source is not None:
-        attributes.append(("FRA_SRC", str(rule.source.network_address)))
+        attributes.append(render_attribute(rt.FRA_SRC, rule.source.network_address.packed))
     if rule.destination is not None:
-        attributes.append(("FRA_DST", str(rule.destination.network_address)))
+        attributes.append(render_attribute(rt.FRA_DST, rule.destination.network_address.packed))
     if rule.iif is not None:
-        attributes.append(("FRA_IIFNAME", _found_name(rule.iif)))
+        attributes.append(_text(rt.FRA_IIFNAME, rule.iif))
     if rule.oif is not None:
-        attributes.append(("FRA_OIFNAME", _found_name(rule.oif)))
+        attributes.append(_text(rt.FRA_OIFNAME, rule.oif))
     if rule.mark is not None:
-        attributes.extend((("FRA_FWMARK", rule.mark), ("FRA_FWMASK", rule.mask)))
-    return Request(kind, fields, tuple(attributes), flags)
+        attributes += _number(rt.FRA_FWMARK, rule.mark), _number(rt.FRA_FWMASK, rule.mask)
+    return header + b"".join(attributes)
 
 
-def _found_name(name: str) -> bytes:
-    """Encode a name that the kernel may have given, of any bytes; as it was decoded."""
-    return name.encode(errors="surrogateescape")
-
-
-def _neighbour(kind: int, neighbour: Neighbour, lookup: Lookup, flags: int) -> Request:
-    fields = {
-        "family": _family(neighbour.address.version),
-        "ifindex": lookup.index(neighbour.device),
-        "state": 0 if neighbour.proxy else _PERMANENT,
-        "flags": _PROXY if neighbour.proxy else 0,
-    }
-    attributes = [("NDA_DST", str(neighbour.address))]
+def _neighbour(neighbour: Neighbour, lookup: Lookup) -> bytes:
+    body = rt.NEIGHBOUR.pack(
+        _family(neighbour.address.version),
+        lookup.index(neighbour.device),
+        0 if neighbour.proxy else rt.NUD_PERMANENT,
+        rt.NTF_PROXY if neighbour.proxy else 0,
+        0,
+    )
+    body += render_attribute(rt.NDA_DST, neighbour.address.packed)
     if neighbour.mac is not None:
-        attributes.append(("NDA_LLADDR", str(neighbour.mac)))
-    return Request(kind, fields, tuple(attributes), flags)
+        body += _mac(rt.NDA_LLADDR, neighbour.mac)
+    return body
 
 
-_SKIP_STATISTICS = ("IFLA_EXT_MASK", 8)
+_SKIP_STATISTICS = _number(rt.IFLA_EXT_MASK, rt.RTEXT_FILTER_SKIP_STATS)
 
 
 def read_links() -> Request:
-    return Request(netlink_socket.GET_LINK, {"family": AF_UNSPEC}, (_SKIP_STATISTICS,))
+    return Request(rt.GET_LINK, _link_header() + _SKIP_STATISTICS)
 
 
 def read_link(name: str) -> Request:
-    attributes = (("IFLA_IFNAME", _found_name(name)), _SKIP_STATISTICS)
-    return Request(netlink_socket.GET_LINK, {"family": AF_UNSPEC}, attributes)
+    return Request(rt.GET_LINK, _link_header() + _text(rt.IFLA_IFNAME, name) + _SKIP_STATISTICS)
 
 
 def read_addresses(index: int) -> Request:
     """Build a request for the addresses of one device, or (0) of all."""
-    return Request(netlink_socket.GET_ADDRESS, {"family": AF_UNSPEC, "index": index})
+    return Request(rt.GET_ADDRESS, rt.ADDRESS.pack(AF_UNSPEC, 0, 0, 0, index))
 
 
 def read_routes(version: int, table: int) -> Request:
-    fields = {"family": _family(version), "table": table if table < 256 else _COMPATIBLE_TABLE}
-    return Request(netlink_socket.GET_ROUTE, fields, (("RTA_TABLE", table),))
+    header = rt.ROUTE.pack(_family(version), 0, 0, 0, _compatible_table(table), 0, 0, 0, 0)
+    return Request(rt.GET_ROUTE, header + _number(rt.RTA_TABLE, table))
 
 
 def read_routes_of(protocol: int, version: int) -> Request:
     """Build a request for the routes of one origin, of all tables."""
-    return Request(netlink_socket.GET_ROUTE, {"family": _family(version), "proto": protocol})
+    return Request(rt.GET_ROUTE, rt.ROUTE.pack(_family(version), 0, 0, 0, 0, protocol, 0, 0, 0))
 
 
 def read_rules(version: int) -> Request:
-    return Request(netlink_socket.GET_RULE, {"family": _family(version)})
+    return Request(rt.GET_RULE, rt.RULE.pack(_family(version), *bytes(8)))
 
 
 def read_neighbours(proxy: bool) -> Request:
-    return Request(
-        netlink_socket.GET_NEIGHBOUR, {"family": AF_UNSPEC, "flags": _PROXY if proxy else 0}
-    )
+    flags = rt.NTF_PROXY if proxy else 0
+    return Request(rt.GET_NEIGHBOUR, rt.NEIGHBOUR.pack(AF_UNSPEC, 0, 0, flags, 0))

@@ -1,9 +1,7 @@
 """Netlink socket: requests to the kernel's routing and link tables.
 
-Requests are encoded by pyroute2; the socket is ours.  pyroute2's own ``IPRoute`` opens a socket per
-*using* thread, so that one made in a namespace and used elsewhere silently configures another
-network.  A plain socket stays in the namespace it was opened in; and because device names are still
-looked up by thread, a :class:`Netlink` refuses to work for any thread but the one that opened it.
+A socket stays in the namespace that it was opened in.  Device names are looked up by thread, and so
+a :class:`Netlink` refuses to work for any thread but the one that opened it.
 """
 
 from __future__ import annotations
@@ -11,31 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
 import threading
-from collections.abc import Mapping
-from typing import Any
-
-from attrs import frozen
+from typing import NamedTuple
 
 from netfw.linux.netlink.messages import (
     NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,
-    NLM_F_REQUEST,
     NLMSG_ERROR,
     NetlinkMessage,
     parse_messages,
 )
 from netfw.linux.netlink.raw_socket import RawNetlinkSocket
-
-NEW_LINK, DEL_LINK, GET_LINK, SET_LINK = 16, 17, 18, 19
-NEW_ADDRESS, DEL_ADDRESS, GET_ADDRESS = 20, 21, 22
-NEW_ROUTE, DEL_ROUTE, GET_ROUTE = 24, 25, 26
-NEW_NEIGHBOUR, DEL_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
-NEW_RULE, DEL_RULE, GET_RULE = 32, 33, 34
-
-REPLACE, EXCLUSIVE, CREATE = 0x100, 0x200, 0x400
 
 _TIMEOUT = 30.0
 _DUMP_ATTEMPTS = 10
@@ -49,13 +34,11 @@ class NetlinkError(Exception):
         super().__init__(said or os.strerror(number))
 
 
-@frozen
-class Request:
-    """One message before encoding: pyroute2's names for fields and attributes."""
+class Request(NamedTuple):
+    """One message before it has a sequence number."""
 
     kind: int
-    fields: Mapping[str, int]
-    attributes: tuple[tuple[str, Any], ...] = ()
+    body: bytes
     flags: int = 0
 
 
@@ -66,10 +49,6 @@ class Netlink:
     """
 
     def __init__(self) -> None:
-        # Importing pyroute2 takes 200 ms; only users of netlink pay for it.
-        from pyroute2.netlink.rtnl.marshal import MarshalRtnl
-
-        self._marshal: Any = MarshalRtnl()
         self._owner = threading.current_thread()
         try:
             self._netlink = RawNetlinkSocket(socket.NETLINK_ROUTE, strict=True, timeout=_TIMEOUT)
@@ -152,23 +131,10 @@ class Netlink:
 
     def _put(self, request: Request, flags: int) -> int:
         """Send *request*; return its sequence number."""
-        sequence = self._netlink.next_sequence()
-        message = self._marshal.msg_map[request.kind]()
-        for name, value in request.fields.items():
-            message[name] = value
-        message["attrs"] = list(request.attributes)
-        header = message["header"]
-        header["type"] = request.kind
-        header["flags"] = request.flags | flags | NLM_F_REQUEST
-        header["sequence_number"] = sequence
         try:
-            message.encode()
-            self._netlink.send(message.data)
-        except struct.error as error:
-            raise NetlinkError(errno.EINVAL, f"a number is out of range: {error}") from error
+            return self._netlink.request(request.kind, request.body, request.flags | flags)
         except OSError as error:
             raise NetlinkError(error.errno or 0, str(error)) from error
-        return sequence
 
     @staticmethod
     def _replies(data: bytes, sequence: int) -> list[NetlinkMessage]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import struct
-import subprocess
-import sys
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from socket import AF_INET, AF_INET6
@@ -20,13 +18,9 @@ from netfw.errors import (
     OperationRefused,
 )
 from netfw.linux.errno_errors import error_from_errno
-from netfw.linux.ip import netlink_decode, netlink_encode, netlink_socket
+from netfw.linux.ip import netlink_decode
 from netfw.linux.ip.ipv6 import why_no_ipv6
-from netfw.linux.ip.netlink_encode import Lookup
-from netfw.linux.ip.netlink_socket import Request
-from netfw.linux.ip.operations import AddAddress, MoveLink, SetSysctl
 from netfw.linux.ip.sysctl_names import device_parameter, path_of
-from netfw.linux.ip.values import Address
 from netfw.linux.netlink.messages import render_attribute
 from netfw.linux.sockets.arp_nd_frames import announcement
 from netfw.model.address import Mac
@@ -97,41 +91,6 @@ def test_a_neighbour_advertisement_overrides_and_names_the_target():
     assert (host[58], router[58]) == (0x20, 0xA0)  # flags
     assert host[62:78] == ip_address("fd00::2").packed
     assert host[78:].hex(" ") == "02 01 fa 16 3e 00 00 01"
-
-
-def test_an_operation_becomes_a_request_by_device_number():
-    lookup = Lookup({"e0": 7}.__getitem__, {"blue": 5}.__getitem__)
-    address = AddAddress(Address(device="e0", interface="10.0.0.2/24"))
-    assert netlink_encode.encode(address, lookup) == Request(
-        netlink_socket.NEW_ADDRESS,
-        {"family": 2, "prefixlen": 24, "index": 7, "scope": 0},
-        (
-            ("IFA_LOCAL", "10.0.0.2"),
-            ("IFA_ADDRESS", "10.0.0.2"),
-            ("IFA_FLAGS", 0),
-            ("IFA_BROADCAST", "10.0.0.255"),
-        ),
-        netlink_socket.CREATE | netlink_socket.EXCLUSIVE,
-    )
-    move = MoveLink(name="e0", namespace="blue", new_name="e1")
-    assert netlink_encode.encode(move, lookup) == Request(
-        netlink_socket.SET_LINK, {"index": 7}, (("IFLA_NET_NS_FD", 5), ("IFLA_IFNAME", "e1"))
-    )
-    with pytest.raises(TypeError, match="not an operation of netlink"):
-        netlink_encode.encode(SetSysctl("net.ipv4.ip_forward", "1"), lookup)
-
-
-def test_importing_the_toolbox_does_not_import_pyroute2():
-    modules = [
-        "ip.netlink_client",
-        "ip.multi_netns_monitor",
-        "sockets.arp_nd",
-        "netns",
-        "ip.sysctl",
-    ]
-    imports = "; ".join(f"import netfw.linux.{module}" for module in modules)
-    code = f"{imports}; import sys; sys.exit('pyroute2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
