@@ -21,7 +21,7 @@ from attrs import frozen
 from netfw.errors import BackendUnavailable, Conflict, NotFound
 from netfw.linux import syscalls
 from netfw.linux.errno_errors import error_from_errno
-from netfw.linux.netns_thread import NetnsThread
+from netfw.linux.netns_thread import NetnsThread, run_in_thread
 from netfw.model.device_names import check_namespace_name
 
 _SIOCGIFFLAGS = 0x8913
@@ -186,8 +186,13 @@ def run_in(
     :raises BackendBroken: netfw may not enter it.
     :raises BackendUnavailable: the machine has no thread left.
     """
-    with worker(namespace) as there:
-        return there.run(function, *args, **kwargs)
+    path_of(namespace)
+
+    def call() -> T:
+        _enter(namespace)
+        return function(*args, **kwargs)
+
+    return run_in_thread(call, f"netns-{namespace or 'own'}")
 
 
 def worker(namespace: Namespace) -> NetnsThread:

@@ -9,12 +9,44 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from netfw.errors import BackendUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Call(Generic[T]):
+    """A call that one thread executes while another one waits for its result."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def execute(self) -> None:
+        try:
+            self._value = self._function()
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            self._error = error
+        finally:
+            self._ended.release()
+
+    def result(self) -> T:
+        """Wait for the end of the call, once; return or raise its result."""
+        self._ended.acquire()
+        error, self._error = self._error, None
+        if error is None:
+            return self._value  # type: ignore[return-value]
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame
 
 
 class NetnsThread:
@@ -28,23 +60,38 @@ class NetnsThread:
     """
 
     def __init__(self, enter: Callable[[], None], name: str = "netfw-worker") -> None:
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._execute_calls, name=name, daemon=True)
+        self._thread.start()
         try:
-            # The executor starts its only thread here, on behalf of the calling thread.
-            self._thread = self._executor.submit(_enter, enter).result()
+            self.run(enter)
         except BaseException:
             self.close()
             raise
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call *function* in the worker's thread and return what it returns."""
-        if threading.get_ident() == self._thread:
+        """Call *function* in the worker's thread and return what it returns.
+
+        :raises RuntimeError: the worker was closed.
+        """
+        if threading.get_ident() == self._thread.ident:
             return function(*args, **kwargs)
-        return self._executor.submit(function, *args, **kwargs).result()
+        call = _Call(lambda: function(*args, **kwargs))
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(f"the thread {self._thread.name} was closed")
+            self._calls.put(call)
+        return call.result()
 
     def close(self) -> None:
         """End the thread once it has done what it was given.  Closing twice is closing once."""
-        self._executor.shutdown()
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
+        self._thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +104,22 @@ class NetnsThread:
     ) -> None:
         self.close()
 
+    def _execute_calls(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.execute()
+            del call  # the result is the caller's
 
-def _enter(enter: Callable[[], None]) -> int:
-    enter()
-    return threading.get_ident()
+
+def run_in_thread(function: Callable[[], T], name: str) -> T:
+    """Call *function* in a thread of its own, as a worker for one call, and return its result.
+
+    :raises BackendUnavailable: the machine has no thread left.
+    """
+    call = _Call(function)
+    thread = threading.Thread(target=call.execute, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise BackendUnavailable(f"{name}: {error}") from error
+    thread.join()
+    return call.result()
