@@ -5,7 +5,9 @@ For names see :mod:`netfw.linux.ip.sysctl_names`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from netfw.errors import NotFound
 from netfw.linux import netns
@@ -14,6 +16,9 @@ from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ip.plan import plan_sysctl
 from netfw.linux.ip.sysctl_names import path_of
 from netfw.linux.netns import Namespace
+
+_LONGEST: Final = 1 << 16
+"""Bytes of a value; the kernel returns it by one read, as it accepts one write."""
 
 
 def read(name: str, namespace: Namespace = None) -> str:
@@ -52,18 +57,24 @@ def read_many(names: Iterable[str], namespace: Namespace = None) -> dict[str, st
 def read_here(name: str) -> str:
     """Read a value as :func:`read` does, in the calling thread and its namespace."""
     try:
-        return path_of(name).read_text().strip()
+        descriptor = os.open(path_of(name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _LONGEST).decode().strip()
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise error_from_errno(error.errno or 0, f"sysctl {name}", error.strerror or "") from error
 
 
 def write_here(name: str, value: str) -> None:
     """Write a value as :func:`write` does, in the calling thread and its namespace."""
-    path = path_of(name)
     try:
         # Never create: /proc would refuse, but a wrong root should not become a file.
-        with path.open("r+") as parameter:
-            parameter.write(value)
+        descriptor = os.open(path_of(name), os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
     except OSError as error:
         what = f"sysctl -w {name}={value}"
         raise error_from_errno(error.errno or 0, what, error.strerror or "") from error

@@ -6,12 +6,15 @@ Dots separate, unless a slash comes first, so that devices may have dots in thei
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import lru_cache
 
-_ROOT = Path("/proc/sys")
+_ROOT = "/proc/sys"
+_CACHED = 4096
+"""Limit of cached names; a router has a dozen for each of its devices."""
 
 
-def path_of(name: str) -> Path:
+@lru_cache(_CACHED)
+def path_of(name: str) -> str:
     """Return the path of the parameter in ``/proc/sys``.
 
     :raises ValueError: not a name of a parameter.
@@ -22,7 +25,7 @@ def path_of(name: str) -> Path:
     parts = name.split("/") if by_slash else [part.replace("/", ".") for part in name.split(".")]
     if not all(parts) or {".", ".."} & set(parts) or not name.isprintable() or " " in name:
         raise ValueError(f"not the name of a kernel parameter: {name!r}")
-    return _ROOT.joinpath(*parts)
+    return "/".join((_ROOT, *parts))
 
 
 def device_parameter(family: str, device: str, parameter: str) -> str:
