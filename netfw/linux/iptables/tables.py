@@ -68,6 +68,11 @@ class Iptables:
             self._known.add(family)
         return frozenset(key for key in self._mirror.chains if key.family in wanted)
 
+    def assume_empty(self) -> None:
+        """Take the tables for empty without reading them: those of a namespace that is new."""
+        self._mirror = Mirror()
+        self._known = set(Family)
+
     @property
     def chains(self) -> Mapping[ChainKey, tuple[str, ...]]:
         """Return the owner's chains as lines, as last read and changed since."""

@@ -153,6 +153,12 @@ class RouterNetnsExecutor(NetnsExecutor):
         with filters.lock:
             yield filters
 
+    def _record_new_namespace(self, namespace: str) -> None:
+        """Record that it has no rules, so that they need not be read before and after a restore."""
+        with self._lock_filters(namespace) as filters:
+            filters.generation = netns.run_in(namespace, read_generation)
+            filters.tables.assume_empty()
+
     def _forget_namespace(self, namespace: str) -> None:
         self._filters.pop(namespace, None)
 

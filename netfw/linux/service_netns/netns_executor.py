@@ -118,7 +118,8 @@ class NetnsExecutor:
         """Execute one step; errors are those of its backend."""
         match step:
             case MakeNamespace(name):
-                netns.ensure(name)
+                if netns.ensure(name):
+                    self._record_new_namespace(name)
             case DeleteNamespace(name):
                 _delete(name)
                 self._forget_namespace(name)
@@ -187,6 +188,9 @@ class NetnsExecutor:
     def _restore_tables(self, step: RestoreTables) -> None:
         tables = Iptables(step.chain_owner, namespace=step.netns, tool=self._tool)
         tables.restore(step.changes)
+
+    def _record_new_namespace(self, namespace: str) -> None:
+        """Record what is known of a namespace that was created."""
 
     def _forget_namespace(self, namespace: str) -> None:
         """Drop what is cached of a namespace that was deleted."""

@@ -378,6 +378,8 @@ def test_rules_are_read_again_only_after_a_change_by_another_program(interface):
     tool = CountingTool()
     executor = RouterNetnsExecutor(interface, "l3", tool=tool)
     converge(executor)
+    assert executor.plan(ROUTER) == ()
+    assert tool.reads == [], "a new namespace has no rules but those that were written"
     moved = evolve(ROUTER, chains=chains(fixed="10.0.0.6"))
     converge(executor, moved)
     before = len(tool.reads)
