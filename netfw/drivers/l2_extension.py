@@ -7,7 +7,7 @@ from typing import ClassVar
 from attrs import frozen
 
 from netfw.drivers.agent_extension import AgentExtension
-from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchDevice
 from netfw.model.ids import PortId
 from netfw.model.network import Network

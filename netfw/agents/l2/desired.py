@@ -14,8 +14,8 @@ from netfw.agents.l2.extensions import PortExtensions
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
 from netfw.drivers.firewall import FirewallKey
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey, PortKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchKey, SwitchValue, Wiring
 from netfw.model.ids import PortId
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netfw.agents.common.extension_calls import ExtensionCalls, validate_contribution
 from netfw.drivers.l2_extension import ExtendedPort
-from netfw.drivers.values.contribution import SwitchContribution
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.flow import Flow
 from netfw.model.ids import PortId
 from netfw.model.qos import QosRule

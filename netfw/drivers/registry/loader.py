@@ -13,7 +13,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
@@ -123,7 +123,8 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
 
 def installed(contract: Contract[Driver]) -> list[str]:
     """Return the names of all installed drivers of *contract*, without importing them."""
-    return sorted(entry_points(group=_group(contract)).names)
+    group = _group(contract)
+    return sorted(name for each, name in _points_at(_places()) if each == group)
 
 
 def catalogue(contract: Contract[D]) -> Iterator[Installed[D]]:
@@ -313,7 +314,11 @@ def _points() -> Points:
 
 
 def _origin(point: EntryPoint) -> str:
-    if point.dist is None:
-        return "an unknown distribution"
-    metadata = point.dist.metadata
+    return "an unknown distribution" if point.dist is None else _name_and_version(point.dist)
+
+
+@lru_cache(maxsize=256)
+def _name_and_version(distribution: Distribution) -> str:
+    """Return name and version, cached: each reads and parses a file of the package."""
+    metadata = distribution.metadata
     return f"{metadata['Name']} {metadata['Version']}"

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from inspect import Parameter, Signature
 from typing import Any
 
 
-def mismatches(contract: type, driver: type) -> list[str]:
-    """Return a sentence for every method of *driver* that does not accept the contract's call."""
-    return [
+@lru_cache(maxsize=128)
+def mismatches(contract: type, driver: type) -> tuple[str, ...]:
+    """Return a sentence for every method of *driver* that does not accept the contract's call.
+
+    Cached: a program loads each driver for its options, to make it, and to describe it.
+    """
+    return tuple(
         f"{name}{theirs} cannot be called as {name}{ours}"
         for name, method in _methods(contract)
         if (ours := _signature(method)) is not None
         and (theirs := _signature(getattr(driver, name))) is not None
         and not _accepts(theirs, ours)
-    ]
+    )
 
 
 def _methods(contract: type) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -1,4 +1,4 @@
-"""Contributions of agent extensions to switches and routers."""
+"""Contributions of agent extensions to routers."""
 
 from __future__ import annotations
 
@@ -6,23 +6,9 @@ import enum
 
 from attrs import field, frozen
 
-from netfw.flows.flow import Flow
 from netfw.model.address import IpAddress, IpInterface, no_scope
 from netfw.model.ids import FloatingIpId
 from netfw.model.qos import QosRule
-
-
-@frozen(kw_only=True)
-class SwitchContribution:
-    """Flows in the tables of the extension's grant, and QoS rules of the port.
-
-    The switch driver translates the QoS rules for its backend.
-    """
-
-    owner: str
-    flows: tuple[Flow, ...] = ()
-    qos: tuple[QosRule, ...] = ()
-    """Draft: may change without notice.  No switch driver accepts it yet."""
 
 
 class RuleTable(enum.StrEnum):

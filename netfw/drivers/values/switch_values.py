@@ -22,8 +22,8 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey, HostKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.ids import NetworkId, PortId, SegmentId
 from netfw.model.segment import NetworkType, Segment

@@ -36,6 +36,14 @@ class Diagnostic:
         return f"{file}: {self.path}" if self.path else file
 
 
+class Refused(ValueError):
+    """The file cannot be parsed."""
+
+    def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:
+        self.path, self.line = path, line
+        super().__init__(problem)
+
+
 def with_advice(problem: str) -> str:
     """Return *problem*, with advice to quote a number or boolean where text is required."""
     return f"{problem}; put it in quotes" if _UNQUOTED.fullmatch(problem) else problem

@@ -12,14 +12,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from attrs import frozen
 
 from netfw.model.text_validation import quote
-from netfw.state.file.diagnostics import Diagnostic
-from netfw.state.file.safe_yaml import Lines, Refused, build
+from netfw.state.file.diagnostics import Diagnostic, Refused
 
+if TYPE_CHECKING:
+    from netfw.state.file.safe_yaml import Built
+
+Lines = Mapping[str, int]
+"""The line of each path."""
 SIZE: Final = 16 * 2**20
 """Maximum number of bytes of a file."""
 VALUES: Final = 1_000_000
@@ -45,7 +49,7 @@ def parse(name: str, data: bytes) -> Parsed:
     try:
         if name.endswith(".json"):
             return Parsed(value=_from_json(text))
-        built = build(text, values=VALUES, depth=DEPTH)
+        built = _build_yaml(text)
     except Refused as exc:
         return Parsed(
             faults=(Diagnostic(file=name, path=exc.path, line=exc.line, problem=str(exc)),)
@@ -63,10 +67,17 @@ def lines_of(data: bytes) -> Lines:
     lines: dict[str, int] = {}
     if not problem:
         try:
-            build(text, values=VALUES, depth=DEPTH, lines=lines)
+            _build_yaml(text, lines)
         except Refused:
             return lines
     return lines
+
+
+def _build_yaml(text: str, lines: dict[str, int] | None = None) -> Built:
+    # PyYAML takes 20 ms of CPU to import; files in JSON do without.
+    from netfw.state.file.safe_yaml import build
+
+    return build(text, values=VALUES, depth=DEPTH, lines=lines)
 
 
 def line_at(lines: Lines, path: str) -> int | None:

@@ -10,8 +10,8 @@ import yaml  # type: ignore[import-untyped]
 from attrs import define, field, frozen
 
 from netfw.model.text_validation import quote
+from netfw.state.file.diagnostics import Refused
 
-Lines = Mapping[str, int]
 Located = tuple[str, int, str]
 """A path, its line, and the problem there."""
 
@@ -23,14 +23,6 @@ _WORDS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:-]{1,64}", re.ASCII)
-
-
-class Refused(ValueError):
-    """The file cannot be parsed."""
-
-    def __init__(self, problem: str, path: str = "", line: int | None = None) -> None:
-        self.path, self.line = path, line
-        super().__init__(problem)
 
 
 @frozen

@@ -10,8 +10,8 @@ from attrs import frozen
 
 from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.pipeline_grant import Grant, PipelineHook
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.flows.field import ADVERTISEMENT
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider

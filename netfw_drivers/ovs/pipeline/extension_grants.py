@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from netfw import flows as of
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.pipeline_grant import (
     Grant,
     GrantRequest,
@@ -22,6 +21,7 @@ from netfw.drivers.values.pipeline_grant import (
     TableGrant,
     TableRequest,
 )
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError, InvalidInput, NetfwError, NotSupported
 from netfw.flows.action import NO_TABLE
 from netfw.flows.field import FIELD, IN_PORT_WIDE

@@ -10,10 +10,10 @@ from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.events import Sink
 from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, RegisterGrant, TableGrant
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Admission,
     Endpoint,

@@ -9,7 +9,6 @@ from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.switch import SwitchCapability, SwitchDriver
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey
 from netfw.drivers.values.pipeline_grant import (
     Grant,
@@ -18,6 +17,7 @@ from netfw.drivers.values.pipeline_grant import (
     RegisterRequest,
     TableRequest,
 )
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import SwitchKey, Wiring
 from netfw.errors import ConfigError, NetfwError, NotSupported
 from netfw.plan import Update

@@ -13,8 +13,8 @@ from functools import partial
 from attrs import define, field
 
 from netfw import flows as of
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey, NetworkKey, PortKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Endpoint,
     Forwarding,

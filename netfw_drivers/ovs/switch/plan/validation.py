@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from netfw.drivers.support.entry_validation import entry_error
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Endpoint,
     HostMac,

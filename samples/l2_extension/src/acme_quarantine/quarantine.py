@@ -15,9 +15,9 @@ from oslo_config import cfg
 from netfw import flows as of
 from netfw.drivers.base import Capability, DriverInfo, HostResources
 from netfw.drivers.l2_extension import ExtendedPort, L2Extension
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.events import KeysChanged, Sink
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError
 from netfw.model.ids import PortId
 

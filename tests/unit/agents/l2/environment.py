@@ -5,8 +5,8 @@ from uuid import UUID
 
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import (
     Endpoint,
     SwitchFacts,

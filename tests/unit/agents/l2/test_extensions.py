@@ -3,9 +3,9 @@
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import ExtensionKey, PortKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError, Conflict, NotSupported
 from tests.unit.agents.common.environment import L2AgentEnvironment
 from tests.unit.agents.l2.environment import (

@@ -4,8 +4,8 @@ from netfw.agents.l2.desired import DesiredState
 from netfw.agents.l2.extensions import PortExtensions
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.resource_index import L2ResourceIndex
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from tests.unit.agents.l2.environment import FACTS, HERE, uuid
 
 

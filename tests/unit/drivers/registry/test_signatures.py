@@ -23,7 +23,7 @@ def driver(method: Callable[..., object]) -> type:
     ],
 )
 def test_what_takes_the_contracts_call_fits(method: Callable[..., object]) -> None:
-    assert mismatches(Contract, driver(method)) == []
+    assert mismatches(Contract, driver(method)) == ()
 
 
 @pytest.mark.parametrize(

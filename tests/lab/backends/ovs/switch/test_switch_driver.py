@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import Admission, Endpoint, Tunnel
 from netfw.model.segment import NetworkType
 from netfw.plan import Update

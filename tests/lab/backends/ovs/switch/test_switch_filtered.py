@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.keys import ExtensionKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.drivers.values.switch_values import Admission
 from netfw.plan import Update
 from netfw_drivers.ovs.pipeline import br_int

@@ -3,13 +3,13 @@
 import pytest
 
 from netfw import flows as of
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.pipeline_grant import (
     GrantRequest,
     PipelineHook,
     RegisterRequest,
     TableRequest,
 )
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.errors import ConfigError, InvalidInput, NotSupported
 from netfw.flows.learn import LearnSpec
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_violation

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
-from netfw.drivers.values.contribution import SwitchContribution
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
+from netfw.drivers.values.switch_contribution import SwitchContribution
 from netfw.model.address import Mac
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.segment import NetworkType, Provider
