@@ -32,19 +32,21 @@ from netfw.linux.ip.values import (
     RuleAction,
     Scope,
 )
-from netfw.linux.netlink.messages import parse_attributes
+from netfw.linux.netlink.messages import parse_attributes, render_attribute
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
 
 _LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=4BI")
 _ROUTE, _RULE = struct.Struct("=8BI"), struct.Struct("=8BI")
 _NEIGHBOUR, _NEXT_HOP = struct.Struct("=BxxxiHBB"), struct.Struct("=HBBi")
-_VIA = struct.Struct("=H")
+_ROUTE_PROTOCOL = 5
+_VIA, _CACHE_INFO = struct.Struct("=H"), struct.Struct("=IIiI")
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 10
 _IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_CARRIER, _IFLA_LINK_NETNSID = 16, 18, 33, 37
 _IFLA_INFO_KIND = 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_PROTO = 1, 2, 8, 11
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC = 1, 4, 5, 6, 7
 _RTA_MULTIPATH, _RTA_TABLE, _RTA_VIA = 9, 15, 18
+_RTA_SRC, _RTA_CACHEINFO, _RTA_PREF, _RTA_PAD, _RTA_NH_ID = 2, 12, 20, 24, 30
 _FRA_DST, _FRA_SRC, _FRA_IIFNAME, _FRA_PRIORITY, _FRA_FWMARK = 1, 2, 3, 6, 10
 _FRA_SUPPRESS_IFGROUP, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE, _FRA_FWMASK = 13, 14, 15, 16
 _FRA_OIFNAME, _FRA_PAD, _FRA_PROTOCOL = 17, 18, 21
@@ -55,6 +57,7 @@ _SECONDARY, _DUPLICATE, _TENTATIVE, _PERMANENT = 0x01, 0x08, 0x40, 0x80
 _NODAD, _NOPREFIXROUTE = 0x02, 0x200
 _MADE_BY_KERNEL_FOR_LINK = 3
 _ONLINK = 0x4
+_INVERTED = 0x2
 _FIXED, _PROXY = 0x80, 0x8
 _ALL_BITS = 0xFFFFFFFF
 _LINK_STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -67,6 +70,10 @@ _MODELLED = frozenset(
         _FRA_FWMASK, _FRA_TABLE, _FRA_PROTOCOL, _FRA_PAD,
     }
 )  # fmt: skip
+_NEXT_HOPS = frozenset({_RTA_OIF, _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_VIA})
+_MODELLED_OF_ROUTE = _NEXT_HOPS | {
+    _RTA_DST, _RTA_SRC, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_CACHEINFO, _RTA_PAD,
+}  # fmt: skip
 _LINK_LOCAL = IPv6Network("fe80::/64")
 _CACHED = 4096
 """Limit of cached addresses; an address that did not change has the same message."""
@@ -130,6 +137,7 @@ def _address(body: bytes, device: str) -> FoundAddress:
     attributes = parse_attributes(memoryview(body)[_ADDRESS.size :])
     flags = _number(attributes, _IFA_FLAGS, flags)
     local = bytes(attributes.get(_IFA_LOCAL) or attributes[_IFA_ADDRESS])
+    other_end = bytes(attributes.get(_IFA_ADDRESS, local))
     interface = (IPv4Interface if family == AF_INET else IPv6Interface)((local, length))
     return FoundAddress(
         address=Address(
@@ -138,6 +146,7 @@ def _address(body: bytes, device: str) -> FoundAddress:
             scope=_scope(scope),
             noprefixroute=bool(flags & _NOPREFIXROUTE),
             nodad=bool(flags & _NODAD),
+            peer=None if other_end == local else ip_address(other_end),
         ),
         permanent=bool(flags & _PERMANENT),
         automatic=_is_automatic(_number(attributes, _IFA_PROTO), interface),
@@ -160,14 +169,20 @@ def _scope(number: int) -> Scope | None:
     return Scope(number) if number in Scope._value2member_map_ else None
 
 
+def route_protocol(body: Body) -> int:
+    """Decode the origin of a route alone."""
+    return body[_ROUTE_PROTOCOL]
+
+
 def route(body: Body, names: Names) -> Route | None:
     """Decode a route; None for a kind that netfw does not model."""
-    family, length, _src, _tos, table, protocol, scope, type_, flags = _ROUTE.unpack_from(body)
+    family, length, src_len, tos, table, protocol, scope, type_, flags = _ROUTE.unpack_from(body)
     if type_ not in RouteKind._value2member_map_:
         return None
     kind = RouteKind(type_)
     attributes = parse_attributes(memoryview(body)[_ROUTE.size :])
     metric = _number(attributes, _RTA_PRIORITY)
+    source = f"from {_network(attributes.get(_RTA_SRC), src_len, family)}" if src_len else ""
     return Route(
         destination=_network(attributes.get(_RTA_DST), length, family),
         hops=() if kind in _NO_GATEWAY else _hops(attributes, flags, names),
@@ -176,8 +191,37 @@ def route(body: Body, names: Names) -> Route | None:
         source=_ip_address(attributes.get(_RTA_PREFSRC)),
         kind=kind,
         protocol=protocol,
+        selector=f"tos {tos:#x}" if tos else source,
+        other=_other_attributes(attributes),
+        message=_route_message(body, attributes),
         **({"metric": metric} if metric else {}),
     )
+
+
+def _other_attributes(attributes: _Attributes) -> frozenset[str]:
+    """Return the attributes of a route that netfw does not model."""
+    lifetime = attributes.get(_RTA_CACHEINFO)
+    expires = {"expires"} if lifetime and _CACHE_INFO.unpack_from(lifetime)[2] else set()
+    return frozenset(
+        expires.union(
+            f"attribute {kind}"
+            for kind in attributes.keys() - _MODELLED_OF_ROUTE
+            if not (kind == _RTA_PREF and not any(attributes[kind]))
+        )
+    )
+
+
+def _route_message(body: Body, attributes: _Attributes) -> bytes:
+    """Return the message that removes a route; one of a nexthop object is named by that alone."""
+    header = [*_ROUTE.unpack_from(body)]
+    header[-1] &= _ONLINK
+    named = _NEXT_HOPS if _RTA_NH_ID in attributes else frozenset()
+    kept = (
+        render_attribute(kind, bytes(value))
+        for kind, value in attributes.items()
+        if kind not in named
+    )
+    return _ROUTE.pack(*header) + b"".join(kept)
 
 
 def _network(value: memoryview | None, length: int, family: int) -> IpNetwork:
@@ -229,7 +273,7 @@ def _gateway(attributes: _Attributes) -> IpAddress | None:
 
 def rule(body: Body, _names: Names) -> Rule | None:
     """Decode a rule; None for one that netfw does not model."""
-    family, dst_len, src_len, _tos, table, _, _, action, _flags = _RULE.unpack_from(body)
+    family, dst_len, src_len, tos, table, _, _, action, flags = _RULE.unpack_from(body)
     if action not in RuleAction._value2member_map_:
         return None
     attributes = parse_attributes(memoryview(body)[_RULE.size :])
@@ -240,6 +284,7 @@ def rule(body: Body, _names: Names) -> Rule | None:
     other = _other_conditions(attributes)
     if _has_host_bits(source, sources) or _has_host_bits(destination, destinations):
         other |= {"host bits"}
+    other |= ({f"tos {tos:#x}"} if tos else set()) | ({"not"} if flags & _INVERTED else set())
     return Rule(
         priority=_number(attributes, _FRA_PRIORITY, 0),
         source=sources,
@@ -253,6 +298,7 @@ def rule(body: Body, _names: Names) -> Rule | None:
         action=RuleAction(action),
         protocol=_number(attributes, _FRA_PROTOCOL, 0),
         other=other,
+        message=bytes(body),
     )
 
 

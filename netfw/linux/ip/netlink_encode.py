@@ -68,10 +68,14 @@ def encode(operation: NetworkOperation, lookup: Lookup) -> Request:
             request = _address(netlink_socket.DEL_ADDRESS, address, lookup, 0)
         case AddRoute(route, replace):
             request = _route(netlink_socket.NEW_ROUTE, route, lookup, _ANEW if replace else _NEW)
+        case DelRoute(route) if route.message:
+            request = Request(netlink_socket.DEL_ROUTE, body=route.message)
         case DelRoute(route):
             request = _route(netlink_socket.DEL_ROUTE, route, lookup, 0)
         case AddRule(rule):
             request = _rule(netlink_socket.NEW_RULE, rule, _NEW)
+        case DelRule(rule) if rule.message:
+            request = Request(netlink_socket.DEL_RULE, body=rule.message)
         case DelRule(rule):
             request = _rule(netlink_socket.DEL_RULE, rule, 0)
         case SetNeighbour(neighbour):
@@ -150,7 +154,7 @@ def _address(kind: int, address: Address, lookup: Lookup, flags: int) -> Request
     }
     attributes: list[tuple[str, Any]] = [
         ("IFA_LOCAL", str(interface.ip)),
-        ("IFA_ADDRESS", str(interface.ip)),
+        ("IFA_ADDRESS", str(address.peer or interface.ip)),
     ]
     if kind == netlink_socket.NEW_ADDRESS:
         marks = (_NODAD if address.nodad else 0) | (_NOPREFIXROUTE if address.noprefixroute else 0)
@@ -285,9 +289,12 @@ def read_routes(version: int, table: int) -> Request:
     return Request(netlink_socket.GET_ROUTE, fields, (("RTA_TABLE", table),))
 
 
-def read_routes_of(protocol: int, version: int) -> Request:
-    """Build a request for the routes of one origin, of all tables."""
-    return Request(netlink_socket.GET_ROUTE, {"family": _family(version), "proto": protocol})
+def read_all_routes(version: int) -> Request:
+    """Build a request for the routes of all tables.
+
+    The kernel could select those of one origin, except for the unspecified one.
+    """
+    return Request(netlink_socket.GET_ROUTE, {"family": _family(version)})
 
 
 def read_rules(version: int) -> Request:

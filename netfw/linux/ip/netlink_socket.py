@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.linux.netlink.messages import (
     NLM_F_ACK,
@@ -26,6 +26,7 @@ from netfw.linux.netlink.messages import (
     NLMSG_ERROR,
     NetlinkMessage,
     parse_messages,
+    render_message,
 )
 from netfw.linux.netlink.raw_socket import RawNetlinkSocket
 
@@ -51,12 +52,14 @@ class NetlinkError(Exception):
 
 @frozen
 class Request:
-    """One message before encoding: pyroute2's names for fields and attributes."""
+    """One message before encoding: pyroute2's names for fields and attributes, or a *body*."""
 
     kind: int
-    fields: Mapping[str, int]
+    fields: Mapping[str, int] = field(factory=dict)
     attributes: tuple[tuple[str, Any], ...] = ()
     flags: int = 0
+    body: bytes = b""
+    """All of it behind the header, as the kernel sent it."""
 
 
 class Netlink:
@@ -153,6 +156,9 @@ class Netlink:
     def _put(self, request: Request, flags: int) -> int:
         """Send *request*; return its sequence number."""
         sequence = self._netlink.next_sequence()
+        if request.body:
+            self._write(render_message(request.kind, request.flags | flags, sequence, request.body))
+            return sequence
         message = self._marshal.msg_map[request.kind]()
         for name, value in request.fields.items():
             message[name] = value
@@ -163,12 +169,16 @@ class Netlink:
         header["sequence_number"] = sequence
         try:
             message.encode()
-            self._netlink.send(message.data)
         except struct.error as error:
             raise NetlinkError(errno.EINVAL, f"a number is out of range: {error}") from error
+        self._write(message.data)
+        return sequence
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._netlink.send(data)
         except OSError as error:
             raise NetlinkError(error.errno or 0, str(error)) from error
-        return sequence
 
     @staticmethod
     def _replies(data: bytes, sequence: int) -> list[NetlinkMessage]:
