@@ -160,6 +160,9 @@ def test_a_gateway_learns_its_default_route_from_advertisements(
             seconds=60,
         )
         assert not plan(driver, Update(put=learning.wanted()))
+        bring(driver, site)
+        (default,) = (r for r in environment.routes(site.router, "-6") if r["dst"] == "default")
+        assert default["protocol"] == "static", "a configured next hop replaces the learnt one"
     finally:
         subprocess.run(["kill", pid.read_text().strip()], check=True)
 
