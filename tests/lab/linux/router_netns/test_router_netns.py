@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from ipaddress import ip_interface
 
 import pytest
@@ -10,7 +11,8 @@ from attrs import evolve, field, frozen
 from netfw.errors import OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
-from netfw.linux.ip.values import route
+from netfw.linux.ip.operations import DelAddress
+from netfw.linux.ip.values import Address, route
 from netfw.linux.iptables import DROP, Chain, Family, IptablesBinaries, target
 from netfw.linux.iptables import Rule as FilterRule
 from netfw.linux.netns import Namespace
@@ -20,6 +22,8 @@ from netfw.linux.router_netns import (
     plan_router_removal,
 )
 from netfw.linux.service_netns import DriftMonitor
+from netfw.linux.service_netns.netns_executor import changing_network
+from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.plan import Stage
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.router_netns.samples import (
@@ -266,6 +270,70 @@ def test_rules_are_read_again_only_after_a_change_by_another_program(interface):
     assert executor.plan(moved) == ()
     assert executor.plan(moved) == ()
     assert tool.reads[before:] == [Family.IPV4, Family.IPV6]
+
+
+def test_rules_are_read_again_if_another_program_changed_them_while_they_were_written(executor):
+    converge(executor)
+    moved = evolve(ROUTER, chains=chains(fixed="10.0.0.6"))
+    stages = plan(executor, moved)
+    shell("iptables -t nat -F l3-snat")
+    for stage in stages:
+        executor.apply(stage)
+    (stage,) = executor.plan(moved)
+    assert "put IPv4 nat chain snat" in stage.operations[0].text
+
+
+@pytest.mark.spec("L3-22")
+def test_routes_of_a_device_survive_its_last_ipv4_address(executor):
+    """The kernel removes them with it; a gateway may have IPv6 addresses and a floating IP only."""
+    only = evolve(QG, addresses=tuple(map(ip_interface, ("2001:db8::5/64", "203.0.113.9/32"))))
+    six = (route("default", via="2001:db8::1", device=QG.device),)
+    link = (route("198.51.100.0/24", device=QG.device),)
+    router = evolve(ROUTER, ports=(QR1, QR2, only), routes=(*six, *link), policy_rules=())
+    converge(executor, router)
+    without = evolve(router, ports=(QR1, QR2, evolve(only, addresses=only.addresses[:1])))
+    converge(executor, without)
+    assert ip("route", "show", "198.51.100.0/24"), "the route went with the address"
+    assert plan(executor, without) == ()
+    converge(executor, router)
+    other = evolve(only, addresses=(only.addresses[0], ip_interface("203.0.113.10/32")))
+    replaced = evolve(router, ports=(QR1, QR2, other))
+    converge(executor, replaced)
+    assert plan(executor, replaced) == ()
+
+
+def connect(address: str) -> None:
+    """Make a tracked connection of an address."""
+    entry = f"-s 198.51.100.9 -d {address} -r {address} -q 198.51.100.9"
+    ports = "--sport 5000 --dport 53 --reply-port-src 53 --reply-port-dst 5000"
+    shell(f"conntrack -I -p udp -t 600 {entry} {ports}")
+
+
+def connections(address: str) -> int:
+    command = f"conntrack -L -d {address} | grep -c {address} || true"
+    return int(netns.run_in(NAME, subprocess.check_output, command, shell=True, text=True))
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_that_begin_while_their_address_is_removed_end_too(executor):
+    converge(executor)
+    connect(str(FIP.ip))
+    address = Address(device=QG.device, interface=FIP)
+    step = ChangeNetwork(netns=NAME, operation=DelAddress(address), forget=FIP.ip)
+    with changing_network(NAME, [step]) as network:
+        assert connections(str(FIP.ip)) == 0
+        connect(str(FIP.ip))
+        network.apply([step.operation])
+    assert connections(str(FIP.ip)) == 0
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_of_a_removed_address_end_and_others_stay(executor):
+    converge(executor)
+    connect(str(FIP.ip))
+    connect("203.0.113.5")
+    converge(executor, evolve(ROUTER, ports=(QR1, QR2, evolve(QG, addresses=QG.addresses[:2]))))
+    assert (connections(str(FIP.ip)), connections("203.0.113.5")) == (0, 1)
 
 
 def test_two_ports_with_one_device_are_refused():
