@@ -38,7 +38,7 @@ from netfw.linux.ip.bridge_ports import read_bridge_masters
 from netfw.linux.ip.operations import SetSysctl
 from netfw.linux.ipset import IpSets
 from netfw.linux.iptables import Backend, Iptables, IptablesBinaries
-from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, PutChain, TableChange
+from netfw.linux.iptables.operations import DropChain, PutChain, TableChange
 from netfw.linux.iptables.operations import Operation as TableOperation
 from netfw.linux.netns import Namespace
 from netfw.model.address import IpNetwork
@@ -251,7 +251,7 @@ class IptablesFirewallDriver(FirewallDriver, Reconciler[FirewallKey, FirewallVal
 
     def _change_table(self, operations: tuple[TableOperation, ...]) -> None:
         first = operations[0]
-        where = first.point if isinstance(first, AddHook | DropHook) else first.key
+        where = first.key if isinstance(first, PutChain | DropChain) else first.point
         self._tables.apply(TableChange(where.family, where.table, operations))
         index = self._current_index()
         for operation in operations:

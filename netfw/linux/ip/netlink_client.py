@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from socket import AF_INET, AF_INET6
 from types import TracebackType
 from typing import Self, TypeVar
@@ -18,11 +18,10 @@ from netfw.linux.ip.execute import Applied, execute
 from netfw.linux.ip.ipv6 import why_no_ipv6_here
 from netfw.linux.ip.netlink_socket import Netlink, NetlinkError, Request
 from netfw.linux.ip.operations import NetworkOperation
-from netfw.linux.ip.plan import by_hand
+from netfw.linux.ip.plan import BY_HAND
 from netfw.linux.ip.values import (
     MAIN_TABLE,
-    PROTOCOL_BOOT,
-    PROTOCOL_STATIC,
+    PROTOCOL_RA,
     FoundAddress,
     Link,
     Neighbour,
@@ -32,6 +31,7 @@ from netfw.linux.ip.values import (
 from netfw.linux.netns import Namespace
 
 T = TypeVar("T")
+_STATIC = BY_HAND | {PROTOCOL_RA}
 
 
 def device_exists(name: str) -> bool:
@@ -142,21 +142,15 @@ class NetlinkClient:
         return tuple(self._read(f"ip route show table {table}", read))
 
     def static_routes(self) -> tuple[Route, ...]:
-        """Return the routes of all tables and both families that netfw or an operator added.
+        """Return the routes of all tables that netfw, an operator or an advertisement added.
 
-        The cost does not depend on the routes that the kernel keeps for each address.
+        Those that the kernel has for each address are not decoded.
         """
 
         def read(netlink: Netlink) -> list[Route]:
-            messages = [
-                message
-                for protocol in (PROTOCOL_STATIC, PROTOCOL_BOOT)
-                for message in _dump_families(
-                    netlink, partial(netlink_encode.read_routes_of, protocol)
-                )
-            ]
-            found = _kept(messages, netlink_decode.route, netlink)
-            return [route for route in found if by_hand(route)]
+            messages = _dump_families(netlink, netlink_encode.read_all_routes)
+            static = (each for each in messages if netlink_decode.route_protocol(each) in _STATIC)
+            return _kept(static, netlink_decode.route, netlink)
 
         return tuple(self._read("ip route show table all", read))
 

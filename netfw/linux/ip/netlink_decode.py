@@ -5,6 +5,7 @@ The counterpart of :mod:`netfw.linux.ip.netlink_encode`.
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -31,9 +32,12 @@ from netfw.linux.ip.values import (
     RuleAction,
     Scope,
 )
-from netfw.linux.netlink.messages import parse_attributes
+from netfw.linux.netlink.messages import parse_attributes, render_attribute
 from netfw.model.address import IpAddress, IpInterface, IpNetwork, Mac
 
+_ROUTE_PROTOCOL = 5
+"""Offset of the byte in the header."""
+_CACHE_INFO = struct.Struct("=IIiI")
 _MADE_BY_KERNEL_FOR_LINK = 3
 _ALL_BITS = 0xFFFFFFFF
 _LINK_STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
@@ -46,6 +50,11 @@ _MODELLED = frozenset(
         rt.FRA_FWMASK, rt.FRA_TABLE, rt.FRA_PROTOCOL, rt.FRA_PAD,
     }
 )  # fmt: skip
+_NEXT_HOPS = frozenset({rt.RTA_OIF, rt.RTA_GATEWAY, rt.RTA_MULTIPATH, rt.RTA_VIA})
+_MODELLED_OF_ROUTE = _NEXT_HOPS | {
+    rt.RTA_DST, rt.RTA_SRC, rt.RTA_PRIORITY, rt.RTA_PREFSRC, rt.RTA_TABLE,
+    rt.RTA_CACHEINFO, rt.RTA_PAD,
+}  # fmt: skip
 _LINK_LOCAL = IPv6Network("fe80::/64")
 _CACHED = 4096
 """Limit of cached addresses; an address that did not change has the same message."""
@@ -109,6 +118,7 @@ def _address(body: bytes, device: str) -> FoundAddress:
     attributes = parse_attributes(memoryview(body)[rt.ADDRESS.size :])
     flags = _number(attributes, rt.IFA_FLAGS, flags)
     local = bytes(attributes.get(rt.IFA_LOCAL) or attributes[rt.IFA_ADDRESS])
+    other_end = bytes(attributes.get(rt.IFA_ADDRESS, local))
     interface = (IPv4Interface if family == AF_INET else IPv6Interface)((local, length))
     return FoundAddress(
         address=Address(
@@ -117,6 +127,7 @@ def _address(body: bytes, device: str) -> FoundAddress:
             scope=_scope(scope),
             noprefixroute=bool(flags & rt.IFA_F_NOPREFIXROUTE),
             nodad=bool(flags & rt.IFA_F_NODAD),
+            peer=None if other_end == local else ip_address(other_end),
         ),
         permanent=bool(flags & rt.IFA_F_PERMANENT),
         automatic=_is_automatic(_number(attributes, rt.IFA_PROTO), interface),
@@ -139,14 +150,20 @@ def _scope(number: int) -> Scope | None:
     return Scope(number) if number in Scope._value2member_map_ else None
 
 
+def route_protocol(body: Body) -> int:
+    """Decode the origin of a route alone."""
+    return body[_ROUTE_PROTOCOL]
+
+
 def route(body: Body, names: Names) -> Route | None:
     """Decode a route; None for a kind that netfw does not model."""
-    family, length, _src, _tos, table, protocol, scope, type_, flags = rt.ROUTE.unpack_from(body)
+    family, length, src_len, tos, table, protocol, scope, type_, flags = rt.ROUTE.unpack_from(body)
     if type_ not in RouteKind._value2member_map_:
         return None
     kind = RouteKind(type_)
     attributes = parse_attributes(memoryview(body)[rt.ROUTE.size :])
     metric = _number(attributes, rt.RTA_PRIORITY)
+    source = f"from {_network(attributes.get(rt.RTA_SRC), src_len, family)}" if src_len else ""
     return Route(
         destination=_network(attributes.get(rt.RTA_DST), length, family),
         hops=() if kind in _NO_GATEWAY else _hops(attributes, flags, names),
@@ -155,8 +172,37 @@ def route(body: Body, names: Names) -> Route | None:
         source=_ip_address(attributes.get(rt.RTA_PREFSRC)),
         kind=kind,
         protocol=protocol,
+        selector=f"tos {tos:#x}" if tos else source,
+        other=_other_attributes(attributes),
+        message=_route_message(body, attributes),
         **({"metric": metric} if metric else {}),
     )
+
+
+def _other_attributes(attributes: _Attributes) -> frozenset[str]:
+    """Return the attributes of a route that netfw does not model."""
+    lifetime = attributes.get(rt.RTA_CACHEINFO)
+    expires = {"expires"} if lifetime and _CACHE_INFO.unpack_from(lifetime)[2] else set()
+    return frozenset(
+        expires.union(
+            f"attribute {kind}"
+            for kind in attributes.keys() - _MODELLED_OF_ROUTE
+            if not (kind == rt.RTA_PREF and not any(attributes[kind]))
+        )
+    )
+
+
+def _route_message(body: Body, attributes: _Attributes) -> bytes:
+    """Return the message that removes a route; one of a nexthop object is named by that alone."""
+    header = [*rt.ROUTE.unpack_from(body)]
+    header[-1] &= rt.RTNH_F_ONLINK
+    named = _NEXT_HOPS if rt.RTA_NH_ID in attributes else frozenset()
+    kept = (
+        render_attribute(kind, bytes(value))
+        for kind, value in attributes.items()
+        if kind not in named
+    )
+    return rt.ROUTE.pack(*header) + b"".join(kept)
 
 
 def _network(value: memoryview | None, length: int, family: int) -> IpNetwork:
@@ -208,7 +254,7 @@ def _gateway(attributes: _Attributes) -> IpAddress | None:
 
 def rule(body: Body, _names: Names) -> Rule | None:
     """Decode a rule; None for one that netfw does not model."""
-    family, dst_len, src_len, _tos, table, _, _, action, _flags = rt.RULE.unpack_from(body)
+    family, dst_len, src_len, tos, table, _, _, action, flags = rt.RULE.unpack_from(body)
     if action not in RuleAction._value2member_map_:
         return None
     attributes = parse_attributes(memoryview(body)[rt.RULE.size :])
@@ -219,6 +265,9 @@ def rule(body: Body, _names: Names) -> Rule | None:
     other = _other_conditions(attributes)
     if _has_host_bits(source, sources) or _has_host_bits(destination, destinations):
         other |= {"host bits"}
+    other |= ({f"tos {tos:#x}"} if tos else set()) | (
+        {"not"} if flags & rt.FIB_RULE_INVERT else set()
+    )
     return Rule(
         priority=_number(attributes, rt.FRA_PRIORITY, 0),
         source=sources,
@@ -232,6 +281,7 @@ def rule(body: Body, _names: Names) -> Rule | None:
         action=RuleAction(action),
         protocol=_number(attributes, rt.FRA_PROTOCOL, 0),
         other=other,
+        message=bytes(body),
     )
 
 

@@ -73,10 +73,14 @@ def _encode(operation: NetworkOperation, lookup: Lookup) -> Request:
             request = Request(rt.DEL_ADDRESS, _address(address, lookup))
         case AddRoute(route, replace):
             request = Request(rt.NEW_ROUTE, _route(route, lookup), _ANEW if replace else _NEW)
+        case DelRoute(route) if route.message:
+            request = Request(rt.DEL_ROUTE, route.message)
         case DelRoute(route):
             request = Request(rt.DEL_ROUTE, _route(route, lookup))
         case AddRule(rule):
             request = Request(rt.NEW_RULE, _rule(rule), _NEW)
+        case DelRule(rule) if rule.message:
+            request = Request(rt.DEL_RULE, rule.message)
         case DelRule(rule):
             request = Request(rt.DEL_RULE, _rule(rule))
         case SetNeighbour(neighbour):
@@ -173,11 +177,8 @@ def _address(address: Address, lookup: Lookup) -> bytes:
         _address_scope(address),
         lookup.index(address.device),
     )
-    packed = interface.ip.packed
-    return header + b"".join(render_attribute(kind, packed) for kind in _ADDRESS_KINDS)
-
-
-_ADDRESS_KINDS = (rt.IFA_LOCAL, rt.IFA_ADDRESS)
+    local = render_attribute(rt.IFA_LOCAL, interface.ip.packed)
+    return header + local + render_attribute(rt.IFA_ADDRESS, (address.peer or interface.ip).packed)
 
 
 def _new_address(address: Address, lookup: Lookup, flags: int) -> Request:
@@ -322,9 +323,12 @@ def read_routes(version: int, table: int) -> Request:
     return Request(rt.GET_ROUTE, header + _number(rt.RTA_TABLE, table))
 
 
-def read_routes_of(protocol: int, version: int) -> Request:
-    """Build a request for the routes of one origin, of all tables."""
-    return Request(rt.GET_ROUTE, rt.ROUTE.pack(_family(version), 0, 0, 0, 0, protocol, 0, 0, 0))
+def read_all_routes(version: int) -> Request:
+    """Build a request for the routes of all tables.
+
+    The kernel could select those of one origin, except for the unspecified one.
+    """
+    return Request(rt.GET_ROUTE, rt.ROUTE.pack(_family(version), *bytes(8)))
 
 
 def read_rules(version: int) -> Request:

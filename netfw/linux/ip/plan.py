@@ -1,12 +1,13 @@
 """Planner: operations that turn the present network into the desired one.  Pure.
 
 Objects of other origin are not touched: routes and rules of the kernel, of routing daemons and of
-router advertisements, addresses with a lifetime, the link-local address of a device.
+router advertisements, addresses with a lifetime, the link-local address of a device.  Those of an
+operator are, whatever attributes they have that netfw does not model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve
 
@@ -34,8 +35,12 @@ from netfw.linux.ip.values import (
     RouteKey,
     Rule,
 )
+from netfw.model.address import IpAddress, IpInterface
 
 Operations = tuple[NetworkOperation, ...]
+
+BY_HAND = frozenset({PROTOCOL_UNSPEC, PROTOCOL_BOOT, PROTOCOL_STATIC})
+"""Origins of routes and rules that netfw or an operator added."""
 
 
 def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> Operations:
@@ -44,10 +49,10 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
     Removals come first, so that an address can change its prefix length.  IPv4 addresses that
     the kernel may remove together with the first one of their network are added again at once.
     """
-    want = {(address.device, address.interface): address for address in wanted}
-    have = {(entry.address.device, entry.address.interface): entry for entry in found}
+    want = {_address_key(address): address for address in wanted}
+    have = {_address_key(entry.address): entry for entry in found}
     stale = [entry for key, entry in have.items() if _is_stale(entry, want.get(key))]
-    removed = {(entry.address.device, entry.address.interface) for entry in stale}
+    removed = {_address_key(entry.address) for entry in stale}
     operations: list[NetworkOperation] = [DelAddress(entry.address) for entry in stale]
     for key, address in want.items():
         there = have.get(key)
@@ -56,6 +61,10 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
         elif not _is_as_wanted(there, address) or _goes_with(there, stale):
             operations.append(AddAddress(address, replace=True))
     return tuple(operations)
+
+
+def _address_key(address: Address) -> tuple[str, IpInterface, IpAddress | None]:
+    return address.device, address.interface, address.peer
 
 
 def _is_stale(entry: FoundAddress, wanted: Address | None) -> bool:
@@ -82,14 +91,14 @@ def _goes_with(entry: FoundAddress, stale: Iterable[FoundAddress]) -> bool:
     return entry.secondary and any(
         not gone.secondary
         and gone.address.device == address.device
-        and gone.address.interface.network == address.interface.network
+        and gone.address.network == address.network
         for gone in stale
     )
 
 
 def by_hand(thing: Route | Rule) -> bool:
     """Return whether netfw or an operator added it, not the kernel or a routing daemon."""
-    return thing.protocol in (PROTOCOL_UNSPEC, PROTOCOL_BOOT, PROTOCOL_STATIC)
+    return thing.protocol in BY_HAND
 
 
 def plan_routes(
@@ -99,20 +108,46 @@ def plan_routes(
 ) -> Operations:
     """Make the routes that are *owned* equal to *wanted*: first add and change, then remove.
 
-    Routes without a gateway come first: others may need them to reach theirs.
+    Routes without a gateway come first: others may need them to reach theirs.  Of several routes of
+    one key, in the order of the kernel, one is kept or replaced.
     """
     want = {route.key: route for route in wanted}
     have: dict[RouteKey, list[Route]] = {}
     for route in found:
         have.setdefault(route.key, []).append(route)
     operations: list[NetworkOperation] = []
+    stale: list[NetworkOperation] = []
     for key, route in sorted(want.items(), key=lambda item: _needs_others(item[1])):
-        there = have.get(key, [])
-        if not any(_agrees(route, other) for other in there):
-            operations.append(AddRoute(route, replace=any(owned(other) for other in there)))
-    stale = (route for key, there in have.items() if key not in want for route in there)
-    operations.extend(DelRoute(route) for route in stale if owned(route))
-    return tuple(operations)
+        there = have.pop(key, [])
+        own = [other for other in there if owned(other)]
+        agreeing = [other for other in there if _agrees(route, other)]
+        if not agreeing:
+            operations.append(AddRoute(route, replace=bool(own)))
+        stale += _plan_rivals(route, own, agreeing[0] if agreeing else _replaced(route, own))
+    stale += [DelRoute(each) for there in have.values() for each in there if owned(each)]
+    return (*operations, *stale)
+
+
+def _plan_rivals(route: Route, own: Iterable[Route], kept: Route | None) -> Operations:
+    """Plan the removal of all routes of one key but the one that is kept or replaced.
+
+    The kernel may take a removal of an IPv6 route without a gateway for one of the kept route,
+    which is therefore added once more.
+    """
+    rivals = tuple(DelRoute(each) for each in own if each is not kept)
+    again = rivals and route.destination.version == 6
+    return (*rivals, AddRoute(route, replace=True)) if again else rivals
+
+
+def _replaced(route: Route, own: Sequence[Route]) -> Route | None:
+    """Return the route that the kernel replaces: the first, in IPv6 the first of the same form."""
+    alike = (each for each in own if _has_gateway(each) == _has_gateway(route))
+    first = next(iter(own), None)
+    return next(alike, first) if route.destination.version == 6 else first
+
+
+def _has_gateway(route: Route) -> bool:
+    return any(hop.via is not None for hop in route.hops)
 
 
 def _needs_others(route: Route) -> bool:
@@ -148,7 +183,7 @@ def plan_rules(
     there, kept = frozenset(have), frozenset(want)
     return (
         *(AddRule(rule) for rule in want if rule not in there),
-        *(DelRule(rule) for rule in have if rule not in kept and owned(rule) and not rule.other),
+        *(DelRule(rule) for rule in have if rule not in kept and owned(rule)),
     )
 
 

@@ -12,7 +12,11 @@ def address_text(address: Address) -> str:
 
 
 def _address_words(address: Address) -> Iterator[str]:
-    yield f"{address.interface} dev {address.device}"
+    if address.peer is None:
+        yield f"{address.interface} dev {address.device}"
+    else:
+        peer = f"{address.peer}/{address.interface.network.prefixlen}"
+        yield f"{address.interface.ip} peer {peer} dev {address.device}"
     if address.scope is not None:
         yield f"scope {address.scope.name.lower()}"
     if address.noprefixroute:
@@ -29,6 +33,8 @@ def _route_words(route: Route) -> Iterator[str]:
     if route.kind != RouteKind.UNICAST:
         yield route.kind.name.lower()
     yield str(route.destination)
+    if route.selector:
+        yield route.selector
     if len(route.hops) == 1:
         yield from _hop_words(route.hops[0])
     if route.metric:
@@ -41,6 +47,7 @@ def _route_words(route: Route) -> Iterator[str]:
     if len(route.hops) > 1:
         for hop in route.hops:
             yield from ("nexthop", *_hop_words(hop), f"weight {hop.weight}")
+    yield from _other_words(route.other)
 
 
 def _hop_words(hop: NextHop) -> Iterator[str]:
@@ -68,6 +75,13 @@ def _rule_words(rule: Rule) -> Iterator[str]:
         yield f"oif {rule.oif}"
     action = rule.action
     yield f"lookup {rule.table}" if action == RuleAction.LOOKUP else action.name.lower()
+    yield from _other_words(rule.other)
+
+
+def _other_words(other: frozenset[str]) -> Iterator[str]:
+    """Yield what ``ip`` spells in ways that netfw does not model."""
+    if other:
+        yield f"({', '.join(sorted(other))})"
 
 
 def neighbour_text(neighbour: Neighbour) -> str:

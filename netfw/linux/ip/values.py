@@ -30,6 +30,7 @@ PROTOCOL_UNSPEC = 0
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
 PROTOCOL_STATIC = 4
+PROTOCOL_RA = 9
 """Origin of a route or a rule; netfw uses static, ``ip`` boot for routes, none for rules."""
 
 
@@ -104,6 +105,17 @@ class Address:
     noprefixroute: bool = False
     nodad: bool = field(default=False, eq=False)
     """Whether duplicate detection is skipped; without meaning once the address is present."""
+    peer: IpAddress | None = field(default=None, converter=maybe_address)
+    """The other end of a point-to-point address, whose network is on the link; no desired address
+    has one."""
+
+    @property
+    def network(self) -> IpNetwork:
+        """The network that the kernel has on the link by this address."""
+        if self.peer is None:
+            return self.interface.network
+        length = self.interface.network.prefixlen
+        return ipaddress.ip_network((self.peer.packed, length), strict=False)
 
 
 @frozen(kw_only=True)
@@ -134,8 +146,8 @@ class NextHop:
     """Whether *via* is assumed to be on the device's link, whatever its addresses."""
 
 
-RouteKey = tuple[int, int, IpNetwork, int]
-"""Key of a route: family, table, destination, metric."""
+RouteKey = tuple[int, int, IpNetwork, int, str]
+"""Key of a route: family, table, destination, metric, selector."""
 
 
 def _usual_metric(route: Route) -> int:
@@ -155,11 +167,19 @@ class Route:
     source: IpAddress | None = field(default=None, converter=maybe_address)
     kind: RouteKind = RouteKind.UNICAST
     protocol: int = field(default=PROTOCOL_STATIC, eq=False)
+    selector: str = ""
+    """What else the packets of an observed route have: TOS, or a source network; no desired route
+    has any."""
+    other: frozenset[str] = frozenset()
+    """Attributes of an observed route that netfw does not model; no desired route has any."""
+    message: bytes = field(default=b"", eq=False, repr=False)
+    """The kernel's message of an observed route, which removes exactly this one."""
 
     @property
     def key(self) -> RouteKey:
-        """Key by which the kernel distinguishes routes."""
-        return (self.destination.version, self.table, self.destination, self.metric)
+        """Key by which the kernel distinguishes routes; IPv4 may have several routes of one key."""
+        to = self.destination
+        return (to.version, self.table, to, self.metric, self.selector)
 
 
 def route(
@@ -208,6 +228,8 @@ class Rule:
     protocol: int = field(default=PROTOCOL_STATIC, eq=False)
     other: frozenset[str] = frozenset()
     """Conditions of an observed rule that netfw does not model; no desired rule has any."""
+    message: bytes = field(default=b"", eq=False, repr=False)
+    """The kernel's message of an observed rule, which removes exactly this one."""
 
     def __attrs_post_init__(self) -> None:
         for network in (self.source, self.destination):

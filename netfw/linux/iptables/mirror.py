@@ -10,7 +10,15 @@ from attrs import define, field
 
 from netfw.errors import BackendBroken
 from netfw.linux.iptables.chain import BUILTIN, ChainKey
-from netfw.linux.iptables.operations import AddHook, DropChain, DropHook, HookPoint, PutChain
+from netfw.linux.iptables.operations import (
+    AddHook,
+    DropChain,
+    DropForeignRules,
+    DropHook,
+    HookPoint,
+    PutChain,
+    ResetPolicy,
+)
 from netfw.linux.iptables.operations import Operation as Operation_
 from netfw.linux.iptables.rule import Family
 
@@ -23,26 +31,38 @@ class Mirror:
     """The chains of one owner as lines of text, and the jumps to them from built-in chains.
 
     ``printed`` are the chains that were read and not yet compared with the desired ones: iptables
-    may spell their rules differently from how netfw wrote them.
+    may spell their rules differently from how netfw wrote them.  ``foreign`` are the other rules
+    of built-in chains, ``denying`` the built-in chains with another policy than ACCEPT.
     """
 
     chains: dict[ChainKey, tuple[str, ...]] = field(factory=dict)
     hooks: dict[HookPoint, tuple[str, ...]] = field(factory=dict)
     printed: set[ChainKey] = field(factory=set)
+    foreign: dict[HookPoint, tuple[str, ...]] = field(factory=dict)
+    denying: set[HookPoint] = field(factory=set)
 
     def replace(self, family: Family, read: Mirror) -> None:
         """Replace everything of *family* with what was *read*."""
         for key in [key for key in self.chains if key.family is family]:
             del self.chains[key]
-        for point in [point for point in self.hooks if point.family is family]:
-            del self.hooks[point]
+        for points in (self.hooks, self.foreign):
+            for point in [point for point in points if point.family is family]:
+                del points[point]
         self.chains |= read.chains
         self.hooks |= read.hooks
+        self.foreign |= read.foreign
         self.printed = {key for key in self.printed if key.family is not family} | read.printed
+        self.denying = {each for each in self.denying if each.family is not family} | read.denying
 
     def copy(self) -> Mirror:
         """Return the mirror as it is now."""
-        return Mirror(dict(self.chains), dict(self.hooks), set(self.printed))
+        return Mirror(
+            dict(self.chains),
+            dict(self.hooks),
+            set(self.printed),
+            dict(self.foreign),
+            set(self.denying),
+        )
 
     def record(self, operations: Iterable[Operation_]) -> None:
         """Record an executed change."""
@@ -63,6 +83,10 @@ class Mirror:
                 there = self.hooks.get(point, ())
                 at = there.index(line)
                 self.hooks[point] = there[:at] + there[at + 1 :]
+            case DropForeignRules(point):
+                self.foreign.pop(point, None)
+            case ResetPolicy(point):
+                self.denying.discard(point)
             case _:
                 assert_never(operation)
 
@@ -75,8 +99,8 @@ class Mirror:
 def parse_save(text: str, family: Family, owner: str) -> Mirror:
     """Parse the chains of *owner* from the output of ``iptables-save``.
 
-    Only the structure is parsed (tables, names of chains, the chain of each line, jumps to the
-    owner's chains); rules stay text.
+    Only the structure is parsed (tables, names and policies of chains, the chain of each line,
+    jumps to the owner's chains); rules stay text.
 
     :raises BackendBroken: iptables reports a table that it cannot print.
     """
@@ -87,7 +111,11 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
             name = line[1:].split(" ", 1)[0].removeprefix(f"{owner}-")
             if _OWN_NAME.fullmatch(name):
                 lines[ChainKey(family=family, table=table, name=name)] = []
+        elif line.startswith(":") and (builtin := _denying_chain(line)) in BUILTIN[table]:
+            mirror.denying.add(HookPoint(family, table, builtin))
     chains = {(key.table, f"{owner}-{key.name}"): rules for key, rules in lines.items()}
+    hooks: dict[HookPoint, list[str]] = {}
+    foreign: dict[HookPoint, list[str]] = {}
     jump = f" {owner}-"
     for table, line in _tables(text):
         if not line.startswith("-A "):
@@ -95,12 +123,21 @@ def parse_save(text: str, family: Family, owner: str) -> Mirror:
         _, chain, rule = f"{line} ".split(" ", 2)
         if (rules := chains.get((table, chain))) is not None:
             rules.append(rule[:-1])
-        elif chain in BUILTIN[table] and jump in f" {line}" and jumped_to(line, owner):
+        elif chain in BUILTIN[table]:
             point = HookPoint(family, table, chain)
-            mirror.hooks[point] = (*mirror.hooks.get(point, ()), rule[:-1])
+            is_hook = jump in f" {line}" and jumped_to(line, owner)
+            (hooks if is_hook else foreign).setdefault(point, []).append(rule[:-1])
+    mirror.hooks = {point: tuple(rules) for point, rules in hooks.items()}
+    mirror.foreign = {point: tuple(rules) for point, rules in foreign.items()}
     mirror.chains = {key: tuple(rules) for key, rules in lines.items()}
     mirror.printed = set(mirror.chains)
     return mirror
+
+
+def _denying_chain(line: str) -> str:
+    """Return the chain of a ``:CHAIN POLICY [0:0]`` whose policy is not ACCEPT, or nothing."""
+    name, policy, *_ = f"{line[1:]}  ".split(" ")
+    return name if policy not in ("ACCEPT", "-") else ""
 
 
 def jumped_to(line: str, owner: str) -> str | None:

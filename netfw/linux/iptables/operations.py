@@ -8,6 +8,9 @@ from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.text_validation import counted
 
+_MOST_SHOWN = 8
+"""Limit of foreign rules that the text of an operation quotes."""
+
 
 @frozen
 class HookPoint:
@@ -82,7 +85,34 @@ class DropHook:
         return f"unhook {self.key} from {self.point.builtin}"
 
 
-Operation = PutChain | DropChain | AddHook | DropHook
+@frozen
+class DropForeignRules:
+    """Remove the rules of other programs from a built-in chain, whose jumps *hooks* stay.
+
+    The chain is flushed: iptables may be unable to read what it printed for such a rule.
+    """
+
+    point: HookPoint
+    lines: tuple[str, ...]
+    hooks: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        where = f"{self.point.family} {self.point.table} {self.point.builtin}"
+        shown = [*self.lines[:_MOST_SHOWN], *(["..."] if self.lines[_MOST_SHOWN:] else [])]
+        return f"remove {counted(len(self.lines), 'foreign rule')} from {where}: {', '.join(shown)}"
+
+
+@frozen
+class ResetPolicy:
+    """Let a built-in chain accept what none of its rules decides, as in a new namespace."""
+
+    point: HookPoint
+
+    def __str__(self) -> str:
+        return f"reset the policy of {self.point.family} {self.point.table} {self.point.builtin}"
+
+
+Operation = PutChain | DropChain | AddHook | DropHook | DropForeignRules | ResetPolicy
 
 
 @frozen

@@ -13,10 +13,12 @@ from netfw.linux.iptables.mirror import Mirror, jumped_to
 from netfw.linux.iptables.operations import (
     AddHook,
     DropChain,
+    DropForeignRules,
     DropHook,
     HookPoint,
     Operation,
     PutChain,
+    ResetPolicy,
     RuleEdits,
     TableChange,
 )
@@ -43,10 +45,17 @@ class Unsure:
 
 
 def plan_chains(
-    update: Update[ChainKey, Chain], mirror: Mirror, owner: str, spelling: Spelling
+    update: Update[ChainKey, Chain],
+    mirror: Mirror,
+    owner: str,
+    spelling: Spelling,
+    *,
+    sole_owner: bool = False,
 ) -> tuple[TableChange, ...]:
     """Plan the changes that turn the mirror's chains into *update*, one for each table concerned.
 
+    :param sole_owner: whether the namespace has no other owner: rules of other programs in built-in
+        chains, and policies other than ACCEPT, are removed.
     :raises InvalidInput: a chain that its table or family cannot have.
     :raises Conflict: a jump to a chain that will not exist.
     """
@@ -59,7 +68,14 @@ def plan_chains(
     _refuse_dangling(put, update, mirror, frozenset(drop))
     operations: list[Operation] = [*put, *map(DropChain, drop)]
     hooks = _hooks(update, mirror, owner)
-    return _by_table([*hooks, *operations])
+    foreign = _foreign(mirror) if sole_owner else ()
+    return _by_table([*foreign, *hooks, *operations])
+
+
+def _foreign(mirror: Mirror) -> Iterator[Operation]:
+    for point, lines in mirror.foreign.items():
+        yield DropForeignRules(point, lines, mirror.hooks.get(point, ()))
+    yield from map(ResetPolicy, mirror.denying)
 
 
 def find_unsure(
@@ -221,6 +237,6 @@ def _concerned(update: Update[ChainKey, Chain], key: ChainKey) -> bool:
 def _by_table(operations: Iterable[Operation]) -> tuple[TableChange, ...]:
     tables: dict[tuple[Family, str], list[Operation]] = {}
     for operation in operations:
-        place = operation.point if isinstance(operation, AddHook | DropHook) else operation.key
+        place = operation.key if isinstance(operation, PutChain | DropChain) else operation.point
         tables.setdefault((place.family, place.table), []).append(operation)
     return tuple(TableChange(*place, tuple(group)) for place, group in tables.items())

@@ -14,9 +14,11 @@ from netfw.linux.iptables.chain import full_name
 from netfw.linux.iptables.operations import (
     AddHook,
     DropChain,
+    DropForeignRules,
     DropHook,
     Operation,
     PutChain,
+    ResetPolicy,
     TableChange,
 )
 
@@ -80,9 +82,7 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
     for operation in change.operations:
         if isinstance(operation, DropChain) or _is_rewritten(operation):
             yield operation, [f":{full_name(owner, operation.key.name)} - [0:0]"]
-    for operation in change.operations:
-        if isinstance(operation, DropHook):
-            yield operation, [f"-D {operation.point.builtin} {operation.line}"]
+    yield from _builtin_parts(change)
     for operation in change.operations:
         if isinstance(operation, PutChain):
             yield operation, _rule_lines(operation, f"{owner}-{operation.key.name}")
@@ -94,6 +94,20 @@ def _parts(change: TableChange, owner: str) -> Iterator[Part]:
         if isinstance(operation, DropChain):
             yield operation, [f"-X {full_name(owner, operation.key.name)}"]
     yield None, ["COMMIT"]
+
+
+def _builtin_parts(change: TableChange) -> Iterator[Part]:
+    """Yield the removals from built-in chains; what is flushed keeps its jumps until then."""
+    for operation in change.operations:
+        if isinstance(operation, ResetPolicy):
+            yield operation, [f"-P {operation.point.builtin} ACCEPT"]
+        elif isinstance(operation, DropForeignRules):
+            builtin = operation.point.builtin
+            hooks = (f"-A {builtin} {line}" for line in operation.hooks)
+            yield operation, [f"-F {builtin}", *hooks]
+    for operation in change.operations:
+        if isinstance(operation, DropHook):
+            yield operation, [f"-D {operation.point.builtin} {operation.line}"]
 
 
 def _is_rewritten(operation: Operation) -> TypeGuard[PutChain]:

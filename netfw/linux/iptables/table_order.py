@@ -17,9 +17,11 @@ from netfw.linux.iptables.mirror import Mirror, without_quoted_text
 from netfw.linux.iptables.operations import (
     AddHook,
     DropChain,
+    DropForeignRules,
     DropHook,
     Operation,
     PutChain,
+    ResetPolicy,
     TableChange,
 )
 from netfw.linux.iptables.plan import Spelling, make_put, plan_edits
@@ -59,9 +61,9 @@ def _split(
                 before, after = _phases(operation, mirror, spelling)
                 first += before
                 last += after
-            case AddHook():
+            case AddHook() | DropForeignRules():
                 first.append(operation)
-            case DropHook() | DropChain():
+            case DropHook() | DropChain() | ResetPolicy():
                 last.append(operation)
     return first, last
 

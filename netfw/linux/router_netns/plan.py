@@ -9,8 +9,8 @@ hides the next hop of a desired one is removed first: the kernel would refuse th
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from itertools import groupby, takewhile
 
 from attrs import evolve, frozen
 
@@ -24,7 +24,7 @@ from netfw.linux.ip.operations import (
     needs_ipv6,
 )
 from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_rules, plan_sysctl
-from netfw.linux.ip.values import Address, NextHop, Route, Rule
+from netfw.linux.ip.values import PROTOCOL_RA, Address, NextHop, Route, Rule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
@@ -54,6 +54,7 @@ from netfw.plan import Operation, Stage, Update
 
 SETTINGS = {"net.ipv4.conf.all.promote_secondaries": "1"}
 """Kernel parameters of every router: without it, addresses are removed with the first one."""
+_ACCEPT_RA = "ipv6/accept_ra"
 
 
 def plan_router_netns(
@@ -121,7 +122,8 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
         yield MakeNamespace(wanted.netns)
     yield from _in(wanted, _settings(wanted, found))
     changes = _address_changes(wanted, without_lost(found))
-    tables = plan_chains(make_update(wanted), found.rules or Mirror(), chain_owner, found.spelling)
+    rules, update = found.rules or Mirror(), make_update(wanted)
+    tables = plan_chains(update, rules, chain_owner, found.spelling, sole_owner=True)
     if tables:
         yield RestoreTables(wanted.netns, chain_owner, tables)
     # With the rules gone, no new connection is translated to an address.
@@ -195,12 +197,15 @@ class _AddressChanges:
     """Addresses that are added, after the filters and devices."""
     old: tuple[NetworkOperation, ...]
     """Addresses of networks that are removed, after their replacements are in use."""
+    bare: frozenset[str]
+    """Devices that lose all IPv4 addresses, and with the last one their IPv4 routes, before others
+    are added."""
 
     @property
     def devices(self) -> frozenset[str]:
         """Devices whose routes may be removed with an address."""
         gone = (each for each in (*self.new, *self.old) if isinstance(each, DelAddress))
-        return frozenset(each.address.device for each in gone)
+        return frozenset(each.address.device for each in gone) | self.bare
 
 
 def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChanges:
@@ -223,15 +228,25 @@ def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChang
                 floating.append(operation)
             else:
                 old.append(operation)
-    return _AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old))
+    single = {each.address.device for each in floating if each.address.interface.version == 4}
+    bare = frozenset(single) - _numbered(found, floating)
+    return _AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old), bare=bare)
+
+
+def _numbered(found: ObservedNetns, removed: Iterable[DelAddress]) -> frozenset[str]:
+    """Return the devices that have an IPv4 address when these are removed."""
+    gone = {each.address for each in removed}
+    there = (entry.address for entry in found.addresses if entry.address not in gone)
+    return frozenset(each.device for each in there if each.interface.version == 4)
 
 
 def _departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelAddress]:
-    """Remove the addresses of devices that are not to be kept."""
+    """Remove the addresses of devices that are not to be kept, and added ones of the loopback."""
     for entry in found.addresses:
         device = entry.address.device
-        leaves = device in found.links and device not in keep and device != LOOPBACK
-        if leaves and not entry.automatic:
+        leaves = device in found.links and device not in keep
+        usual = device == LOOPBACK and entry.address.interface.is_loopback
+        if leaves and not usual and not entry.automatic:
             yield DelAddress(entry.address)
 
 
@@ -259,17 +274,20 @@ def _routing(
     hiding = tuple(_hiding(wanted, found))
     yield from map(DelRoute, hiding)
     found = evolve(found, routes=tuple(each for each in found.routes if each not in hiding))
-    planned = plan_routes(routes, found.routes)
-    yield from (each for each in planned if not isinstance(each, DelRoute))
+    planned = plan_routes(routes, found.routes, _owned(wanted))
+    added = tuple(takewhile(lambda each: isinstance(each, AddRoute), planned))
+    yield from added
     yield from changes.old
-    changed = {each.route.key for each in planned if isinstance(each, AddRoute)}
+    changed = {each.route.key for each in added if isinstance(each, AddRoute)}
     for route in routes:
         if any(hop.device in again for hop in route.hops) and (
             changes.devices or route.key not in changed
         ):
             yield AddRoute(route, replace=True)
     devices = {port.device for port in wanted.ports}
-    yield from (each for each in _stale(wanted, found) if _is_on(each, devices))
+    for each in planned[len(added) :]:
+        if not isinstance(each, DelRoute) or _is_on(each, devices):
+            yield each
     rules = [rule for rule in wanted.policy_rules if _is_possible(rule, wanted, found)]
     yield from plan_rules(rules, found.policy_rules)
 
@@ -278,24 +296,39 @@ def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[Route, ...]:
     return tuple(route for route in wanted.routes if _is_possible(route, wanted, found))
 
 
+def _owned(wanted: RouterNetns) -> Callable[[Route], bool]:
+    """Return which routes are netfw's: not those of the kernel, of daemons or of advertisements.
+
+    A learnt route of a device that no longer accepts advertisements is, too.
+    """
+    ignoring = {port.device for port in wanted.ports if port.settings.get(_ACCEPT_RA) == "0"}
+
+    def owned(route: Route) -> bool:
+        if route.protocol == PROTOCOL_RA:
+            return bool(route.hops) and all(hop.device in ignoring for hop in route.hops)
+        return by_hand(route)
+
+    return owned
+
+
 def _stale(wanted: RouterNetns, found: ObservedNetns) -> Iterator[DelRoute]:
-    planned = plan_routes(_routes(wanted, found), found.routes)
+    planned = plan_routes(_routes(wanted, found), found.routes, _owned(wanted))
     return (each for each in planned if isinstance(each, DelRoute))
 
 
 def _hiding(wanted: RouterNetns, found: ObservedNetns) -> Iterator[Route]:
     """Yield the IPv6 routes that change or go, and hide a next hop of a desired route."""
-    routes = _routes(wanted, found)
+    routes, owned = _routes(wanted, found), _owned(wanted)
     changed = {
         each.route.key
-        for each in plan_routes(routes, found.routes)
+        for each in plan_routes(routes, found.routes, owned)
         if isinstance(each, AddRoute | DelRoute)
     }
     devices = {port.device for port in wanted.ports}
     old = [
         route
         for route in found.routes
-        if route.destination.version == 6 and route.key in changed and by_hand(route)
+        if route.destination.version == 6 and route.key in changed and owned(route)
     ]
     hops = dict.fromkeys(hop for route in routes for hop in route.hops) if old else {}
     for route in old:

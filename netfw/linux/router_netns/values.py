@@ -50,9 +50,21 @@ class NetnsPort:
 
 @frozen(kw_only=True)
 class RouterNetns:
-    """A namespace that routes.  Everything in it is desired: what is not named is removed.
+    """A namespace that routes.  What can steer its packets and is not named here is removed.
 
-    Routes and policy rules of the kernel, of routing daemons and of router advertisements stay.
+    That is: devices, addresses (also of the loopback, or with a peer), routes of all tables and
+    policy rules with whatever attributes, rules and policies of the built-in iptables chains.
+
+    These stay:
+
+    1. routes and policy rules with another protocol than unspecified, boot or static: the kernel's,
+       and those of routing daemons that an extension or an operator runs in the namespace;
+    2. routes by router advertisements, while the device accepts these (``ipv6/accept_ra``);
+    3. addresses with a lifetime, of DHCP and prefix delegation clients, and the link-local address
+       that the kernel makes;
+    4. chains that no built-in chain jumps to: no packet enters them;
+    5. what is not read: neighbours, tables of nft itself and of the other iptables backend, tc, XDP
+       and xfrm.
 
     :raises ValueError: a name or MTU that cannot be, or two ports with one device.
     """

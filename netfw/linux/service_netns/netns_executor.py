@@ -133,7 +133,7 @@ class NetnsExecutor:
                 self._clear(step)
                 self._pairs.forget(step.device)
             case ChangeNetwork():
-                with _changing_network(step.netns, [step]) as network:
+                with changing_network(step.netns, [step]) as network:
                     network.apply([step.operation])
             case RestoreTables():
                 self._restore_tables(step)
@@ -234,7 +234,7 @@ def _execute_together(stage: Stage) -> None:
 def _change_networks(stage: Stage) -> None:
     """Execute several changes by one client, up to the first that is refused."""
     steps = [cast(ChangeNetwork, each.payload) for each in stage.operations]
-    with _changing_network(steps[0].netns, steps) as network:
+    with changing_network(steps[0].netns, steps) as network:
         for operation, step in zip(stage.operations, steps, strict=True):
             try:
                 network.apply([step.operation])
@@ -245,8 +245,11 @@ def _change_networks(stage: Stage) -> None:
 
 
 @contextmanager
-def _changing_network(namespace: str, steps: Iterable[ChangeNetwork]) -> Iterator[NetlinkClient]:
-    """Give a client; before and after its use, remove the connections that *steps* forget."""
+def changing_network(namespace: str, steps: Iterable[ChangeNetwork]) -> Iterator[NetlinkClient]:
+    """Yield a client; before and after its use, remove the connections that *steps* forget.
+
+    The second time removes those that began while their address was still there.
+    """
     forgotten = [_connections_of(step.forget) for step in steps if step.forget is not None]
     with NetlinkClient(namespace) as network:
         _remove_connections(namespace, forgotten)

@@ -80,7 +80,7 @@ class Host(NamespaceOwner):
         instance = Instance(name, self.namespaces, self.ovs)
         try:
             instance.open()
-        except FileExistsError as error:
+        except Conflict as error:
             raise Conflict(f"{self.name} has an instance or namespace {name} already") from error
         self.instances[name] = instance
         if plug is not None:

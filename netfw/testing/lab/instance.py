@@ -16,8 +16,7 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from attrs import field, frozen
 
 from netfw.errors import ConfigError
-from netfw.linux import syscalls
-from netfw.linux.netns import raise_loopback
+from netfw.linux import netns
 from netfw.testing.lab import lab_syscalls
 from netfw.testing.lab.namespaces import NamespaceContext, NamespaceOwner
 from netfw.testing.lab.openvswitch import PrivateOvs
@@ -79,11 +78,11 @@ class Instance(NamespaceOwner):
         """Create the namespace.
 
         :raises ConfigError: the name is not valid for a namespace.
-        :raises FileExistsError: a namespace of that name exists.
+        :raises Conflict: a namespace of that name exists.
         """
         if not _NAME.fullmatch(self.name):
             raise ConfigError(f"an instance cannot be called {self.name!r}")
-        space = self._host.call(_make_namespace, f"/run/netns/{self.name}")
+        space = self._host.call(_make_namespace, self.name)
         spaces = {kind: os.dup(fd) for kind, fd in self._host.spaces.items() if kind != "net"}
         self.namespaces = NamespaceContext({**spaces, "net": space})
 
@@ -177,15 +176,14 @@ class Instance(NamespaceOwner):
         self._ovs.vsctl("add-port", plug.bridge, plug.device, *port, *more)
 
 
-def _make_namespace(path: str) -> int:
-    """Create a namespace at *path*; return its descriptor.  Moves the calling thread."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
-    syscalls.unshare(syscalls.CLONE_NEWNET)
-    syscalls.mount("/proc/thread-self/ns/net", path, syscalls.MS_BIND)
-    raise_loopback()
-    lab_syscalls.use_addresses_at_once()
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _make_namespace(name: str) -> int:
+    """Create a namespace; return its descriptor.
+
+    The directory is set up as drivers do it, who would else mount it over the namespace.
+    """
+    netns.create(name)
+    netns.run_in(name, lab_syscalls.use_addresses_at_once)
+    return netns.open_namespace(name)
 
 
 def _quoted(text: str) -> str:

@@ -13,7 +13,7 @@ from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, R
 from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
-from netfw.linux.service_netns.values import ObservedNetns
+from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
 from netfw.model.ids import RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
@@ -174,7 +174,8 @@ class _RouterPlanner:
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         self.served[router] = served
-        if left_out := {**desired.routes().left_out, **left_out_advertisements(desired)}:
+        left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
+        if left_out := {**left_out, **_left_out_ipv6(wanted, found.netns)}:
             self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [
             *(_radvd_stage(router, step) for step in withdrawals),
@@ -190,6 +191,16 @@ class _RouterPlanner:
                 served = self.served.get(value.router, {})
                 if key not in self.refused and key.floating_ip not in served:
                     self.waiting[key] = NO_GATEWAY
+
+
+def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:
+    """Return the ports whose IPv6 addresses and routes are left out, each with the reason."""
+    return {
+        f"IPv6 of port {port.port}": why
+        for port in wanted.ports
+        if any(each.version == 6 and not each.is_link_local for each in port.addresses)
+        and (why := why_without_ipv6(port, found)) is not None
+    }
 
 
 def _radvd_stage(router: RouterId, step: RadvdStep) -> Stage:

@@ -138,10 +138,10 @@ def make_program(router: RouterId, settings: RouterSettings) -> Program:
 
 
 def left_out_advertisements(router: DesiredRouter) -> dict[str, str]:
-    """Return what cannot be advertised, each with the reason."""
+    """Return what cannot be advertised, each with the reason; not of ports without IPv6."""
     problems: dict[str, str] = {}
     for port in router.full.interfaces:
-        problems |= _select(port).left_out
+        problems |= _select(port).left_out if port.mtu >= IPV6_MTU[0] else {}
     return problems
 
 
@@ -169,10 +169,6 @@ class _Selection:
 
 
 def _select(port: RouterPort) -> _Selection:
-    least, _ = IPV6_MTU
-    if _subnets(port) and port.mtu < least:
-        why = f"the MTU of its network is {port.mtu}, and IPv6 needs {least}"
-        return _Selection(left_out={f"advertisements of port {port.id}": why})
     left_out: dict[str, str] = {}
     prefixes: dict[IPv6Network, RadvdPrefix] = {}
     for subnet in _subnets(port):

@@ -1,4 +1,4 @@
-"""Routes of users that the kernel refused, such as by routes of a routing daemon.  Pure."""
+"""Routes that the kernel refused, such as by routes of a routing daemon.  Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from attrs import evolve, field, frozen
 from netfw.drivers.values.router_values import RouterDriverKey, RouterDriverValue, RouterState
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
 from netfw.linux.ip.operations import AddRoute
+from netfw.linux.ip.values import Route
 from netfw.linux.service_netns.steps import ChangeNetwork
-from netfw.model.route import Route
 from netfw.plan import Operation, Outcome, Update
 
 RouterUpdate = Update[RouterDriverKey, RouterDriverValue]
@@ -32,13 +32,16 @@ class PossibleUpdate:
             state = put.get(key)
             if not isinstance(error, OperationRefused) or not isinstance(state, RouterState):
                 continue
-            routes = list(state.routes)
             for operation, reason in error.reasons.items():
-                for each in [each for each in routes if _is_added(each, operation)]:
-                    routes.remove(each)
-                    text = f"route to {each.destination} via {each.nexthop}"
-                    left_out[key] = {**left_out.get(key, {}), text: reason}
-            put[key] = evolve(state, routes=tuple(routes))
+                added = _added_route(operation)
+                if added is None:
+                    continue
+                users = _refused_of_users(state, added)
+                gateways = _refused_of_gateway(users.state, added)
+                state = gateways.state
+                if texts := dict.fromkeys((*users.texts, *gateways.texts), reason):
+                    left_out[key] = {**left_out.get(key, {}), **texts}
+            put[key] = state
         if left_out == self.left_out:
             return self
         return PossibleUpdate(update=evolve(self.update, put=put), left_out=left_out)
@@ -56,10 +59,49 @@ class PossibleUpdate:
         return evolve(outcome, done=outcome.done - failed.keys(), failed=failed, waiting=waiting)
 
 
-def _is_added(route: Route, operation: object) -> bool:
+@frozen
+class _WithoutRoute:
+    """A state without a route, and the texts of what is left out."""
+
+    state: RouterState
+    texts: tuple[str, ...] = ()
+
+
+def _refused_of_users(state: RouterState, refused: Route) -> _WithoutRoute:
+    hops = {hop.via for hop in refused.hops}
+    gone = [
+        each
+        for each in state.routes
+        if each.destination == refused.destination and each.nexthop in hops
+    ]
+    routes = tuple(each for each in state.routes if each not in gone)
+    texts = tuple(f"route to {each.destination} via {each.nexthop}" for each in gone)
+    return _WithoutRoute(evolve(state, routes=routes), texts)
+
+
+def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
+    """Leave out a default route, or a subnet on the link."""
+    gateway = None if state.full is None else state.full.gateway
+    if state.full is None or gateway is None:
+        return _WithoutRoute(state)
+    hops = {hop.via for hop in refused.hops}
+    is_default = refused.destination.prefixlen == 0
+    gone = [hop for hop in gateway.next_hops if is_default and hop in hops]
+    subnets = [each for each in gateway.onlink_subnets if each == refused.destination]
+    less = evolve(
+        gateway,
+        next_hops=tuple(each for each in gateway.next_hops if each not in gone),
+        onlink_subnets=tuple(each for each in gateway.onlink_subnets if each not in subnets),
+    )
+    texts = [
+        *(f"default route via {each}" for each in gone),
+        *(f"route to {each} of the external network" for each in subnets),
+    ]
+    return _WithoutRoute(evolve(state, full=evolve(state.full, gateway=less)), tuple(texts))
+
+
+def _added_route(operation: object) -> Route | None:
     step = operation.payload if isinstance(operation, Operation) else None
     if not isinstance(step, ChangeNetwork) or not isinstance(step.operation, AddRoute):
-        return False
-    added = step.operation.route
-    hops = {hop.via for hop in added.hops}
-    return route.destination == added.destination and route.nexthop in hops
+        return None
+    return step.operation.route

@@ -86,6 +86,14 @@ def test_what_is_changed_by_hand_is_repaired_without_an_audit(edge: EdgeSite) ->
                       lambda: f"{floating}/32" in edge.in_router("iptables-save", "-t", "nat")),
         "policy rule": (["ip", "rule", "add", "pref", "77", "to", "203.0.113.0/24", "unreachable"],
                         lambda: "77:" not in edge.in_router("ip", "rule")),
+        "policy rule of a protocol": (["ip", "rule", "add", "pref", "78", "ipproto", "tcp",
+                                       "prohibit"],
+                                      lambda: "78:" not in edge.in_router("ip", "rule")),
+        "second default route": (["ip", "route", "prepend", "default", "dev", "lo"],
+                                 lambda: "default dev lo" not in edge.in_router("ip", "route")),
+        "foreign iptables rule": (["iptables", "-I", "FORWARD", "-j", "DROP"],
+                                  lambda: "-A FORWARD -j DROP" not in edge.in_router(
+                                      "iptables-save", "-t", "filter")),
     }  # fmt: skip
     for name, (words, is_back) in cases.items():
         assert is_back(), name

@@ -91,6 +91,7 @@ def test_advertisements_that_cannot_be_are_left_out(
     error = driver.converge(update).failed[site.key]
     assert isinstance(error, PartlyInvalid)
     assert len(error.problems) == 1
+    assert mtu >= 1280 or "IPv6 of port" in str(error)
     assert not plan(driver, update)
     inside = environment.machine(site.nets[0].id, site.nets[0].interfaces(20))
     wait_until(lambda: inside.reach(site.nets[0].address(1)), seconds=60)
@@ -100,6 +101,52 @@ def test_advertisements_that_cannot_be_are_left_out(
         found = wait_until(inside.advertisement, seconds=60)
         assert found is not None
         assert found.name_servers == set(names[:16])
+    bring(driver, site)
+
+
+@pytest.mark.spec("L3-25")
+@pytest.mark.parametrize("present", [False, True])
+def test_default_routes_that_the_kernel_refuses_are_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, *, present: bool
+) -> None:
+    """The rest of the router is in force, whether it is new or was there before."""
+    driver, floating = make_driver(), site.floating(50, site.nets[0].address(20))
+    if present:
+        bring(driver, site, floating)
+    bad = (site.external.blocks[0].broadcast_address, as_address("ff02::7"))
+    update = Update(put=site.with_gateway(next_hops=bad).wanted(floating))
+    wait_until(lambda: not driver.converge(update).waiting, seconds=60)
+    outcome = driver.converge(update)
+    assert outcome.done == {floating.key}, str(outcome)
+    error = outcome.failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    assert error.problems.keys() == {f"default route via {hop}" for hop in bad}
+    assert all("invalid" in why.lower() for why in error.problems.values()), error.problems
+    routes = [each for family in ("-4", "-6") for each in environment.routes(site.router, family)]
+    assert "default" not in {each["dst"] for each in routes}
+    outside = environment.machine(site.external.id, site.external.interfaces(1))
+    wait_until(lambda: outside.reach(site.gateway.port.addresses[0].ip), seconds=60)
+    bring(driver, site, floating)
+
+
+@pytest.mark.spec("L3-25")
+@pytest.mark.parametrize("side", ["interface", "gateway"])
+def test_ipv6_on_a_network_with_a_small_mtu_is_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, side: str
+) -> None:
+    one, two = site.full.interfaces
+    port = one if side == "interface" else site.gateway.port
+    small = (
+        site.with_full(interfaces=(evolve(one, mtu=1200), two))
+        if side == "interface"
+        else site.with_gateway(port=evolve(site.gateway.port, mtu=1200))
+    )
+    driver, update = make_driver(), Update(put=small.wanted())
+    error = driver.converge(update).failed[site.key]
+    assert isinstance(error, PartlyInvalid)
+    assert error.problems.keys() == {f"IPv6 of port {port.id}"}
+    assert "1200" in str(error)
+    assert not plan(driver, update)
     bring(driver, site)
 
 

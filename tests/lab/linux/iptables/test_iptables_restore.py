@@ -19,7 +19,8 @@ from netfw.linux.iptables import (
     match,
     target,
 )
-from netfw.linux.iptables.operations import PutChain
+from netfw.linux.iptables.operations import DropForeignRules, PutChain, TableChange
+from netfw.linux.iptables.plan import plan_chains
 from netfw.linux.iptables.refusal import RulesRefused
 from netfw.plan import Update
 
@@ -195,3 +196,36 @@ def test_long_chain_that_another_program_changed_is_repaired(tables, tool, shell
     tables.restore([change])
     tables.observe()
     assert tables.plan(with_one_gone) == ()
+
+
+def test_a_sole_owner_removes_the_rules_of_others(space, tool, shell):
+    """Also while the chains of its own change in several tables, in whose order hooks stay."""
+    tables = Iptables("own", namespace=space, tool=tool)
+    first, second = router("0x1", "10.0.0.5", "a"), router("0x2", "10.0.0.6", "b")
+    tables.converge(first)
+    command = f"iptables{tool.backend.value}"
+    shell(f"{command} -I FORWARD -m comment --comment 'not own-scope' -j DROP")
+    shell(f"{command} -A FORWARD -p udp -j ACCEPT")
+    shell(f"{command} -P INPUT DROP")
+    shell(f"{command} -t nat -A PREROUTING -j ACCEPT")
+    shell(f"{command} -t nat -N unused")
+    tables.observe()
+    mirror, spelling = tables.mirror(second)
+    assert not any(map(is_foreign, plan_chains(second, mirror, "own", spelling)))
+    changes = plan_chains(second, mirror, "own", spelling, sole_owner=True)
+    assert sum(map(is_foreign, changes)) == 2
+    tables.restore(changes)
+    for _ in range(2):
+        mirror, spelling = tables.mirror(second)
+        assert plan_chains(second, mirror, "own", spelling, sole_owner=True) == ()
+        tables.observe()
+    saved = shell(f"{command}-save").splitlines()
+    builtin = [line for line in saved if line.startswith("-A") and "-A own-" not in line]
+    assert len(builtin) == 3
+    assert all("-j own-" in line for line in builtin)
+    assert any(line.startswith(":INPUT ACCEPT") for line in saved)
+    assert any(line.startswith(":unused") for line in saved)
+
+
+def is_foreign(change: TableChange) -> bool:
+    return any(isinstance(each, DropForeignRules) for each in change.operations)

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from netfw.linux.router_netns import RouterNetnsExecutor
 from tests.lab.linux.service_netns.conftest import interface, ovsdb
 
-__all__ = ["interface", "ovsdb"]
+__all__ = ["executor", "interface", "ovsdb"]
+
+
+@pytest.fixture
+def executor(interface) -> RouterNetnsExecutor:
+    return RouterNetnsExecutor(interface, "l3")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Callable
-from ipaddress import ip_interface, ip_network
-from typing import Any
-from uuid import UUID
+from ipaddress import ip_interface
 
 import pytest
 from attrs import evolve, field, frozen
@@ -15,113 +11,38 @@ from attrs import evolve, field, frozen
 from netfw.errors import OperationRefused
 from netfw.linux import netns
 from netfw.linux.ip import sysctl
-from netfw.linux.ip.values import NextHop, Route, Rule, route
-from netfw.linux.iptables import (
-    DROP,
-    Chain,
-    ChainKey,
-    Family,
-    IptablesBinaries,
-    match,
-    target,
-)
+from netfw.linux.ip.operations import DelAddress
+from netfw.linux.ip.values import Address, route
+from netfw.linux.iptables import DROP, Chain, Family, IptablesBinaries, target
 from netfw.linux.iptables import Rule as FilterRule
 from netfw.linux.netns import Namespace
 from netfw.linux.router_netns import (
-    NetnsPort,
     RouterNetns,
     RouterNetnsExecutor,
-    plan_router_netns,
     plan_router_removal,
 )
 from netfw.linux.service_netns import DriftMonitor
-from netfw.model.device_names import device_name
-from netfw.model.ids import PortId
+from netfw.linux.service_netns.netns_executor import changing_network
+from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.plan import Stage
 from netfw.testing.lab.wait import wait_until
-
-OWNER = "router"
-NAME = "qrouter-1"
-PORTS = [PortId(UUID(int=number << 96)) for number in (1, 2, 3)]
-FIP = ip_interface("203.0.113.9/32")
-DNAT = ChainKey(family=4, table="nat", name="dnat")
-SNAT = ChainKey(family=4, table="nat", name="snat")
-SCOPE = ChainKey(family=4, table="filter", name="scope")
-SCOPE6 = ChainKey(family=6, table="filter", name="scope")
-MARK = ChainKey(family=4, table="mangle", name="marks")
-
-
-def port(number: int, prefix: str, *cidrs: str, **rest: Any) -> NetnsPort:
-    values: dict[str, Any] = {
-        "port": PORTS[number],
-        "device": device_name(prefix, PORTS[number]),
-        "mac": f"fa:16:3e:00:00:0{number}",
-        "mtu": 1450,
-        "addresses": tuple(map(ip_interface, cidrs)),
-        "settings": {
-            "ipv6/accept_ra": "0",
-            "ipv6/disable_ipv6": "0",
-            "ipv6/addr_gen_mode": "0",
-            "ipv4/rp_filter": "0",
-        },
-    }
-    return NetnsPort(**(values | rest))
-
-
-QR1 = port(0, "qr-", "10.0.0.1/24", "10.0.1.1/24", "fd00:1::1/64")
-QR2 = port(1, "qr-", "10.0.2.1/24", "fd00:2::1/64")
-QG = port(2, "qg-", "203.0.113.5/24", "2001:db8::5/64", str(FIP), owners={FIP: "fip"})
-
-
-def translate(fixed: str = "10.0.0.5") -> FilterRule:
-    to = target("DNAT", to_destination=fixed)
-    return FilterRule(destination=FIP.network, target=to, owner="fip")
-
-
-def chains(*extra: FilterRule, fixed: str = "10.0.0.5") -> dict[ChainKey, Chain]:
-    mark = FilterRule(in_device=QR1.device, target=target("MARK", set_xmark="0x400/0xffff"))
-    deny = FilterRule(out_device=QR2.device, matches=(match("mark", mark="0x400"),), target=DROP)
-    snat = FilterRule(out_device=QG.device, target=target("SNAT", to_source="203.0.113.5"))
-    return {
-        MARK: Chain((mark,), frozenset({"PREROUTING"})),
-        DNAT: Chain((translate(fixed), *extra), frozenset({"PREROUTING"})),
-        SNAT: Chain((snat,), frozenset({"POSTROUTING"})),
-        SCOPE: Chain((deny,), frozenset({"FORWARD"})),
-        SCOPE6: Chain((FilterRule(in_device="lo", target=DROP),), frozenset({"INPUT"})),
-    }
-
-
-ROUTER = RouterNetns(
-    netns=NAME,
-    ports=(QR1, QR2, QG),
-    routes=(
-        route("default", via="203.0.113.1", device=QG.device),
-        route("default", via="2001:db8::1", device=QG.device),
-        route("198.51.100.1/32", device=QG.device),
-        route("10.8.0.0/16", via="192.0.2.1", device=QG.device, onlink=True),
-        Route(
-            destination=ip_network("10.9.0.0/16"),
-            hops=(
-                NextHop(via="10.0.0.7", device=QR1.device),
-                NextHop(via="10.0.2.7", device=QR2.device),
-            ),
-        ),
-        Route(
-            destination=ip_network("fd09::/64"),
-            hops=(
-                NextHop(via="fd00:1::7", device=QR1.device),
-                NextHop(via="fd00:2::7", device=QR2.device),
-            ),
-        ),
-        route("default", via="10.0.0.8", device=QR1.device, table=16),
-        route("default", via="fd00:1::8", device=QR1.device, table=1000),
-    ),
-    policy_rules=(
-        Rule(priority=32768, source="10.0.0.5/32", table=16),
-        Rule(priority=40000, source="fd00:1::/64", table=1000),
-    ),
-    sysctls={"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1"},
-    chains=chains(),
+from tests.lab.linux.router_netns.samples import (
+    DNAT,
+    FIP,
+    NAME,
+    OWNER,
+    PORTS,
+    QG,
+    QR1,
+    QR2,
+    ROUTER,
+    SCOPE,
+    chains,
+    converge,
+    has_link_local,
+    ip,
+    plan,
+    shell,
 )
 
 
@@ -134,39 +55,6 @@ class CountingTool(IptablesBinaries):
     def save(self, family: Family, namespace: Namespace, table: str = "") -> str:
         self.reads.extend([family] if namespace == NAME else [])
         return super().save(family, namespace, table)
-
-
-@pytest.fixture
-def executor(interface) -> RouterNetnsExecutor:
-    return RouterNetnsExecutor(interface, "l3")
-
-
-def plan(executor: RouterNetnsExecutor, wanted: RouterNetns = ROUTER) -> tuple[Stage, ...]:
-    found = executor.observe(wanted.netns, wanted)
-    return plan_router_netns(OWNER, wanted, found, executor.chain_owner)
-
-
-def converge(
-    executor: RouterNetnsExecutor,
-    wanted: RouterNetns = ROUTER,
-    checkpoint: Callable[[Stage], None] = lambda stage: None,
-) -> list[str]:
-    stages = plan(executor, wanted)
-    for stage in stages:
-        executor.apply(stage)
-        checkpoint(stage)
-    return [operation.text for stage in stages for operation in stage.operations]
-
-
-def ip(*arguments: str) -> Any:
-    done = subprocess.run(
-        ["ip", "-n", NAME, "-j", *arguments], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout or "null")
-
-
-def shell(line: str) -> None:
-    netns.run_in(NAME, subprocess.run, line, shell=True, check=True, capture_output=True)
 
 
 @pytest.mark.spec("L3-20", "L3-22", "L3-25")
@@ -218,11 +106,6 @@ def test_damage_by_hand_is_repaired(executor, damage):
     converge(executor)
     wait_until(lambda: plan(executor) == ())
     assert ip("rule", "show") == before
-
-
-def has_link_local(port: NetnsPort) -> bool:
-    (device,) = ip("address", "show", "dev", port.device)
-    return any(each["scope"] == "link" for each in device["addr_info"])
 
 
 @pytest.mark.spec("L3-31")
@@ -389,6 +272,70 @@ def test_rules_are_read_again_only_after_a_change_by_another_program(interface):
     assert executor.plan(moved) == ()
     assert executor.plan(moved) == ()
     assert tool.reads[before:] == [Family.IPV4, Family.IPV6]
+
+
+def test_rules_are_read_again_if_another_program_changed_them_while_they_were_written(executor):
+    converge(executor)
+    moved = evolve(ROUTER, chains=chains(fixed="10.0.0.6"))
+    stages = plan(executor, moved)
+    shell("iptables -t nat -F l3-snat")
+    for stage in stages:
+        executor.apply(stage)
+    (stage,) = executor.plan(moved)
+    assert "put IPv4 nat chain snat" in stage.operations[0].text
+
+
+@pytest.mark.spec("L3-22")
+def test_routes_of_a_device_survive_its_last_ipv4_address(executor):
+    """The kernel removes them with it; a gateway may have IPv6 addresses and a floating IP only."""
+    only = evolve(QG, addresses=tuple(map(ip_interface, ("2001:db8::5/64", "203.0.113.9/32"))))
+    six = (route("default", via="2001:db8::1", device=QG.device),)
+    link = (route("198.51.100.0/24", device=QG.device),)
+    router = evolve(ROUTER, ports=(QR1, QR2, only), routes=(*six, *link), policy_rules=())
+    converge(executor, router)
+    without = evolve(router, ports=(QR1, QR2, evolve(only, addresses=only.addresses[:1])))
+    converge(executor, without)
+    assert ip("route", "show", "198.51.100.0/24"), "the route went with the address"
+    assert plan(executor, without) == ()
+    converge(executor, router)
+    other = evolve(only, addresses=(only.addresses[0], ip_interface("203.0.113.10/32")))
+    replaced = evolve(router, ports=(QR1, QR2, other))
+    converge(executor, replaced)
+    assert plan(executor, replaced) == ()
+
+
+def connect(address: str) -> None:
+    """Make a tracked connection of an address."""
+    entry = f"-s 198.51.100.9 -d {address} -r {address} -q 198.51.100.9"
+    ports = "--sport 5000 --dport 53 --reply-port-src 53 --reply-port-dst 5000"
+    shell(f"conntrack -I -p udp -t 600 {entry} {ports}")
+
+
+def connections(address: str) -> int:
+    command = f"conntrack -L -d {address} | grep -c {address} || true"
+    return int(netns.run_in(NAME, subprocess.check_output, command, shell=True, text=True))
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_that_begin_while_their_address_is_removed_end_too(executor):
+    converge(executor)
+    connect(str(FIP.ip))
+    address = Address(device=QG.device, interface=FIP)
+    step = ChangeNetwork(netns=NAME, operation=DelAddress(address), forget=FIP.ip)
+    with changing_network(NAME, [step]) as network:
+        assert connections(str(FIP.ip)) == 0
+        connect(str(FIP.ip))
+        network.apply([step.operation])
+    assert connections(str(FIP.ip)) == 0
+
+
+@pytest.mark.spec("L3-22")
+def test_connections_of_a_removed_address_end_and_others_stay(executor):
+    converge(executor)
+    connect(str(FIP.ip))
+    connect("203.0.113.5")
+    converge(executor, evolve(ROUTER, ports=(QR1, QR2, evolve(QG, addresses=QG.addresses[:2]))))
+    assert (connections(str(FIP.ip)), connections("203.0.113.5")) == (0, 1)
 
 
 def test_two_ports_with_one_device_are_refused():

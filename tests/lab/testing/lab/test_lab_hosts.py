@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -361,3 +363,26 @@ def _traces() -> dict[str, object]:
         "descriptors": len(os.listdir("/proc/self/fd")),
         "threads": threading.active_count(),
     }
+
+
+FIRST_NAMESPACE = """
+import os, subprocess
+from pathlib import Path
+from netfw.linux import netns
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.namespaces import KINDS, NamespaceContext
+from netfw.testing.lab.openvswitch import PrivateOvs
+
+own = {kind: os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY) for kind in KINDS}
+Instance("first", NamespaceContext(own), PrivateOvs(Path("/run/ovs"))).open()
+netns.create("second")
+subprocess.run(["ip", "netns", "delete", "first"], check=True)
+assert netns.names() == {"second"}, netns.names()
+"""
+
+
+def test_an_instance_that_is_the_first_namespace_of_its_host_can_be_deleted():
+    alone = 'mount -t tmpfs none /run && exec "$0" -c "$1"'
+    command = ["unshare", "--mount", "sh", "-c", alone, sys.executable, FIRST_NAMESPACE]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

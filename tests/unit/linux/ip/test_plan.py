@@ -100,6 +100,21 @@ def test_what_cannot_be_changed_in_place_is_removed_and_added():
     assert plan_addresses([bare], [found(SIX)]) == (AddAddress(bare, replace=True),)
 
 
+def test_an_address_with_a_peer_is_another_one():
+    foreign = evolve(ONE, peer="10.0.9.9")
+    assert plan_addresses([ONE], [found(ONE), found(foreign)]) == (
+        DelAddress(evolve(foreign, scope=Scope.GLOBAL)),
+    )
+    assert plan_addresses([ONE], [found(foreign), found(ONE, secondary=True)]) == (
+        DelAddress(evolve(foreign, scope=Scope.GLOBAL)),
+    )
+    near = evolve(THREE, peer="10.0.0.9")
+    assert plan_addresses([ONE], [found(near), found(ONE, secondary=True)]) == (
+        DelAddress(evolve(near, scope=Scope.GLOBAL)),
+        AddAddress(ONE, replace=True),
+    )
+
+
 def test_addresses_of_two_devices_are_two():
     other = evolve(ONE, device="e1")
     assert plan_addresses([ONE, other], [found(ONE)]) == (AddAddress(other),)
@@ -134,6 +149,33 @@ def test_routes_of_others_are_neither_removed_nor_replaced():
     assert plan_routes([], [kernel], owned=lambda _route: True) == (DelRoute(kernel),)
 
 
+def test_of_several_routes_of_one_key_one_stays():
+    rival = evolve(AS_FOUND, hops=(NextHop(via="10.0.0.9", device="e0"),))
+    odd = evolve(AS_FOUND, other=frozenset({"attribute 8"}))
+    assert plan_routes([DEFAULT], [rival, AS_FOUND]) == (DelRoute(rival),)
+    assert plan_routes([DEFAULT], [rival, odd]) == (
+        AddRoute(DEFAULT, replace=True),
+        DelRoute(odd),
+    )
+    daemon = evolve(rival, protocol=12)
+    assert plan_routes([DEFAULT], [daemon, AS_FOUND]) == ()
+
+
+def test_routes_with_a_selector_are_others():
+    special = evolve(AS_FOUND, selector="tos 0x10")
+    assert plan_routes([DEFAULT], [special]) == (AddRoute(DEFAULT), DelRoute(special))
+
+
+def test_an_ipv6_route_is_added_again_when_a_rival_is_removed():
+    """The kernel may remove either by the name of one without a gateway."""
+    kept = route("default", via="fd00::1", device="e0")
+    rival = route("::/0", device="e0")
+    again = AddRoute(kept, replace=True)
+    assert plan_routes([kept], [rival, kept]) == (DelRoute(rival), again)
+    other = route("default", via="fd00::9", device="e0")
+    assert plan_routes([kept], [rival, other]) == (again, DelRoute(rival), again)
+
+
 def test_the_metric_and_the_table_tell_routes_apart():
     slow, other = evolve(DEFAULT, metric=10), evolve(DEFAULT, table=7)
     assert plan_routes([DEFAULT, slow, other], [AS_FOUND]) == (AddRoute(slow), AddRoute(other))
@@ -166,7 +208,11 @@ def test_rules_are_added_before_others_are_removed():
     old, new = Rule(priority=100, table=1), Rule(priority=100, table=2)
     kernel = Rule(priority=32766, protocol=PROTOCOL_KERNEL)
     special = Rule(priority=50, other=frozenset({"FRA_IP_PROTO"}))
-    assert plan_rules([new], [kernel, special, old]) == (AddRule(new), DelRule(old))
+    assert plan_rules([new], [kernel, special, old]) == (
+        AddRule(new),
+        DelRule(special),
+        DelRule(old),
+    )
     assert plan_rules([new, new], [evolve(new, protocol=PROTOCOL_BOOT)]) == ()
 
 

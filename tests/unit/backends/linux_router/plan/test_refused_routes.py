@@ -10,6 +10,7 @@ from netfw.errors import BackendBroken, InvalidInput, NetfwError, OperationRefus
 from netfw.linux.ip.operations import AddRoute, DelRoute, NetworkOperation
 from netfw.linux.ip.values import route
 from netfw.linux.service_netns.steps import ChangeNetwork
+from netfw.model.address import as_address, as_network
 from netfw.model.route import Route
 from netfw.plan import Operation, Outcome, Update
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
@@ -38,6 +39,26 @@ def test_a_route_that_the_kernel_refused_is_left_out() -> None:
     assert isinstance(state, RouterState)
     assert state.routes == (GOOD,)
     assert rest.left_out == {KEY: {TEXT: "no"}}
+
+
+@pytest.mark.spec("L3-25")
+def test_a_route_of_the_gateway_that_the_kernel_refused_is_left_out() -> None:
+    four, six = map(as_address, ("203.0.113.1", "2001:db8::1"))
+    subnet = as_network("198.51.100.0/24")
+    assert STATE.full is not None
+    assert STATE.full.gateway is not None
+    gateway = evolve(STATE.full.gateway, next_hops=(four, six), onlink_subnets=(subnet,))
+    state = evolve(STATE, full=evolve(STATE.full, gateway=gateway))
+    rest = PossibleUpdate(update=Update(put={KEY: state}))
+    for refused in (route("default", via=six, device="qg-1"), route(subnet, device="qg-1")):
+        rest = rest.without_refused({KEY: refusal(AddRoute(refused))})
+    after = rest.update.put[KEY]
+    assert isinstance(after, RouterState)
+    assert after.full is not None
+    assert after.full.gateway == evolve(gateway, next_hops=(four,), onlink_subnets=())
+    assert after.routes == state.routes
+    texts = {f"default route via {six}", f"route to {subnet} of the external network"}
+    assert rest.left_out[KEY].keys() == texts
 
 
 @pytest.mark.spec("L3-25")
