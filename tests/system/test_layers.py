@@ -122,10 +122,10 @@ VIOLATIONS = {
         "netfw_drivers/ovs/pipeline/br_int.py",
         "import netfw_drivers.ovs.switch.plan.state",
     ),
-    "a driver that runs programs": Violation(
+    "a driver that speaks netlink": Violation(
         "Only the linux toolbox, and the lab, speak to the kernel",
         "netfw_drivers/null/interface.py",
-        "import subprocess",
+        "import pyroute2",
     ),
 }
 

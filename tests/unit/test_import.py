@@ -5,7 +5,7 @@ import pytest
 
 pytestmark = pytest.mark.real
 
-HEAVY = ("ovs", "ovsdbapp", "os_ken", "sqlalchemy", "eventlet", "oslo_config", "falcon")
+HEAVY = ("ovs", "ovsdbapp", "os_ken", "pyroute2", "sqlalchemy", "eventlet", "oslo_config", "falcon")
 
 
 def run(code: str) -> str:

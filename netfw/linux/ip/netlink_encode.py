@@ -11,6 +11,7 @@ from socket import AF_INET, AF_INET6, AF_UNSPEC
 from attrs import frozen
 
 from netfw.linux.ip import rtnetlink as rt
+from netfw.linux.ip.netlink_new_link import encode_new_link
 from netfw.linux.ip.netlink_socket import NetlinkError, Request
 from netfw.linux.ip.operations import (
     AddAddress,
@@ -94,12 +95,9 @@ def _encode(operation: NetworkOperation, lookup: Lookup) -> Request:
 
 def _link(operation: NetworkOperation, lookup: Lookup) -> Request:
     match operation:
-        case AddLink(name, kind):
-            request = _new_link(name, kind)
-        case AddBridge(name):
-            request = _new_link(name, "bridge", _BRIDGE)
-        case AddVeth(name=name):
-            request = _new_link(name, "veth", _veth_peer(operation, lookup))
+        case AddLink() | AddBridge() | AddVeth():
+            body = encode_new_link(operation, lookup.descriptor)
+            request = Request(rt.NEW_LINK, body, _NEW)
         case DelLink(name):
             request = Request(rt.DEL_LINK, _link_header(lookup.index(name)))
         case SetUp(name, up):
@@ -142,26 +140,6 @@ def _link_header(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
 
 def _set_link(index: int, attributes: bytes) -> Request:
     return Request(rt.SET_LINK, _link_header(index) + attributes)
-
-
-def _new_link(name: str, kind: str, data: bytes | None = None) -> Request:
-    info = _text(rt.IFLA_INFO_KIND, kind)
-    if data is not None:
-        info += render_attribute(rt.IFLA_INFO_DATA, data)
-    attributes = _text(rt.IFLA_IFNAME, name) + render_attribute(rt.IFLA_LINKINFO, info)
-    return Request(rt.NEW_LINK, _link_header() + attributes, _NEW)
-
-
-_BRIDGE = _number(rt.IFLA_BR_FORWARD_DELAY, 0) + render_attribute(
-    rt.IFLA_BR_MCAST_SNOOPING, _BYTE.pack(0)
-)
-
-
-def _veth_peer(veth: AddVeth, lookup: Lookup) -> bytes:
-    peer = _link_header() + _text(rt.IFLA_IFNAME, veth.peer)
-    if veth.peer_namespace is not None:
-        peer += _number(rt.IFLA_NET_NS_FD, lookup.descriptor(veth.peer_namespace))
-    return render_attribute(rt.VETH_INFO_PEER, peer)
 
 
 def _family(version: int) -> int:

@@ -12,7 +12,8 @@ NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP_INTR, NLM_F_DUMP = 0x1, 0x4, 0x10, 0x300
 _FINAL = (NLMSG_ERROR, NLMSG_DONE)
 _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x100, 0x200
 _NLMSGERR_ATTR_MSG = 1
-_HEADER = struct.Struct("=IHHII")
+HEADER = struct.Struct("=IHHII")
+"""nlmsghdr: length, type, flags, sequence number, port."""
 _ATTRIBUTE = struct.Struct("=HH")
 _ERRNO = struct.Struct("=i")
 _TYPE_MASK = 0x3FFF
@@ -49,7 +50,7 @@ class NetlinkMessage(NamedTuple):
     def _end_of_echo(self) -> int:
         """Return where the request that an error repeats ends: its header alone, or all of it."""
         if self.flags & _NLM_F_CAPPED:
-            return _ERRNO.size + _HEADER.size
+            return _ERRNO.size + HEADER.size
         (length,) = struct.unpack_from("=I", self.body, _ERRNO.size)
         return _ERRNO.size + _aligned(int(length))
 
@@ -62,11 +63,11 @@ def parse_messages(data: bytes, containing: Collection[bytes] = ()) -> Iterator[
     """
     view, offset = memoryview(data), 0
     sought = [each for each in containing if each in data]
-    while offset + _HEADER.size <= len(data):
-        length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
-        if length < _HEADER.size:
+    while offset + HEADER.size <= len(data):
+        length, kind, flags, sequence, _port = HEADER.unpack_from(data, offset)
+        if length < HEADER.size:
             return
-        start, end = offset + _HEADER.size, offset + length
+        start, end = offset + HEADER.size, offset + length
         if (
             not containing
             or (sought and any(data.find(each, start, end) >= 0 for each in sought))
@@ -90,8 +91,8 @@ def parse_attributes(data: memoryview) -> dict[int, memoryview]:
 
 def render_message(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
     """Render one request."""
-    size = _HEADER.size + len(body)
-    return _HEADER.pack(size, kind, flags | NLM_F_REQUEST, sequence, 0) + body
+    size = HEADER.size + len(body)
+    return HEADER.pack(size, kind, flags | NLM_F_REQUEST, sequence, 0) + body
 
 
 def render_attribute(kind: int, value: bytes) -> bytes:
