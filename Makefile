@@ -9,6 +9,8 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest
 # Tests start hundreds of agents; each would compile all of netfw again.
 unexport PYTHONDONTWRITEBYTECODE
+# Processes of pytest-xdist.  `make test` runs its steps side by side: more would only collect the tests again.
+WORKERS ?= 2
 STEP = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help demo test unit server lint types imports lab lab-services conformance conformance-values conformance-real conformance-services lab-server system system-server system-dhcp system-l3 system-l3-faults system-l2 system-l2-faults tempest fuzz samples spec docs bench clean packages
@@ -21,17 +23,17 @@ demo: packages $(READY) ## see netfw at work: hosts, agents, a server, leases, m
 	@$(BIN)/netfw demo
 
 test: packages $(READY) ## everything: lint, types, imports, unit, server, conformance, lab, system, samples, docs
-	@$(BIN)/python tools/steps.py lint imports conformance-values:2 conformance-real lab lab-services \
-	    conformance-services lab-server samples system system-dhcp system-l3 system-server system-l2 types docs unit server \
-	    system-l2-faults:alone system-l3-faults:alone
+	@WORKERS=0 $(BIN)/python tools/steps.py lint imports conformance-real lab lab-services conformance-services \
+	    lab-server system system-dhcp system-l2 samples system-server system-l3 \
+	    system-l2-faults:last system-l3-faults:last conformance-values:last types:last unit:last server:last docs:last
 
 unit: $(READY) ## tests of values: no root, under 30 seconds
 	$(call STEP,unit tests)
-	@$(PYTEST) -q -n 2 --dist worksteal tests/unit
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal tests/unit
 
 server: $(READY) ## the server's parts on SQLite: no root, a minute
 	$(call STEP,the server on SQLite)
-	@$(PYTEST) -q -n 2 tests/server
+	@$(PYTEST) -q -n $(WORKERS) tests/server
 
 lint: $(READY) ## style, formatting and duplicate spec copies
 	$(call STEP,lint)
@@ -65,7 +67,7 @@ conformance: conformance-values conformance-real conformance-services ## the sui
 
 conformance-values: $(READY)
 	$(call STEP,conformance suites: fakes and broken drivers)
-	@$(PYTEST) -q -n 2 --dist worksteal -m fakes tests/conformance
+	@$(PYTEST) -q -n $(WORKERS) --dist worksteal -m fakes tests/conformance
 
 conformance-real: packages $(READY)
 	$(call STEP,conformance suites: drivers on real components)
@@ -91,7 +93,7 @@ system-l3: packages $(READY) ## routers on two hosts, from a file and from a cal
 	$(call STEP,routers on two hosts)
 	@$(PYTEST) -q --sandbox -m "not exclusive" tests/system/l3
 
-system-l3-faults: packages $(READY) ## a router of the API under faults: not one packet of others may be lost, so best alone
+system-l3-faults: packages $(READY) ## a router of the API under faults: not one packet of others may be lost
 	$(call STEP,routers under faults)
 	@$(PYTEST) -q --sandbox -m exclusive tests/system/l3
 
@@ -99,7 +101,7 @@ system-l2: packages $(READY) ## the L2 agent on three hosts: networks of all kin
 	$(call STEP,L2 agent on three hosts)
 	@$(PYTEST) -q --sandbox -m "not exclusive" tests/system/l2
 
-system-l2-faults: packages $(READY) ## the L2 agent under faults: not one packet of others may be lost, so best alone
+system-l2-faults: packages $(READY) ## the L2 agent under faults: not one packet of others may be lost
 	$(call STEP,L2 agent under faults)
 	@$(PYTEST) -q --sandbox -m exclusive tests/system/l2
 

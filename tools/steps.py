@@ -2,8 +2,9 @@
 
 A step takes one share of the machine, or as many as follow its name (`unit:2`); there are two
 shares per core, since a step waits about as often as it computes. Steps start in the given order,
-so the longest come first. A step that measures (`system-l2:alone`) starts when all others have
-ended. The output of a step is printed when it has ended.
+so the longest come first. Steps that measure, and those that may run beside them
+(`system-l2-faults:last`), start when all others have ended. The output of a step is printed when it
+has ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ class Step:
 
     name: str
     shares: int
-    alone: bool = False
+    last: bool = False
     begun: float = 0.0
     seconds: float = 0.0
     work: float = 0.0
@@ -32,30 +34,33 @@ class Step:
 
     @classmethod
     def named(cls, word: str) -> Step:
-        name, _, shares = word.partition(":")
-        if shares == "alone":
-            return cls(name, SHARES, alone=True)
-        return cls(name, min(int(shares or 1), SHARES))
+        name, _, suffix = word.partition(":")
+        if suffix == "last":
+            return cls(name, 1, last=True)
+        return cls(name, min(int(suffix or 1), SHARES))
+
+    def can_start(self, running: Collection[Step]) -> bool:
+        """Return whether the machine has room for it beside the *running* steps."""
+        free = SHARES - sum(step.shares for step in running)
+        return self.shares <= free and all(step.last == self.last for step in running)
 
     def start(self, place: Path) -> int:
         """Start the target with its output in a file in *place*; return its pid."""
         self.begun = time.monotonic()
-        streams = [] if self.alone else [os.open(place / self.name, os.O_WRONLY | os.O_CREAT)]
+        output = os.open(place / self.name, os.O_WRONLY | os.O_CREAT)
         pid = os.posix_spawnp(
             "make",
             ["make", "--no-print-directory", self.name],
             os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, said, n) for said in streams for n in (1, 2)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, output, stream) for stream in (1, 2)],
         )
-        for said in streams:
-            os.close(said)
+        os.close(output)
         return pid
 
     def end(self, place: Path, status: int, work: float) -> None:
         self.seconds, self.work = time.monotonic() - self.begun, work
         self.passed = os.waitstatus_to_exitcode(status) == 0
-        if not self.alone:
-            sys.stdout.buffer.write((place / self.name).read_bytes())
+        sys.stdout.buffer.write((place / self.name).read_bytes())
         say(f"== {self.line()}")
 
     def line(self) -> str:
@@ -68,10 +73,9 @@ def say(text: str) -> None:
 
 
 def run(steps: list[Step], place: Path) -> None:
-    waiting, running = sorted(steps, key=lambda step: step.alone), dict[int, Step]()
+    waiting, running = sorted(steps, key=lambda step: step.last), dict[int, Step]()
     while waiting or running:
-        free = SHARES - sum(step.shares for step in running.values())
-        step = next((step for step in waiting if step.shares <= free), None)
+        step = next((step for step in waiting if step.can_start(running.values())), None)
         if step is not None:
             waiting.remove(step)
             running[step.start(place)] = step

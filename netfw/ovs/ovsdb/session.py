@@ -233,12 +233,12 @@ def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Ap
     :raises BackendUnavailable: no server answers at *remote* in time.
     """
     deadline = time.monotonic() + timeout
-    helper = ovs.db.idl.SchemaHelper(None, _schema(remote, deadline))
-    for table, columns in COLUMNS.items():
-        helper.register_columns(table, list(columns))
+    schema = _schema(remote, deadline)
     try:
+        helper = ovs.db.idl.SchemaHelper(None, _monitored(schema))
+        helper.register_all()
         idl = Idl(remote, helper, observer, pause)
-    except ovs.db.error.Error as error:
+    except (ovs.db.error.Error, KeyError) as error:
         raise BackendBroken(f"{remote}: the schema is not that of a switch: {error}") from error
     own = type("Api", (Api,), {})
     api = own(connection.Connection(idl, timeout), start=False, auto_index=False)
@@ -271,6 +271,16 @@ def _schema(remote: str, deadline: float) -> Any:
     raise BackendUnavailable(
         f"{remote}: {problem}; is ovsdb-server running, and is this its address?"
     )
+
+
+def _monitored(schema: Any) -> Any:
+    """Reduce a schema to the monitored columns: ``ovs`` takes milliseconds to parse all of it."""
+    tables = {}
+    for name, columns in COLUMNS.items():
+        table = schema["tables"][name]
+        kept = {column: table["columns"][column] for column in columns}
+        tables[name] = {**table, "columns": kept}
+    return {**schema, "tables": tables}
 
 
 def _request_schema(rpc: JsonConnection, deadline: float) -> Any:

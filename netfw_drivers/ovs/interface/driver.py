@@ -16,27 +16,30 @@ from netfw.drivers.reconciler import Checkpoint, Reconciler
 from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.events import Sink as EventSink
 from netfw.drivers.values.subscription import Service
-from netfw.errors import BackendUnavailable, NetfwError, NotFound, OperationRefused
-from netfw.linux import netns
-from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.errors import BackendUnavailable, NetfwError, OperationRefused
 from netfw.linux.ip.values import Link
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.ovs.ovsdb.operations import AddPort, SetColumns, Table
+from netfw.ovs.ovsdb.operations import AddPort, RemovePort, SetColumns, Table
 from netfw.ovs.ovsdb.values import OWNER, Changed, Connected, Disconnected, Port, SwitchEvent
 from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.local_vlans import LOCAL_VLANS
 from netfw_drivers.ovs.common.options import OVSDB_CONNECTION, OVSDB_TIMEOUT
+from netfw_drivers.ovs.interface.link_executor import (
+    LinkExecutor,
+    namespace_names,
+    read_links,
+    read_named_links,
+)
 from netfw_drivers.ovs.interface.observed import (
     InterfaceSettings,
     Namespace,
     Observed,
     device_of,
-    is_namespace_name,
     namespace_of,
 )
-from netfw_drivers.ovs.interface.plan import OVSDB, LinkStep, plan_interfaces
+from netfw_drivers.ovs.interface.plan import OVSDB, plan_interfaces
 
 _CAPABILITIES = (
     HostCapability.PLAN,
@@ -100,7 +103,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
 
     def devices(self) -> Mapping[PortId, Device]:
         ours = self._ours()
-        links = _read_links({namespace_of(port) for members in ours.values() for port in members})
+        links = read_links({namespace_of(port) for members in ours.values() for port in members})
         return {port_id: _device(members[0], links) for port_id, members in ours.items()}
 
     def device(self, port: PortId) -> Device | None:
@@ -108,7 +111,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         members = self._mine(self._ovsdb.ports_claiming(OWNER, str(port))).get(port)
         if members is None:
             return None
-        links = _read_named_links({namespace_of(members[0]): [device_of(members[0])]})
+        links = read_named_links({namespace_of(members[0]): [device_of(members[0])]})
         return _device(members[0], links)
 
     def device_name(self, port: PortId, prefix: str = "tap") -> str:
@@ -136,7 +139,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             return self._observe_slice(scope)
         if scope is None:
             self._ovsdb.sync()
-        wanted = {value.netns for value in scope.put.values()} if scope else _namespaces()
+        wanted = {value.netns for value in scope.put.values()} if scope else namespace_names()
         snapshot = self._ovsdb.snapshot()
         ours = self._mine(snapshot.ports.values())
         recorded = {namespace_of(port) for members in ours.values() for port in members}
@@ -144,14 +147,14 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             bridge=snapshot.bridges.get(self._settings.bridge),
             ours=ours,
             named=snapshot.ports,
-            links=_read_links({None} | recorded | wanted),
+            links=read_links({None} | recorded | wanted),
         )
 
     def plan(self, update: Update[PortId, Attachment], observed: Observed) -> Plan:
         return plan_interfaces(update, observed, self._settings)
 
     def apply(self, plan: Plan, checkpoint: Checkpoint) -> None:
-        with _Networks() as networks:
+        with LinkExecutor() as networks:
             for stage in plan.stages:
                 try:
                     self._carry_out(stage, networks)
@@ -178,7 +181,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             bridge=self._ovsdb.bridge(self._settings.bridge),
             ours=ours,
             named=named,
-            links=_read_named_links(self._settings.names(scope.put, ours)),
+            links=read_named_links(self._settings.names(scope.put, ours)),
         )
 
     def _mine(self, ports: Iterable[Port]) -> dict[PortId, tuple[Port, ...]]:
@@ -194,13 +197,13 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._ovsdb.sync()
         return self._mine(self._ovsdb.snapshot().ports.values())
 
-    def _carry_out(self, stage: Stage, networks: _Networks) -> None:
+    def _carry_out(self, stage: Stage, networks: LinkExecutor) -> None:
         if stage.backend == OVSDB:
             self._transact(stage, networks)
         else:
-            networks.carry_out(stage)
+            networks.execute(stage)
 
-    def _take_back(self, owners: frozenset[PortId], networks: _Networks) -> None:
+    def _take_back(self, owners: frozenset[PortId], networks: LinkExecutor) -> None:
         """Remove what was made for *owners*: a key that is refused has nothing."""
         if not owners:
             return
@@ -208,14 +211,18 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         for stage in self.plan(drop, self.observe(drop)).stages:
             self._carry_out(stage, networks)
 
-    def _transact(self, stage: Stage, networks: _Networks) -> None:
+    def _transact(self, stage: Stage, networks: LinkExecutor) -> None:
         by_payload: dict[Any, Operation] = {o.payload: o for o in stage.operations}
         sizes = {o: self._size_of(o.record) for o in by_payload if _changes_size(o)}
+        removed = [self._ovsdb.port(o.name) for o in by_payload if isinstance(o, RemovePort)]
         try:
             self._ovsdb.run(list(by_payload))
         except OperationRefused as refusal:
             reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
+        except BackendUnavailable:  # the switch may have ended since the plan was made
+            networks.delete_abandoned(port for port in removed if port is not None)
+            raise
         broken: dict[object, str] = {
             by_payload[o]: why for o, why in self._ignored(by_payload, networks)
         }
@@ -230,7 +237,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         return port.interface.mtu_request if port else None
 
     def _ignored(
-        self, operations: Iterable[object], networks: _Networks
+        self, operations: Iterable[object], networks: LinkExecutor
     ) -> Iterator[tuple[object, str]]:
         """Return what the database accepted and the switch then could not do, and why.
 
@@ -284,43 +291,6 @@ class _Watcher:
         return frozenset(gone)
 
 
-class _Networks:
-    """The networks a plan works in: the host's, and the namespace it is at."""
-
-    def __init__(self) -> None:
-        self._open: dict[Namespace, NetlinkClient] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for network in self._open.values():
-            network.close()
-
-    def carry_out(self, stage: Stage) -> None:
-        (operation,) = stage.operations
-        step = operation.payload
-        assert isinstance(step, LinkStep)
-        try:
-            self._network(step.namespace).apply([step.operation])
-        except BackendUnavailable:
-            raise
-        except NetfwError as error:
-            raise OperationRefused({operation: str(error)}) from error
-
-    @property
-    def home(self) -> NetlinkClient:
-        """The switch's own namespace."""
-        return self._network(None)
-
-    def _network(self, namespace: Namespace) -> NetlinkClient:
-        if namespace not in self._open:
-            for other in self._open.keys() - {None}:
-                self._open.pop(other).close()
-            self._open[namespace] = NetlinkClient(namespace)
-        return self._open[namespace]
-
-
 def _owner(port: Port) -> PortId | None:
     """Return the port id of netfw's mark, or ``None`` unless it is a UUID."""
     try:
@@ -345,36 +315,6 @@ def _changes_size(operation: object) -> bool:
 
 def _set_size(change: SetColumns, size: int | None) -> SetColumns:
     return evolve(change, values={"mtu_request": size})
-
-
-def _namespaces() -> frozenset[str]:
-    """Return the namespaces that a port can be in; others have names that are not allowed."""
-    return frozenset(name for name in netns.names() if is_namespace_name(name))
-
-
-def _read_links(namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, Link]]:
-    """Return the devices of those *namespaces* that exist."""
-    found: dict[Namespace, dict[str, Link]] = {}
-    for namespace in namespaces:
-        try:
-            with NetlinkClient(namespace) as network:
-                found[namespace] = network.links()
-        except NotFound:
-            continue
-    return found
-
-
-def _read_named_links(names: Mapping[Namespace, Iterable[str]]) -> dict[Namespace, dict[str, Link]]:
-    """Single devices of those places that exist."""
-    found: dict[Namespace, dict[str, Link]] = {}
-    for namespace, wanted in names.items():
-        try:
-            with NetlinkClient(namespace) as network:
-                links = [network.link(name) for name in wanted]
-        except NotFound:
-            continue
-        found[namespace] = {link.name: link for link in links if link is not None}
-    return found
 
 
 def _device(port: Port, links: Mapping[Namespace, Mapping[str, Link]]) -> Device:

@@ -125,6 +125,19 @@ def is_unusable(port: Port) -> bool:
     return port.interface.error is not None
 
 
+def is_abandoned(port: Port, link: Link) -> bool:
+    """Return whether *link* is the port's device, and the switch that made it has ended.
+
+    A tap loses its carrier with the process that has it open.
+    """
+    return (
+        link.kind == TAP
+        and link.mac == port.interface.mac
+        and not link.carrier
+        and not is_unusable(port)
+    )
+
+
 def is_stranded(port: Port, observed: Observed) -> bool:
     """Return whether a port of ours cannot be moved, because its name is taken there."""
     namespace = namespace_of(port)

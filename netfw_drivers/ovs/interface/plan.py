@@ -2,12 +2,14 @@
 
 A port is known as ours by a mark on its row in the switch's database, which is made before anything
 else and removed after everything else: whatever a crash leaves behind is found by it again.  That
-holds for a dead switch too, which would remove no device: it goes before its row.
+holds for a dead switch too, which would remove no device: it goes before its row.  A switch that is
+alive removes the device with the row.
 Rules found by trying (Open vSwitch 3.1, userspace datapath):
 
 * A switch matches ports by name: one that is removed and added in one transaction keeps its device,
   or the lack of one.  So removal and addition are different stages.
 * A device that is deleted, alone or with its namespace, is not made again, and no column shows it.
+  Until its row is removed, the switch polls the dead descriptor without a pause: a core is busy.
 * A restarted switch makes new devices in its own namespace; those in other namespaces are dead.
 * The switch sets MAC and MTU of devices in its own namespace alone, and there insists on them.
   It leaves an MTU that it cannot set as it is, and no column shows it: each is a stage of its own,
@@ -55,11 +57,11 @@ from netfw_drivers.ovs.interface.observed import (
     MADE_BY_SWITCH,
     NETNS,
     STATUS,
-    TAP,
     InterfaceSettings,
     Namespace,
     Observed,
     device_of,
+    is_abandoned,
     is_pair,
     is_stranded,
     is_unusable,
@@ -131,15 +133,14 @@ class _Draft:
         self.removals.append(_ovsdb(port_id, RemovePort(name=port.name, expect=expect)))
 
     def _goes_along(self, port: Port, namespace: Namespace) -> bool:
-        """Return whether the device of the port's name in *namespace* is the port's, and can go."""
+        """Return whether the device of the port's name there is to go before the port."""
         found = self.observed.link(namespace, port.name)
         if found is None:
             return False
         if is_pair(port):  # its ends come and go together
             other = self.observed.link(namespace_of(port), device_of(port))
             return namespace is None and (other is not None or not is_unusable(port))
-        ours = found.kind == TAP and found.mac == port.interface.mac and not is_unusable(port)
-        return ours or self._is_dead(port, namespace)
+        return is_abandoned(port, found) or self._is_dead(port, namespace)
 
     def abandon(self, port_id: PortId) -> None:
         """Leave no mark on a name that turned out to be another's."""

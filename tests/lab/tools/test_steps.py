@@ -1,6 +1,7 @@
 """What `make test` is made of: steps that run side by side, and one that fails fails the whole."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,7 @@ def steps(tmp_path: Path):
     return run
 
 
-@pytest.mark.parametrize("broken", ["bad", "killed", "bad:alone", "no-such-step"])
+@pytest.mark.parametrize("broken", ["bad", "killed", "bad:last", "no-such-step"])
 def test_one_step_that_fails_fails_the_whole_and_the_others_run(steps, broken: str) -> None:
     done = steps(broken, "good")
     assert done.returncode == 1
@@ -49,8 +50,8 @@ def test_one_step_that_fails_fails_the_whole_and_the_others_run(steps, broken: s
 
 def test_what_a_step_says_is_shown(steps) -> None:
     assert "something broke" in steps("bad").stdout
-    assert "all is well" in steps("good:alone").stdout
-    assert steps("good", "good:alone").returncode == 0
+    assert "all is well" in steps("good:last").stdout
+    assert steps("good", "good:last").returncode == 0
 
 
 def test_whatever_bytes_a_step_says_are_passed_on(tmp_path: Path, steps) -> None:
@@ -66,10 +67,16 @@ def test_whatever_bytes_a_step_says_are_passed_on(tmp_path: Path, steps) -> None
     assert b"odd \xff word" in done.stdout
 
 
-def test_steps_run_side_by_side(steps) -> None:
-    assert steps("meets-a", "meets-b").returncode == 0
+@pytest.mark.parametrize("when", ["", ":last"])
+def test_steps_run_side_by_side(steps, when: str) -> None:
+    assert steps(f"meets-a{when}", f"meets-b{when}").returncode == 0
 
 
-@pytest.mark.parametrize("words", [("keeps-a:99", "keeps-b:99"), ("keeps-a:alone", "keeps-b")])
-def test_step_that_needs_the_machine_runs_alone(steps, words: tuple[str, ...]) -> None:
-    assert steps(*words, "keeps-c:99").returncode == 0
+def test_step_that_needs_the_machine_runs_alone(steps) -> None:
+    assert steps("keeps-a:99", "keeps-b:99", "keeps-c:99").returncode == 0
+
+
+def test_the_last_steps_start_when_all_others_have_ended(steps) -> None:
+    assert steps("keeps-a:last", "keeps-b", "good:last").returncode == 0
+    (first, *_, last) = re.findall(r"== (\S+) begins", steps("good:last", "bad").stdout)
+    assert (first, last) == ("bad", "good")

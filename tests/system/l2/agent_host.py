@@ -192,7 +192,10 @@ settle = 0
 
     def await_settled(self) -> None:
         """Wait until the host is as the file says, and its agent says so too."""
-        wait_until(lambda: not self.differences(), lambda: (self.differences(), self.last_words()))
+        wait_until(
+            lambda: self.status().get("ready") and not self.differences(),  # the cheap one first
+            lambda: (self.differences(), self.last_words()),
+        )
         self.await_ready()
 
     def vsctl(self, *arguments: str) -> str:

@@ -157,8 +157,8 @@ class Site:
             for at in range(0, len(gone), 10):
                 words = [word for name in gone[at : at + 10] for word in ("--", "del-port", name)]
                 host.vsctl(*words[1:])
-            for name in gone:
-                host.host.attempt(["ip", "link", "del", name])
+            lines = "\n".join(f"link del {name}" for name in gone)
+            host.host.attempt(["ip", "-force", "-batch", "-"], input=lines)
 
 
 @frozen

@@ -182,7 +182,8 @@ def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGro
 def _edges(ports: PortRange) -> list[int]:
     """Return the ends of a range, their neighbours, and a value in the middle."""
     limits = {ports.first, ports.last, ports.first - 1, ports.last + 1}
-    return sorted((limits | {(ports.first + ports.last) // 2}) & set(PORT_NUMBERS))
+    numbers = limits | {(ports.first + ports.last) // 2}
+    return sorted(number for number in numbers if number in PORT_NUMBERS)
 
 
 def _home(test_port: FirewallTestPort, version: int) -> IpNetwork:

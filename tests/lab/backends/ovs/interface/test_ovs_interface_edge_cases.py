@@ -126,6 +126,38 @@ def test_what_was_dropped_while_the_switch_was_dead_leaves_nothing(ovs, namespac
         assert driver.converge(Update(complete=True)).ok
 
 
+@pytest.mark.parametrize("place", [None, PLACE])
+def test_a_device_is_removed_whose_switch_dies_while_its_port_is_dropped(ovs, namespace, place):
+    ovs.add_bridge("br-int")
+    with Ovsdb(ovs.remote, timeout=1) as ovsdb:
+        driver, key = OvsInterfaceDriver(ovsdb), port_id()
+        before = links(), links(namespace)
+        assert driver.converge(
+            Update(put={key: Attachment(device="odd1", mac=MAC, netns=place)})
+        ).ok
+        drop = Update(drop=frozenset({key}))
+        plan = driver.plan(drop, driver.observe(drop))
+        ovs.kill_switch()
+        with pytest.raises(BackendUnavailable):
+            driver.apply(plan, lambda _: None)
+        assert driver.present() == frozenset()
+        assert (links(), links(namespace)) == before
+
+
+def test_the_switch_polls_no_removed_device(ovs, ovsdb, namespace):
+    driver = OvsInterfaceDriver(ovsdb)
+    keys = [port_id() for _ in range(10)]
+    ports = {
+        key: Attachment(device=f"odd{n}", mac=f"fa:16:3e:00:00:{n:02x}", netns=namespace)
+        for n, key in enumerate(keys)
+    }
+    assert driver.converge(Update(put=ports)).ok
+    for key in keys:
+        assert driver.converge(Update(drop=frozenset({key}))).ok
+        assert ports[key].device not in links(namespace)
+    assert "error receiving data" not in (ovs.directory / "ovs-vswitchd.log").read_text()
+
+
 @pytest.mark.parametrize("mtu", [68, 65521, 65535])
 @pytest.mark.parametrize("place", [None, PLACE])
 def test_an_mtu_that_the_machine_does_not_take_is_an_error_for_its_port(
