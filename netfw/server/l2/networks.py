@@ -208,13 +208,13 @@ def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider,
 
 def _check(unit: UnitOfWork, before: Network | None, after: Network) -> None:
     """Refuse attributes that contradict each other, or those of other networks."""
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     if after.is_default and not after.external:
-        faults["is_default"] = "only an external network can be the default one"
+        problems["is_default"] = "only an external network can be the default one"
     if after.vlan_transparent and not (before and before.vlan_transparent):
-        faults["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
-    if faults:
-        raise InvalidInput(faults)
+        problems["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
+    if problems:
+        raise InvalidInput(problems)
     if before is None or after.dhcp_options != before.dhcp_options:
         check_dhcp_options(after.dhcp_options)
     if after.is_default and not (before and before.is_default):
