@@ -53,7 +53,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         plain = dict(self._extensions.plain(Kind.NETWORK, body))
         carried = {name: plain.pop(name) for name in tuple(plain) if _says_segments(name)}
         mtu = cast("int | None", plain.pop("mtu", before.mtu))
-        _check_room(unit, before, mtu)
+        _check_mtu_for_subnets(unit, before, mtu)
         after = cast(Network, parse(Kind.NETWORK, {**render(before), **plain}))
         after = self._extensions.apply(unit, before, after, body)
         if before.external and not after.external and "is_default" not in plain:
@@ -233,7 +233,7 @@ def _check_zones(unit: UnitOfWork, zones: set[str]) -> None:
         raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
 
 
-def _check_room(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
+def _check_mtu_for_subnets(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
     """Refuse an MTU that is too small for the subnets of *network*."""
     if not mtu or mtu == network.mtu or mtu >= LEAST_MTU[6]:
         return
