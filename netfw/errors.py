@@ -80,8 +80,8 @@ class RequestError(NetfwError):
 class InvalidInput(RequestError):
     """One or more values are wrong; ``problems`` maps each path to its error."""
 
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        self.problems = dict(faults)
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
         super().__init__("; ".join(f"{path}: {text}" for path, text in self.problems.items()))
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 # fmt: off
 REFUSED = frozenset((
-    "abandonment", "agenda", "attendance", "backbone", "book", "caution", "chapter", "chore",
-    "complaint", "court", "crew", "desk", "detour", "dialing", "door", "ear", "errand", "farewell",
-    "fate", "flooring", "gossip", "imaginary", "judge", "keeper", "keeping", "leftovers", "leg",
-    "narration", "nobody", "nudge", "picture", "postman", "pulse", "recipe", "shelf", "signpost",
-    "somebody", "stir", "stirring", "suspicion", "taught", "tenure", "told", "untold", "verdict",
-    "whoever", "wish", "workshop",
+    "abandonment", "agenda", "applicant", "attendance", "backbone", "book", "caution", "chapter",
+    "chore", "complaint", "court", "crew", "deed", "desk", "detour", "dialing", "door", "ear",
+    "errand", "farewell", "fate", "flooring", "gossip", "imaginary", "judge", "keeper", "keeping",
+    "leftovers", "leg", "mend", "narration", "nobody", "nudge", "patience", "picture", "postman",
+    "pulse", "recipe", "shelf", "signpost", "somebody", "stir", "stirring", "suspicion", "taught",
+    "tenure", "told", "untold", "verdict", "whoever", "wish", "workshop",
 ))
 CLAUSES = frozenset((
     "all", "everybody", "everything", "he", "how", "it", "its", "nobody", "nothing", "of", "one",

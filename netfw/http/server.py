@@ -172,7 +172,7 @@ class _Server(wsgi.Server):
         if conn.fresh:
             conn.fresh = False
             if not self.can_add_keepalive_connection:
-                self._make_room()
+                self._close_idle_connections()
             self.put_conn(conn)
             return
         try:
@@ -187,7 +187,7 @@ class _Server(wsgi.Server):
         except (OSError, ValueError, KeyError):
             conn.close()
 
-    def _make_room(self) -> None:
+    def _close_idle_connections(self) -> None:
         """Close the connections that were idle for the longest, to accept others."""
         waiting = self._connections._selector
         known = [pair for pair in waiting.connections if pair[1] is not self]

@@ -17,7 +17,7 @@ from netfw.model.text_validation import (
     check_socket_path,
     check_token,
 )
-from netfw.model.validation import Fault, Validated, checked_by, outside
+from netfw.model.validation import Problem, Validated, checked_by, outside
 
 
 class VnicType(enum.StrEnum):
@@ -82,7 +82,7 @@ class VifDetails(Validated):
     other: JsonDocument = field(factory=JsonDocument)
     """Data that a vendor's driver passes to its own plug-in of the hypervisor."""
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.vlan and self.vlan not in VLAN_IDS:
             yield "vlan", outside(self.vlan, VLAN_IDS)
         if self.other:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.text_validation import check_dhcp_option_name, check_dhcp_option_value
-from netfw.model.validation import Fault, Validated, checked_by, repeated
+from netfw.model.validation import Problem, Validated, checked_by, repeated
 
 
 @frozen(kw_only=True)
@@ -31,12 +31,12 @@ class DhcpOption(Validated):
         """The conditions before it, as in ``!ipxe``."""
         return tuple(tag.removeprefix("tag:") for tag in self.name.split(",")[:-1])
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.ip_version not in (4, 6):
             yield "ip_version", f"neither 4 nor 6: {self.ip_version}"
 
 
-def repeated_options(options: tuple[DhcpOption, ...]) -> Iterator[Fault]:
+def repeated_options(options: tuple[DhcpOption, ...]) -> Iterator[Problem]:
     """Yield a fault of ``dhcp_options`` for each repeated option, whatever its value."""
     for at in repeated(tuple((option.name, option.ip_version) for option in options)):
         yield f"dhcp_options[{at}]", f"a second {options[at].name!r}"

@@ -19,7 +19,7 @@ from netfw.model.ids import (
 )
 from netfw.model.port_range import PortRange
 from netfw.model.text_validation import check_dns_name
-from netfw.model.validation import Fault, checked_by
+from netfw.model.validation import Problem, checked_by
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class FloatingIp(Owned):
     dns_name: str = field(default="", validator=checked_by(check_dns_name))
     dns_domain: str = field(default="", validator=checked_by(check_dns_name))
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         fixed = self.fixed_address
         if fixed is not None and self.port_id is None:
             yield "fixed_address", "belongs to no port; name the port too"
@@ -67,7 +67,7 @@ class PortForwarding(Owned):
     internal_port_id: PortId
     internal_address: IpAddress = field(converter=as_address)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.internal_address.version != 4:
             yield "internal_address", f"{self.internal_address} is not an IPv4 address"
         if len(self.internal_ports) not in (1, len(self.external_ports)):

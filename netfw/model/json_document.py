@@ -11,7 +11,7 @@ from typing import Any, cast
 from attrs import frozen
 
 from netfw.model.text_validation import check_text, quote
-from netfw.model.validation import Fault, InvalidValue
+from netfw.model.validation import InvalidValue, Problem
 
 DEPTH = 8
 NODES = 1024
@@ -23,14 +23,14 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 def _canonical(content: Mapping[str, object]) -> str:
-    faults: list[Fault] = []
+    problems: list[Problem] = []
     for count, (path, text) in enumerate(_visit(content, "", DEPTH)):
         if count >= NODES:
             raise ValueError(f"more than {NODES} values within")
         if text:
-            faults.append((path, text))
-    if faults:
-        raise InvalidValue(*faults)
+            problems.append((path, text))
+    if problems:
+        raise InvalidValue(*problems)
     return json.dumps(content, sort_keys=True, separators=(",", ":"), default=dict)
 
 
@@ -56,7 +56,7 @@ class JsonDocument:
         return self.text != "{}"
 
 
-def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
+def _visit(raw: object, path: str, depth: int) -> Iterator[Problem]:
     """Yield every value within *raw*: its path, and what is wrong with it, if anything."""
     if depth < 0:
         yield path, f"nested more than {DEPTH} deep"
@@ -65,7 +65,7 @@ def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
         for key, value in raw.items():
             name = _name(key)
             step = f"{path}.{name}" if path else name
-            yield step, _text_fault(key)
+            yield step, _text_problem(key)
             yield from _visit(value, step, depth - 1)
     elif isinstance(raw, list | tuple):
         yield path, ""
@@ -74,7 +74,7 @@ def _visit(raw: object, path: str, depth: int) -> Iterator[Fault]:
     elif isinstance(raw, int):
         yield path, "" if raw.bit_length() < 64 else "a number too large"
     else:
-        yield path, "" if raw is None else _text_fault(raw)
+        yield path, "" if raw is None else _text_problem(raw)
 
 
 def _name(key: object) -> str:
@@ -84,7 +84,7 @@ def _name(key: object) -> str:
     return key if _PLAIN.fullmatch(key) else quote(key)
 
 
-def _text_fault(raw: object) -> str:
+def _text_problem(raw: object) -> str:
     if not isinstance(raw, str):
         return f"neither text nor a whole number: a {type(raw).__name__}"
     try:

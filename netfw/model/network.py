@@ -11,7 +11,7 @@ from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import AddressScopeId, NetworkId, QosPolicyId, SubnetId
 from netfw.model.segment import Provider
 from netfw.model.text_validation import check_dns_name, check_host
-from netfw.model.validation import Fault, checked_by, each, outside
+from netfw.model.validation import Problem, checked_by, each, outside
 
 MTUS = range(68, 65536)
 """From the least an IPv4 host must accept to the largest IP packet; 0 is not decided yet."""
@@ -50,7 +50,7 @@ class Network(Named):
     ipv4_address_scope: AddressScopeId | None = None
     ipv6_address_scope: AddressScopeId | None = None
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.mtu and self.mtu not in MTUS:
             yield "mtu", outside(self.mtu, MTUS)
         yield from repeated_options(self.dhcp_options)

@@ -21,7 +21,7 @@ from netfw.model.common_fields import Named, Status
 from netfw.model.dhcp_option import DhcpOption, repeated_options
 from netfw.model.ids import NetworkId, PortId, QosPolicyId, SecurityGroupId, SubnetId
 from netfw.model.text_validation import check_dns_name, check_token
-from netfw.model.validation import Fault, checked_by, repeated
+from netfw.model.validation import Problem, checked_by, repeated
 
 
 class IpAllocation(enum.StrEnum):
@@ -93,7 +93,7 @@ class Port(Named):
     ip_allocation: IpAllocation = IpAllocation.IMMEDIATE
     propagate_uplink_status: bool = False
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.mac == NO_MAC:
             yield "mac", "is the all-zero address"
         for at in repeated(self.fixed_ips):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from netfw.model.validation import Fault, Validated, outside
+from netfw.model.validation import Problem, Validated, outside
 
 PORTS = range(1, 65536)
 
@@ -23,7 +23,7 @@ class PortRange(Validated):
         """Return the range of one port."""
         return cls(port, port)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         for name, port in (("first", self.first), ("last", self.last)):
             if port not in PORTS:
                 yield name, outside(port, PORTS)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.model.common_fields import Named
 from netfw.model.ids import QosPolicyId, QosRuleId
 from netfw.model.security_group import Direction
-from netfw.model.validation import Fault, Validated, outside, repeated
+from netfw.model.validation import Problem, Validated, outside, repeated
 
 RATES = range(2**31)
 DSCP_MARKS = frozenset({0, *range(8, 41, 2), 46, 48, 56})
@@ -34,8 +34,8 @@ class BandwidthLimit(Validated):
     max_burst_kbps: int = 0
     direction: Direction = Direction.EGRESS
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from _rate_faults(max_kbps=self.max_kbps, max_burst_kbps=self.max_burst_kbps)
+    def _problems(self) -> Iterator[Problem]:
+        yield from _rate_problems(max_kbps=self.max_kbps, max_burst_kbps=self.max_burst_kbps)
 
 
 @frozen(kw_only=True)
@@ -46,8 +46,8 @@ class MinimumBandwidth(Validated):
     min_kbps: int
     direction: Direction = Direction.EGRESS
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from _rate_faults(min_kbps=self.min_kbps)
+    def _problems(self) -> Iterator[Problem]:
+        yield from _rate_problems(min_kbps=self.min_kbps)
 
 
 @frozen(kw_only=True)
@@ -59,8 +59,8 @@ class PacketRateLimit(Validated):
     max_burst_kpps: int = 0
     direction: Direction = Direction.EGRESS
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from _rate_faults(max_kpps=self.max_kpps, max_burst_kpps=self.max_burst_kpps)
+    def _problems(self) -> Iterator[Problem]:
+        yield from _rate_problems(max_kpps=self.max_kpps, max_burst_kpps=self.max_burst_kpps)
 
 
 @frozen(kw_only=True)
@@ -71,8 +71,8 @@ class MinimumPacketRate(Validated):
     min_kpps: int
     direction: AnyDirection = AnyDirection.EGRESS
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from _rate_faults(min_kpps=self.min_kpps)
+    def _problems(self) -> Iterator[Problem]:
+        yield from _rate_problems(min_kpps=self.min_kpps)
 
 
 @frozen(kw_only=True)
@@ -82,7 +82,7 @@ class DscpMarking(Validated):
     id: QosRuleId
     dscp_mark: int
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.dscp_mark not in DSCP_MARKS:
             yield "dscp_mark", f"{self.dscp_mark} is none of {sorted(DSCP_MARKS)}"
 
@@ -99,7 +99,7 @@ class QosPolicy(Named):
     shared: bool = False
     is_default: bool = False
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         for at in repeated(tuple(_purpose(rule) for rule in self.rules)):
             yield f"rules[{at}]", "a second rule for the same thing"
         for at in repeated(tuple(rule.id for rule in self.rules)):
@@ -116,7 +116,7 @@ def _purpose(rule: QosRule) -> tuple[type, str | None]:
     return type(rule), None if isinstance(rule, DscpMarking) else rule.direction.value
 
 
-def _rate_faults(**rates: int) -> Iterator[Fault]:
+def _rate_problems(**rates: int) -> Iterator[Problem]:
     for name, rate in rates.items():
         if rate not in RATES:
             yield name, outside(rate, RATES)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from netfw.model.address import IpAddress, IpNetwork, as_address, as_network
-from netfw.model.validation import Fault, Validated
+from netfw.model.validation import Problem, Validated
 
 
 @frozen(kw_only=True)
@@ -17,6 +17,6 @@ class Route(Validated):
     destination: IpNetwork = field(converter=as_network)
     nexthop: IpAddress = field(converter=as_address)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.destination.version != self.nexthop.version:
             yield "nexthop", f"{self.nexthop} is of another family than {self.destination}"

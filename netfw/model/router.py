@@ -12,7 +12,7 @@ from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.text_validation import check_host
-from netfw.model.validation import Fault, Validated, each, repeated
+from netfw.model.validation import Problem, Validated, each, repeated
 
 
 class HaRole(enum.StrEnum):
@@ -32,7 +32,7 @@ class ExternalGateway(Validated):
     fixed_ips: tuple[FixedIp, ...] = field(default=(), converter=tuple[FixedIp, ...])
     qos_policy_id: QosPolicyId | None = None
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         for at in repeated(self.fixed_ips):
             yield f"fixed_ips[{at}]", "is there twice"
 
@@ -56,6 +56,6 @@ class Router(Named):
     )
     flavor_id: FlavorId | None = None
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         for at in repeated(self.routes):
             yield f"routes[{at}]", "is there twice"

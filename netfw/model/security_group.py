@@ -12,7 +12,7 @@ from netfw.model.common_fields import Named, Owned
 from netfw.model.ids import AddressGroupId, SecurityGroupId, SecurityGroupRuleId
 from netfw.model.port_range import PORTS, PortRange
 from netfw.model.protocol import ICMP, ICMPV6, PORTED
-from netfw.model.validation import Fault, outside
+from netfw.model.validation import Problem, outside
 
 
 class Direction(enum.StrEnum):
@@ -85,11 +85,11 @@ class SecurityGroupRule(Owned):
         """The code it is limited to, if its protocol is ICMP."""
         return self.port_max if self.ip_protocol in (ICMP, ICMPV6) else None
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from self._protocol_faults()
-        yield from self._remote_faults()
+    def _problems(self) -> Iterator[Problem]:
+        yield from self._protocol_problems()
+        yield from self._remote_problems()
 
-    def _protocol_faults(self) -> Iterator[Fault]:
+    def _protocol_problems(self) -> Iterator[Problem]:
         low, high = self.port_min, self.port_max
         if self.protocol is not None and self.protocol not in range(1, 256):
             yield "protocol", outside(self.protocol, range(1, 256))
@@ -98,13 +98,13 @@ class SecurityGroupRule(Owned):
         elif (low, high) == (None, None):
             return
         elif self.ip_protocol in (ICMP, ICMPV6):
-            yield from _icmp_faults(low, high)
+            yield from _icmp_problems(low, high)
         elif self.protocol in PORTED:
-            yield from _port_faults(low, high)
+            yield from _port_problems(low, high)
         else:
             yield "port_min", "a range of ports needs a protocol that has ports"
 
-    def _remote_faults(self) -> Iterator[Fault]:
+    def _remote_problems(self) -> Iterator[Problem]:
         remotes = {
             "remote_prefix": self.remote_prefix,
             "remote_group_id": self.remote_group_id,
@@ -118,7 +118,7 @@ class SecurityGroupRule(Owned):
             yield "remote_prefix", f"{prefix} in a rule for {self.ethertype}"
 
 
-def _icmp_faults(kind: int | None, code: int | None) -> Iterator[Fault]:
+def _icmp_problems(kind: int | None, code: int | None) -> Iterator[Problem]:
     for name, number in (("port_min", kind), ("port_max", code)):
         if number is not None and number not in range(256):
             yield name, f"{number} is outside the ICMP types and codes 0 to 255"
@@ -126,7 +126,7 @@ def _icmp_faults(kind: int | None, code: int | None) -> Iterator[Fault]:
         yield "port_max", "an ICMP code without a type"
 
 
-def _port_faults(low: int | None, high: int | None) -> Iterator[Fault]:
+def _port_problems(low: int | None, high: int | None) -> Iterator[Problem]:
     for name, port in (("port_min", low), ("port_max", high)):
         if port is None:
             yield name, "a range of ports needs both ends"

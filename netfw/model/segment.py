@@ -11,7 +11,7 @@ from attrs.validators import optional
 from netfw.model.common_fields import CommonFields
 from netfw.model.ids import NetworkId, SegmentId
 from netfw.model.text_validation import check_physical_network, check_text
-from netfw.model.validation import Fault, Validated, checked_by, outside
+from netfw.model.validation import Problem, Validated, checked_by, outside
 
 VLAN_IDS = range(1, 4095)
 
@@ -53,7 +53,7 @@ class Provider(Validated):
     )
     segmentation_id: int | None = None
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         kind, number = self.network_type, self.segmentation_id
         ids = SEGMENTATION_IDS.get(kind)
         if number is not None and ids is None:

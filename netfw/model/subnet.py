@@ -19,7 +19,7 @@ from netfw.model.common_fields import Named
 from netfw.model.ids import NetworkId, SegmentId, SubnetId, SubnetPoolId
 from netfw.model.route import Route
 from netfw.model.text_validation import check_token
-from netfw.model.validation import Fault, Validated, each, repeated
+from netfw.model.validation import Problem, Validated, each, repeated
 
 
 class Ipv6Mode(enum.StrEnum):
@@ -40,7 +40,7 @@ class AllocationPool(Validated):
     start: IpAddress = field(converter=as_address)
     end: IpAddress = field(converter=as_address)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.start.version != self.end.version:
             yield "end", f"{self.end} is of another family than {self.start}"
         elif int(self.start) > int(self.end):
@@ -86,16 +86,16 @@ class Subnet(Named):
         """True if hosts there derive their addresses by themselves."""
         return self.ipv6_address_mode in _AUTOMATIC or self.ipv6_ra_mode in _AUTOMATIC
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from self._family_faults()
-        yield from self._pool_faults()
-        yield from self._mode_faults()
+    def _problems(self) -> Iterator[Problem]:
+        yield from self._family_problems()
+        yield from self._pool_problems()
+        yield from self._mode_problems()
         for at in repeated(self.host_routes):
             yield f"host_routes[{at}]", "is there twice"
         for at in repeated(self.dns_nameservers):
             yield f"dns_nameservers[{at}]", "is there twice"
 
-    def _family_faults(self) -> Iterator[Fault]:
+    def _family_problems(self) -> Iterator[Problem]:
         addresses = {f"dns_nameservers[{n}]": a for n, a in enumerate(self.dns_nameservers)}
         addresses |= {
             f"host_routes[{n}].nexthop": r.nexthop for n, r in enumerate(self.host_routes)
@@ -106,7 +106,7 @@ class Subnet(Named):
             if address.version != self.ip_version:
                 yield name, f"{address} is of another family than {self.cidr}"
 
-    def _pool_faults(self) -> Iterator[Fault]:
+    def _pool_problems(self) -> Iterator[Problem]:
         block = self.cidr
         ordered = sorted(enumerate(self.allocation_pools), key=lambda item: int(item[1].start))
         before: AllocationPool | None = None
@@ -120,7 +120,7 @@ class Subnet(Named):
                 yield name, f"contains the gateway {self.gateway}"
             before = pool
 
-    def _mode_faults(self) -> Iterator[Fault]:
+    def _mode_problems(self) -> Iterator[Problem]:
         modes = {"ipv6_ra_mode": self.ipv6_ra_mode, "ipv6_address_mode": self.ipv6_address_mode}
         given = {name: mode for name, mode in modes.items() if mode is not None}
         for name, mode in given.items():

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from netfw.model.common_fields import Named, Status
 from netfw.model.ids import PortId, TrunkId
 from netfw.model.segment import VLAN_IDS
-from netfw.model.validation import Fault, Validated, outside, repeated
+from netfw.model.validation import Problem, Validated, outside, repeated
 
 
 class SegmentationType(enum.StrEnum):
@@ -27,7 +27,7 @@ class SubPort(Validated):
     segmentation_type: SegmentationType = SegmentationType.VLAN
     segmentation_id: int
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         if self.segmentation_id not in VLAN_IDS:
             yield "segmentation_id", outside(self.segmentation_id, VLAN_IDS)
 
@@ -42,7 +42,7 @@ class Trunk(Named):
     admin_up: bool = True
     status: Status = Status.DOWN
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         for at in repeated(tuple(sub.segmentation_id for sub in self.sub_ports)):
             number = self.sub_ports[at].segmentation_id
             yield f"sub_ports[{at}].segmentation_id", f"{number} is used by another sub-port"

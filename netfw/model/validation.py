@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attrs import Attribute
 
-Fault = tuple[str, str]
+Problem = tuple[str, str]
 """A field (``gateway``, ``pools[1]``) and a sentence about what is wrong with it."""
 
 
 class InvalidValue(ValueError):
-    """A value that cannot exist; ``faults`` names each field and what is wrong with it."""
+    """A value that cannot exist; ``problems`` names each field and what is wrong with it."""
 
-    def __init__(self, *faults: Fault) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{field}: {text}" for field, text in faults))
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{field}: {text}" for field, text in problems))
 
 
 class Validated:
@@ -26,11 +26,11 @@ class Validated:
     __slots__ = ()
 
     def __attrs_post_init__(self) -> None:
-        faults = tuple(self._faults())
-        if faults:
-            raise InvalidValue(*faults)
+        problems = tuple(self._problems())
+        if problems:
+            raise InvalidValue(*problems)
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         """Yield what is wrong with this value, field by field."""
         return iter(())
 

@@ -137,8 +137,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         desired = map(self._cache.desired_network, sorted(self._cache.desired_networks(), key=str))
         short = (why for network in desired if network for why in service_problems(network))
         scarce = None if confs else instance_limit_problem(len(self._cache.on_disk()))
-        faults = (*missing, advice, closed, scarce, *short)
-        return tuple(fault for fault in faults if fault is not None)
+        problems = (*missing, advice, closed, scarce, *short)
+        return tuple(problem for problem in problems if problem is not None)
 
     def close(self) -> None:
         self._sinks.clear()

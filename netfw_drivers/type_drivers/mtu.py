@@ -71,19 +71,19 @@ def physical_mtus(options: Mapping[str, Any]) -> PhysicalMtus:
 
     :raises ConfigError: names every invalid MTU.
     """
-    faults = []
+    problems = []
     differing: dict[str, int] = {}
     for name, text in options["physical_network_mtus"].items():
         digits = str(text).strip()
         if not (digits.isascii() and digits.isdigit()):
-            faults.append(f"{name}: {text!r} is no number")
+            problems.append(f"{name}: {text!r} is no number")
         elif int(digits) not in MTUS:
-            faults.append(f"{name}: {outside(int(digits), MTUS)}")
+            problems.append(f"{name}: {outside(int(digits), MTUS)}")
         else:
             differing[name] = int(digits)
-    if faults:
+    if problems:
         raise ConfigError(
-            f"physical_network_mtus: {'; '.join(faults)}; write PHYSNET:MTU, several with commas "
+            f"physical_network_mtus: {'; '.join(problems)}; write PHYSNET:MTU, several with commas "
             "between"
         )
     return PhysicalMtus(global_mtu(options), differing)

@@ -31,15 +31,15 @@ def spans_of(option: str, texts: Iterable[str], allowed: range) -> tuple[Span, .
 
     :raises ConfigError: names every text that is wrong, and what is wrong with it.
     """
-    faults: list[str] = []
+    problems: list[str] = []
     spans: list[Span] = []
     for text in texts:
         try:
             spans.append(_span(text, allowed))
         except ValueError as exc:
-            faults.append(f"{text!r}: {exc}")
-    if faults:
-        _refuse(option, faults, "write FIRST:LAST, several with commas between")
+            problems.append(f"{text!r}: {exc}")
+    if problems:
+        _refuse(option, problems, "write FIRST:LAST, several with commas between")
     return joined(spans)
 
 
@@ -50,7 +50,7 @@ def vlan_spans(option: str, texts: Iterable[str]) -> Mapping[str, tuple[Span, ..
 
     :raises ConfigError: names every text that is wrong, and what is wrong with it.
     """
-    faults: list[str] = []
+    problems: list[str] = []
     found: dict[str, list[Span]] = {}
     for text in texts:
         name, colon, rest = text.strip().partition(":")
@@ -58,11 +58,13 @@ def vlan_spans(option: str, texts: Iterable[str]) -> Mapping[str, tuple[Span, ..
             check_physical_network(name)
             spans = [_span(rest, VLAN_IDS)] if colon else []
         except ValueError as exc:
-            faults.append(f"{text!r}: {exc}")
+            problems.append(f"{text!r}: {exc}")
         else:
             found.setdefault(name, []).extend(spans)
-    if faults:
-        _refuse(option, faults, "write PHYSNET:FIRST:LAST or PHYSNET, several with commas between")
+    if problems:
+        _refuse(
+            option, problems, "write PHYSNET:FIRST:LAST or PHYSNET, several with commas between"
+        )
     return {name: joined(spans) for name, spans in found.items()}
 
 
@@ -98,5 +100,5 @@ def _span(text: str, allowed: range) -> Span:
     return first, last
 
 
-def _refuse(option: str, faults: Iterable[str], how: str) -> NoReturn:
-    raise ConfigError(f"{option}: {'; '.join(faults)}; {how}")
+def _refuse(option: str, problems: Iterable[str], how: str) -> NoReturn:
+    raise ConfigError(f"{option}: {'; '.join(problems)}; {how}")

@@ -120,22 +120,24 @@ def _outbox(database: Database, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.forget is not None:
         return _forget(database, arguments.forget)
-    backlogs, faults = database.transaction(lambda tx: (tx.outbox.backlogs(), tx.outbox.failures()))
+    backlogs, failures = database.transaction(
+        lambda tx: (tx.outbox.backlogs(), tx.outbox.failures())
+    )
     for driver, backlog in sorted(backlogs.items()):
         print(
             f"{driver}: {backlog.waiting} waiting, {backlog.failed} refused, "
             f"the oldest for {backlog.oldest:.0f} s"
         )
-    for fault in faults:
-        what = f"network {fault.lane.name}" if fault.lane.name else "all that waits"
-        if fault.ref is not None:
-            print(f"refused by {fault.lane.driver}: {fault.ref}: {fault.error}")
+    for failure in failures:
+        what = f"network {failure.lane.name}" if failure.lane.name else "all that waits"
+        if failure.ref is not None:
+            print(f"refused by {failure.lane.driver}: {failure.ref}: {failure.error}")
         else:
-            times = f"attempt {fault.attempts}"
-            print(f"later for {fault.lane.driver}: {what}, {times}: {fault.error}")
+            times = f"attempt {failure.attempts}"
+            print(f"later for {failure.lane.driver}: {what}, {times}: {failure.error}")
     if not backlogs:
         print("nothing waits")
-    return 1 if faults else 0
+    return 1 if failures else 0
 
 
 def _forget(database: Database, driver: str) -> int:
@@ -155,7 +157,7 @@ def _forget(database: Database, driver: str) -> int:
 
 
 def _lanes(transaction: Transaction) -> Iterator[str]:
-    return (fault.lane.driver for fault in transaction.outbox.failures())
+    return (failure.lane.driver for failure in transaction.outbox.failures())
 
 
 if __name__ == "__main__":

@@ -208,7 +208,7 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
     :raises ConfigError: names every option that is unknown, missing or impossible.
     """
     declared = {option.dest: option for option in driver.OPTIONS}
-    faults = [
+    problems = [
         f"{given} is not an option{nearest(given, declared)}"
         for given in options
         if given not in declared
@@ -220,15 +220,15 @@ def check_options(name: str, driver: type[Driver], options: Mapping[str, Any]) -
             value = option.default
         if value is None:
             if option.required:
-                faults.append(f"{dest} must be set ({option.help})")
+                problems.append(f"{dest} must be set ({option.help})")
             values[dest] = None
             continue
         try:
             values[dest] = option.type(value)
         except (ValueError, TypeError) as exc:
-            faults.append(f"{dest} cannot be {value!r}: {exc}")
-    if faults:
-        raise ConfigError(f"driver {name!r}: {'; '.join(faults)}")
+            problems.append(f"{dest} cannot be {value!r}: {exc}")
+    if problems:
+        raise ConfigError(f"driver {name!r}: {'; '.join(problems)}")
     return values
 
 

@@ -290,8 +290,8 @@ def check_options(options: Sequence[DhcpOption]) -> None:
                 _conditions(option)
                 _coded(option)
         except InvalidInput as exc:
-            faults = {f"options[{at}].{name}": why for name, why in exc.problems.items()}
-            raise InvalidInput(faults) from exc
+            problems = {f"options[{at}].{name}": why for name, why in exc.problems.items()}
+            raise InvalidInput(problems) from exc
 
 
 def options_for(options: Iterable[DhcpOption], *, ipxe: bool) -> dict[int, bytes]:

@@ -40,7 +40,7 @@ def decode_error(body: bytes) -> NetfwError:
     try:
         document = json.loads(body)
         names, text = [str(name) for name in document["classes"]], str(document["text"])
-        faults: dict[Any, str] = {
+        problems: dict[Any, str] = {
             str(path): str(why) for path, why in dict(document.get("problems", {})).items()
         }
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -49,9 +49,9 @@ def decode_error(body: bytes) -> NetfwError:
     made = kind.__new__(kind)
     Exception.__init__(made, text)
     if isinstance(made, InvalidInput):
-        made.problems = faults
+        made.problems = problems
     elif isinstance(made, OperationRefused):
-        made.reasons = faults
+        made.reasons = problems
     return made
 
 

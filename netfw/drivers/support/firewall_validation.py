@@ -21,71 +21,71 @@ from netfw.model.address import Mac, unscoped
 from netfw.model.device_names import check_device_name
 from netfw.model.security_group import Direction, Ethertype, SecurityGroupRule
 
-Fault = tuple[str, str]
+Problem = tuple[str, str]
 """A field and its error."""
 
 
 def validation_error(key: object, value: object) -> InvalidInput | None:
     """Return the error of *value* under *key*, or ``None``."""
-    return _refusal(dict([*_key_faults(key), *_faults(key, value)]))
+    return _refusal(dict([*_key_problems(key), *_problems(key, value)]))
 
 
 def key_validation_error(key: object) -> InvalidInput | None:
     """Return the error of *key*, or ``None``."""
-    return _refusal(dict(_key_faults(key)))
+    return _refusal(dict(_key_problems(key)))
 
 
-def _refusal(faults: dict[str, str]) -> InvalidInput | None:
-    return InvalidInput(faults) if faults else None
+def _refusal(problems: dict[str, str]) -> InvalidInput | None:
+    return InvalidInput(problems) if problems else None
 
 
-def _key_faults(key: object) -> Iterator[Fault]:
+def _key_problems(key: object) -> Iterator[Problem]:
     match key:
         case PortKey(id) | GroupKey(id):
-            yield from _id_faults("key", id)
+            yield from _id_problems("key", id)
         case Member():
-            yield from _member_faults(key)
+            yield from _member_problems(key)
         case _:
             yield "key", f"{key!r} is no key of a firewall"
 
 
-def _faults(key: object, value: object) -> Iterator[Fault]:
+def _problems(key: object, value: object) -> Iterator[Problem]:
     if (mismatch := entry_error(FirewallEntry, key, value)) is not None:
         yield from mismatch.problems.items()
     elif isinstance(value, FilteredPort):
-        yield from _port_faults(value)
+        yield from _port_problems(value)
     elif isinstance(value, Rules):
         for rule in value.rules:
-            yield from _rule_faults(rule)
+            yield from _rule_problems(rule)
     elif key != value:
         yield "value", "a member is its own value"
 
 
-def _port_faults(port: FilteredPort) -> Iterator[Fault]:
+def _port_problems(port: FilteredPort) -> Iterator[Problem]:
     try:
         check_device_name(port.device)
     except (ValueError, TypeError) as error:
         yield "device", str(error)
-    yield from _id_faults("network", port.network)
-    yield from _mac_faults("mac", port.mac)
+    yield from _id_problems("network", port.network)
+    yield from _mac_problems("mac", port.mac)
     for group in port.groups:
-        yield from _id_faults("groups", group)
+        yield from _id_problems("groups", group)
     sources: frozenset[object] = frozenset(port.sources)
     for source in sources:
         if isinstance(source, AllowedSource):
-            yield from _mac_faults("sources", source.mac)
-            yield from _prefix_faults("sources", source.prefix)
+            yield from _mac_problems("sources", source.mac)
+            yield from _prefix_problems("sources", source.prefix)
         else:
             yield "sources", f"{source!r} is not a source"
 
 
-def _rule_faults(rule: object) -> Iterator[Fault]:
+def _rule_problems(rule: object) -> Iterator[Problem]:
     if not isinstance(rule, SecurityGroupRule):
         yield "rules", f"{rule!r} is not a rule"
         return
-    faults = list(_rule_kind_faults(rule))
-    if faults:
-        yield from faults
+    problems = list(_rule_kind_problems(rule))
+    if problems:
+        yield from problems
         return
     try:
         evolve(rule)  # validates it again
@@ -95,7 +95,7 @@ def _rule_faults(rule: object) -> Iterator[Fault]:
         yield f"rule {rule.id!r}", str(error)
 
 
-def _rule_kind_faults(rule: SecurityGroupRule) -> Iterator[Fault]:
+def _rule_kind_problems(rule: SecurityGroupRule) -> Iterator[Problem]:
     for field, kind in (("direction", Direction), ("ethertype", Ethertype)):
         if not isinstance(getattr(rule, field), kind):
             yield field, f"{getattr(rule, field)!r} is none"
@@ -105,28 +105,28 @@ def _rule_kind_faults(rule: SecurityGroupRule) -> Iterator[Fault]:
             yield field, f"{number!r} is not a number"
     for field in ("remote_group_id", "remote_address_group_id"):
         if (id := getattr(rule, field)) is not None:
-            yield from _id_faults(field, id)
+            yield from _id_problems(field, id)
     if rule.remote_prefix is not None:
-        yield from _prefix_faults("remote_prefix", rule.remote_prefix)
+        yield from _prefix_problems("remote_prefix", rule.remote_prefix)
 
 
-def _member_faults(member: Member) -> Iterator[Fault]:
+def _member_problems(member: Member) -> Iterator[Problem]:
     group: object = member.group
     if isinstance(group, (GroupKey, AddressGroupKey)):
-        yield from _id_faults("group", group.group)
+        yield from _id_problems("group", group.group)
     else:
         yield "group", f"{group!r} is no group"
-    yield from _prefix_faults("prefix", member.prefix)
+    yield from _prefix_problems("prefix", member.prefix)
     if member.mac is not None:
-        yield from _mac_faults("mac", member.mac)
+        yield from _mac_problems("mac", member.mac)
 
 
-def _id_faults(field: str, id: object) -> Iterator[Fault]:
+def _id_problems(field: str, id: object) -> Iterator[Problem]:
     if not isinstance(id, UUID):
         yield field, f"{id!r} is not an id"
 
 
-def _mac_faults(field: str, mac: object) -> Iterator[Fault]:
+def _mac_problems(field: str, mac: object) -> Iterator[Problem]:
     try:
         right = isinstance(mac, str) and Mac(str(mac)) == mac
     except ValueError:
@@ -135,7 +135,7 @@ def _mac_faults(field: str, mac: object) -> Iterator[Fault]:
         yield field, f"{mac!r} is not a MAC address as netfw writes it"
 
 
-def _prefix_faults(field: str, prefix: object) -> Iterator[Fault]:
+def _prefix_problems(field: str, prefix: object) -> Iterator[Problem]:
     if not isinstance(prefix, (IPv4Network, IPv6Network)):
         yield field, f"{prefix!r} is not a prefix"
         return

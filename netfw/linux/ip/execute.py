@@ -63,7 +63,7 @@ def execute(netlink: Netlink, operations: Sequence[NetworkOperation]) -> Applied
     skipped: dict[NetworkOperation, str] = {}
     for operation in operations:
         try:
-            _carry_out(netlink, operation)
+            _execute(netlink, operation)
         except (NetlinkError, NetfwError) as error:
             if (why := _why_skipped(operation)) is not None:
                 skipped[operation] = why
@@ -95,7 +95,7 @@ def _as_error(error: NetlinkError | NetfwError, operation: NetworkOperation) -> 
     return error_from_errno(error.number, operation.text, error.said)
 
 
-def _carry_out(netlink: Netlink, operation: NetworkOperation) -> None:
+def _execute(netlink: Netlink, operation: NetworkOperation) -> None:
     match operation:
         case SetSysctl(name, value):
             sysctl.write_here(name, value)

@@ -17,7 +17,7 @@ class MakeSet:
 
     name: str
     kind: SetKind
-    room: int
+    max_elements: int
     elements: frozenset[str] = field(repr=False)
 
 
@@ -27,7 +27,7 @@ class ReplaceSet:
 
     name: str
     kind: SetKind
-    room: int
+    max_elements: int
     elements: frozenset[str] = field(repr=False)
 
 
@@ -54,12 +54,12 @@ def render_restore(operation: Operation, owner: str) -> list[str]:
     """Render the lines that execute *operation*."""
     full = full_name(owner, operation.name)
     match operation:
-        case MakeSet(_, kind, room, want):
-            return [_create(full, kind, room, len(want)), *_adds(full, want)]
-        case ReplaceSet(name, kind, room, want):
+        case MakeSet(_, kind, max_elements, want):
+            return [_create(full, kind, max_elements, len(want)), *_adds(full, want)]
+        case ReplaceSet(name, kind, max_elements, want):
             beside = beside_name(owner, name)
             # A shadow set that a killed process left may be of another kind.
-            head = [f"destroy {beside}", _create(beside, kind, room, len(want))]
+            head = [f"destroy {beside}", _create(beside, kind, max_elements, len(want))]
             return [*head, *_adds(beside, want), f"swap {full} {beside}", f"destroy {beside}"]
         case ChangeMembers(_, add, remove):
             return [*_adds(full, add), *[f"del {full} {element}" for element in remove]]
@@ -74,12 +74,12 @@ def beside_name(owner: str, name: str) -> str:
     return f"{owner}~{blake2s(name.encode(), digest_size=6).hexdigest()}"
 
 
-def _create(full: str, kind: SetKind, room: int, count: int) -> str:
+def _create(full: str, kind: SetKind, max_elements: int, count: int) -> str:
     """Render a ``create`` with a hash size that saves the kernel from growing it step by step."""
     family = "inet" if kind.family == 4 else "inet6"
     hash_size = max(1024, 1 << max(0, count.bit_length() - 1))
     head = f"create {full} {kind.type.value} family {family}"
-    return f"{head} hashsize {hash_size} maxelem {room}"
+    return f"{head} hashsize {hash_size} maxelem {max_elements}"
 
 
 def _adds(full: str, elements: Iterable[str]) -> list[str]:

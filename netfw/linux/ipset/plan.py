@@ -24,10 +24,10 @@ from netfw.linux.ipset.values import (
     IpSet,
     SetKind,
     SetType,
+    choose_max_elements,
     elements,
     full_name,
     normal_element,
-    room_for,
 )
 from netfw.plan import Update
 
@@ -37,7 +37,7 @@ class KernelSet:
     """A set as the kernel has it: ``elements`` are its members as ipset writes them."""
 
     kind: SetKind
-    room: int
+    max_elements: int
     elements: set[str] = field(factory=set, repr=False)
 
 
@@ -65,12 +65,12 @@ def plan_set(name: str, wanted: IpSet, have: KernelSet | None, owner: str) -> Op
     full = full_name(owner, name)
     want = frozenset(elements(wanted.kind, wanted.members))
     if have is None:
-        return MakeSet(name, wanted.kind, room_for(len(want)), want)
+        return MakeSet(name, wanted.kind, choose_max_elements(len(want)), want)
     if have.kind != wanted.kind:
         raise Conflict(f"set {full} is {have.kind}, not {wanted.kind}: drop it first")
     add, remove = want - have.elements, have.elements - want
     if len(add) + len(remove) > len(want):
-        return ReplaceSet(name, wanted.kind, room_for(len(want)), want)
+        return ReplaceSet(name, wanted.kind, choose_max_elements(len(want)), want)
     return plan_members(name, have, sorted(add), sorted(remove))
 
 
@@ -82,17 +82,17 @@ def plan_members(
     old = tuple(element for element in dict.fromkeys(remove) if element in have.elements)
     if not new and not old:
         return None
-    if len(have.elements) + len(new) > have.room:
+    if len(have.elements) + len(new) > have.max_elements:
         want = frozenset(have.elements.union(new).difference(old))
-        return ReplaceSet(name, have.kind, room_for(len(want)), want)
+        return ReplaceSet(name, have.kind, choose_max_elements(len(want)), want)
     return ChangeMembers(name, new, old)
 
 
 def record(operation: Operation, sets: dict[str, KernelSet]) -> None:
     """Record an executed operation in *sets*."""
     match operation:
-        case MakeSet(name, kind, room, want) | ReplaceSet(name, kind, room, want):
-            sets[name] = KernelSet(kind, room, set(want))
+        case MakeSet(name, kind, max_elements, want) | ReplaceSet(name, kind, max_elements, want):
+            sets[name] = KernelSet(kind, max_elements, set(want))
         case ChangeMembers(name, add, remove):
             sets[name].elements.update(add)
             sets[name].elements.difference_update(remove)

@@ -153,6 +153,6 @@ def normal_element(word: str) -> str:
     return f"{spelled}{comma}{port}"
 
 
-def room_for(count: int) -> int:
+def choose_max_elements(count: int) -> int:
     """Return the capacity (``maxelem``) of a set with *count* members: it seldom has to grow."""
     return max(SMALLEST_ROOM, 1 << (count * 5 // 4).bit_length())

@@ -81,12 +81,12 @@ def check_chain(key: ChainKey, chain: Chain) -> None:
 
     :raises InvalidInput: a hook that the table lacks, or an address of the other family.
     """
-    faults = {
+    problems = {
         f"{key}, hook {hook}": f"table {key.table} has {', '.join(sorted(BUILTIN[key.table]))}"
         for hook in chain.hooks - BUILTIN[key.table]
     }
     for number, rule in enumerate(chain.rules, 1):
         if rule.family is not None and rule.family is not key.family:
-            faults[f"{key}, rule {number}"] = f"its addresses are {rule.family}"
-    if faults:
-        raise InvalidInput(faults)
+            problems[f"{key}, rule {number}"] = f"its addresses are {rule.family}"
+    if problems:
+        raise InvalidInput(problems)

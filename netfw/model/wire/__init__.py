@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from netfw.errors import InvalidInput
 from netfw.model.resource import Kind, Resource, kind_of
-from netfw.model.wire.codec import Faulty, Json
+from netfw.model.wire.codec import CodecError, Json
 from netfw.model.wire.resource_codecs import CODECS
 
 __all__ = ["CODECS", "Json", "parse", "render"]
@@ -23,8 +23,8 @@ def parse(kind: Kind, body: object) -> Resource:
     """
     try:
         return cast(Resource, CODECS[kind].parse(body))
-    except Faulty as exc:
-        raise InvalidInput(exc.faults) from exc
+    except CodecError as exc:
+        raise InvalidInput(exc.problems) from exc
     except ValueError as exc:
         raise InvalidInput({kind.value: str(exc)}) from exc
 

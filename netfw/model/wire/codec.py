@@ -1,6 +1,6 @@
 """Codecs: each parses and renders one value on the wire.
 
-A codec's ``parse`` takes anything and raises ``ValueError`` with a sentence, or :class:`Faulty`
+A codec's ``parse`` takes anything and raises ``ValueError`` with a sentence, or :class:`CodecError`
 with several and where they are.  Its ``render`` returns only str, int, bool, None, list and dict.
 """
 
@@ -30,19 +30,19 @@ ABSENT: Final = Absent()
 LIST_LENGTH = 4096
 
 
-class Faulty(ValueError):
-    """The faults within a value, by the path from that value."""
+class CodecError(ValueError):
+    """The problems within a value, by the path from that value."""
 
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        self.faults = dict(faults)
-        super().__init__("; ".join(f"{path}: {text}" for path, text in faults.items()))
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
+        super().__init__("; ".join(f"{path}: {text}" for path, text in problems.items()))
 
     @classmethod
     def within(cls, step: str, error: ValueError) -> dict[str, str]:
-        """Return the faults of *error*, raised at *step*, as paths that begin with that step."""
-        if not isinstance(error, Faulty):
+        """Return the problems of *error*, raised at *step*, as paths that begin with that step."""
+        if not isinstance(error, CodecError):
             return {step: str(error)}
-        return {join(step, path): text for path, text in error.faults.items()}
+        return {join(step, path): text for path, text in error.problems.items()}
 
 
 def join(step: str, path: str) -> str:
@@ -99,14 +99,14 @@ class Listed(Generic[T]):
         if len(raw) > self.limit:
             raise ValueError(f"more than {self.limit} entries")
         values: list[T] = []
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for position, item in enumerate(raw):
             try:
                 values.append(self.codec.parse(item))
             except ValueError as exc:
-                faults |= Faulty.within(f"[{position}]", exc)
-        if faults:
-            raise Faulty(faults)
+                problems |= CodecError.within(f"[{position}]", exc)
+        if problems:
+            raise CodecError(problems)
         return self.gather(values)
 
     def render(self, value: Iterable[T]) -> Json:

@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from netfw.errors import nearest
 from netfw.model.validation import InvalidValue
-from netfw.model.wire.codec import ABSENT, Absent, Codec, Faulty, Json, describe
+from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, describe
 from netfw.model.wire.scalars import DOCUMENT
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Field(Protocol):
     def read(self, body: Body) -> Any | Absent:
         """Return the field's value, as far as *body* has it.
 
-        :raises Faulty: the value is wrong.
+        :raises CodecError: the value is wrong.
         """
 
     def write(self, value: Any, body: dict[str, Json]) -> None:
@@ -78,7 +78,7 @@ class Attribute:
         try:
             return self.codec.parse(body[self.name])
         except ValueError as exc:
-            raise Faulty(Faulty.within(self.name, exc)) from exc
+            raise CodecError(CodecError.within(self.name, exc)) from exc
 
     def write(self, value: Any, body: dict[str, Json]) -> None:
         rendered = self.codec.render(value)
@@ -126,7 +126,7 @@ class Derived:
     def read(self, body: Body) -> Any | Absent:
         """Return what *body* has for it, if present.
 
-        :raises Faulty: the value is wrong.
+        :raises CodecError: the value is wrong.
         """
         return Attribute(self.name, self.codec).read(body)
 
@@ -162,22 +162,22 @@ class ObjectCodec(Generic[T]):
         """Return the value that *raw* describes.
 
         :raises ValueError: it is not an object.
-        :raises Faulty: everything that is wrong within it.
+        :raises CodecError: everything that is wrong within it.
         """
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
-        fields, faults = self._read(raw)
-        given = self._read_derived(raw, faults)
+        fields, problems = self._read(raw)
+        given = self._read_derived(raw, problems)
         rest = {key: value for key, value in raw.items() if key not in self._known}
         if self.rest is None:
-            faults |= self._unknown(rest)
+            problems |= self._unknown(rest)
         else:
             try:
                 fields[self.rest] = DOCUMENT.parse(rest)
             except ValueError as exc:
-                faults |= Faulty.within("", exc)
-        if faults:
-            raise Faulty(faults)
+                problems |= CodecError.within("", exc)
+        if problems:
+            raise CodecError(problems)
         value = self._make(fields)
         self._compare(value, given)
         return value
@@ -197,30 +197,30 @@ class ObjectCodec(Generic[T]):
 
     def _read(self, body: Body) -> tuple[dict[str, Any], dict[str, str]]:
         fields: dict[str, Any] = {}
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         tried: dict[str, Field] = {}
         for part in self.parts:
             try:
                 value = part.read(body)
-            except Faulty as exc:
-                faults |= exc.faults
+            except CodecError as exc:
+                problems |= exc.problems
                 tried.setdefault(part.field, part)
                 continue
             if value is ABSENT:
                 continue
             if part.field in fields and fields[part.field] != value:
-                faults[part.names[0]] = f"contradicts {tried[part.field].names[0]}"
+                problems[part.names[0]] = f"contradicts {tried[part.field].names[0]}"
             fields[part.field] = value
             tried.setdefault(part.field, part)
         for name in self._required - tried.keys():
-            faults[self._path(name)] = REQUIRED
-        return fields, faults
+            problems[self._path(name)] = REQUIRED
+        return fields, problems
 
     def _make(self, fields: dict[str, Any]) -> T:
         try:
             return self.cls(**fields)
         except InvalidValue as exc:
-            raise Faulty({self._path(path): text for path, text in exc.faults}) from exc
+            raise CodecError({self._path(path): text for path, text in exc.problems}) from exc
 
     def _path(self, path: str) -> str:
         """Return the wire path of a path of the model: ``gateway`` is at ``gateway_ip``."""
@@ -229,31 +229,31 @@ class ObjectCodec(Generic[T]):
         return path if part is None else part.names[0] + path[len(name) :]
 
     def _unknown(self, rest: Body) -> dict[str, str]:
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for count, key in enumerate(rest):
             plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key)
             near = nearest(key, self.names) if plain and count < SUGGESTIONS else ""
-            faults[key if plain else describe(key)] = f"unknown attribute{near}"
-        return faults
+            problems[key if plain else describe(key)] = f"unknown attribute{near}"
+        return problems
 
-    def _read_derived(self, body: Body, faults: dict[str, str]) -> dict[Derived, Any]:
+    def _read_derived(self, body: Body, problems: dict[str, str]) -> dict[Derived, Any]:
         given: dict[Derived, Any] = {}
         for derived in self.derived:
             try:
                 given[derived] = derived.read(body)
-            except Faulty as exc:
-                faults |= exc.faults
+            except CodecError as exc:
+                problems |= exc.problems
         return given
 
     def _compare(self, value: T, given: Mapping[Derived, Any]) -> None:
         expected = {derived: derived.of(value) for derived in given}
-        faults = {
+        problems = {
             derived.name: f"{describe(claim)}, but the rest says {expected[derived]}"
             for derived, claim in given.items()
             if claim is not ABSENT and claim != expected[derived]
         }
-        if faults:
-            raise Faulty(faults)
+        if problems:
+            raise CodecError(problems)
 
 
 @frozen
@@ -267,12 +267,12 @@ class Tagged:
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
         if self.tag not in raw:
-            raise Faulty({self.tag: REQUIRED})
+            raise CodecError({self.tag: REQUIRED})
         word = raw[self.tag]
         shape = self.shapes.get(word) if isinstance(word, str) else None
         if shape is None:
             known = f"is none of {', '.join(self.shapes)}"
-            raise Faulty({self.tag: f"{describe(word)} {known}"})
+            raise CodecError({self.tag: f"{describe(word)} {known}"})
         return shape.parse({key: value for key, value in raw.items() if key != self.tag})
 
     def render(self, value: Any) -> Json:

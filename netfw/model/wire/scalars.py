@@ -29,7 +29,7 @@ from netfw.model.text_validation import (
     quote,
 )
 from netfw.model.validation import InvalidValue
-from netfw.model.wire.codec import ABSENT, Absent, Faulty, Json, Scalar, describe
+from netfw.model.wire.codec import ABSENT, Absent, CodecError, Json, Scalar, describe
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -216,7 +216,7 @@ def _parse_document(raw: object) -> JsonDocument:
     try:
         return JsonDocument(raw)
     except InvalidValue as exc:
-        raise Faulty(dict(exc.faults)) from exc
+        raise CodecError(dict(exc.problems)) from exc
 
 
 def _empty_or(check: Callable[[str], object]) -> Callable[[str], object]:

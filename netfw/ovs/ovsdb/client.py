@@ -286,7 +286,7 @@ class Ovsdb:
         if not self._transacting.acquire(timeout=limit):
             raise BackendUnavailable(f"{self.remote}: an earlier transaction is not answered")
         try:
-            return api.carry_out(rendered, count, limit, locks)
+            return api.execute(rendered, count, limit, locks)
         finally:
             self._transacting.release()
 

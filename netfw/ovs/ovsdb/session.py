@@ -181,7 +181,7 @@ class Api(Backend):  # type: ignore[misc]
 
     schema = DATABASE
 
-    def carry_out(
+    def execute(
         self,
         render: Callable[[], Rendered],
         count: bool,

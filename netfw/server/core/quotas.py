@@ -48,8 +48,8 @@ class QuotaHandler(ResourceHandler):
         limits: dict[str, Any] = {
             name: body[name] for name in body if name not in (*FLAGS, *IDENTITY)
         }
-        if faults := self._faults(limits):
-            raise InvalidInput(faults)
+        if problems := self._problems(limits):
+            raise InvalidInput(problems)
         usages = unit.tx.quotas.of_project(id)
         if body.get("check_limit") and not body.get("force"):
             _check_use(limits, usages)
@@ -94,14 +94,14 @@ class QuotaHandler(ResourceHandler):
             return self._defaults[name]
         return usage.allowed
 
-    def _faults(self, limits: Mapping[str, object]) -> dict[str, str]:
-        faults = {}
+    def _problems(self, limits: Mapping[str, object]) -> dict[str, str]:
+        problems = {}
         for name, limit in limits.items():
             if name not in self._defaults:
-                faults[name] = f"is not counted{nearest(name, self._defaults)}"
+                problems[name] = f"is not counted{nearest(name, self._defaults)}"
             elif not isinstance(limit, int) or isinstance(limit, bool) or limit < UNLIMITED:
-                faults[name] = f"{limit!r} is no limit: give a number, or {UNLIMITED} for any"
-        return faults
+                problems[name] = f"{limit!r} is no limit: give a number, or {UNLIMITED} for any"
+        return problems
 
 
 def _check(requester: RequestContext, project: str) -> None:

@@ -55,8 +55,8 @@ class TypeDrivers:
         try:
             driver.validate(requested)
         except InvalidInput as exc:
-            faults = {f"{prefix}{PREFIX}{path}": text for path, text in exc.problems.items()}
-            raise InvalidInput(faults) from exc
+            problems = {f"{prefix}{PREFIX}{path}": text for path, text in exc.problems.items()}
+            raise InvalidInput(problems) from exc
         return driver.reserve(requested, tx.allocations)
 
     def allocate(self, tx: Transaction, *, external: bool = False) -> Provider:

@@ -156,7 +156,7 @@ class OutboxRows:
         )
         paused = select(OUTBOX_LANES).where(OUTBOX_LANES.c.error != "")
         return (
-            *(_fault(row) for row in self._connection.execute(refused.limit(limit))),
+            *(_problem(row) for row in self._connection.execute(refused.limit(limit))),
             *(
                 OutboxFailure(
                     lane=Lane(driver=row.driver, name=row.lane),
@@ -355,7 +355,7 @@ def _entry(row: Any) -> OutboxEntry:
     )
 
 
-def _fault(row: Any) -> OutboxFailure:
+def _problem(row: Any) -> OutboxFailure:
     return OutboxFailure(
         lane=Lane(driver=row.driver, name=row.lane),
         ref=Ref(Kind(row.kind), UUID(row.resource_id)),

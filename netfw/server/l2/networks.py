@@ -53,7 +53,7 @@ class NetworkHandler(StoredResourceHandler[Network]):
         plain = dict(self._extensions.plain(Kind.NETWORK, body))
         carried = {name: plain.pop(name) for name in tuple(plain) if _says_segments(name)}
         mtu = cast("int | None", plain.pop("mtu", before.mtu))
-        _check_room(unit, before, mtu)
+        _check_mtu_for_subnets(unit, before, mtu)
         after = cast(Network, parse(Kind.NETWORK, {**render(before), **plain}))
         after = self._extensions.apply(unit, before, after, body)
         if before.external and not after.external and "is_default" not in plain:
@@ -208,13 +208,13 @@ def _renumbered(before: Network, carried: Mapping[str, Json]) -> tuple[Provider,
 
 def _check(unit: UnitOfWork, before: Network | None, after: Network) -> None:
     """Refuse attributes that contradict each other, or those of other networks."""
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     if after.is_default and not after.external:
-        faults["is_default"] = "only an external network can be the default one"
+        problems["is_default"] = "only an external network can be the default one"
     if after.vlan_transparent and not (before and before.vlan_transparent):
-        faults["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
-    if faults:
-        raise InvalidInput(faults)
+        problems["vlan_transparent"] = "no driver of this server carries the VLANs of instances"
+    if problems:
+        raise InvalidInput(problems)
     if before is None or after.dhcp_options != before.dhcp_options:
         check_dhcp_options(after.dhcp_options)
     if after.is_default and not (before and before.is_default):
@@ -233,7 +233,7 @@ def _check_zones(unit: UnitOfWork, zones: set[str]) -> None:
         raise NotFound(f"no agent is in availability zone {', '.join(missing)}")
 
 
-def _check_room(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
+def _check_mtu_for_subnets(unit: UnitOfWork, network: Network, mtu: int | None) -> None:
     """Refuse an MTU that is too small for the subnets of *network*."""
     if not mtu or mtu == network.mtu or mtu >= LEAST_MTU[6]:
         return

@@ -158,20 +158,20 @@ def _named(
 ) -> tuple[AddressRequest, ...]:
     found: list[AddressRequest] = []
     seen = {each.address for each in taken}
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for at, entry in requested:
         try:
             request = _entry(subnets, owner, entry)
         except InvalidInput as exc:
-            faults |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
+            problems |= {f"fixed_ips[{at}].{name}": text for name, text in exc.problems.items()}
             continue
         if isinstance(request, ThisAddress):
             if request.address in seen:
-                faults[f"fixed_ips[{at}].ip_address"] = f"{request.address} is there twice"
+                problems[f"fixed_ips[{at}].ip_address"] = f"{request.address} is there twice"
             seen.add(request.address)
         found.append(request)
-    if faults:
-        raise InvalidInput(faults)
+    if problems:
+        raise InvalidInput(problems)
     return tuple(found)
 
 

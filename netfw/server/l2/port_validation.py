@@ -18,7 +18,7 @@ from netfw.model.dhcp_option import DhcpOption
 from netfw.model.ids import SecurityGroupId
 from netfw.model.port import AddressPair, Port
 from netfw.model.resource import Kind
-from netfw.model.wire.codec import Faulty, Listed
+from netfw.model.wire.codec import CodecError, Listed
 from netfw.model.wire.common import DHCP_OPTION
 from netfw.model.wire.ports import ADDRESS_PAIR
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -61,16 +61,16 @@ def address_pairs(
         for pair in _parsed(_PAIRS, "allowed_address_pairs", requested)
     )
     own = {fixed.address for fixed in port.fixed_ips}
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for at, pair in enumerate(pairs):
         where = f"allowed_address_pairs[{at}]"
         if pair in pairs[:at]:
-            faults[where] = "is there twice"
+            problems[where] = "is there twice"
         whole = pair.prefix.prefixlen == pair.prefix.max_prefixlen
         if whole and pair.mac == port.mac and pair.prefix.network_address in own:
-            faults[where] = f"{pair.prefix.network_address} is the port's own address already"
-    if faults:
-        raise InvalidInput(faults)
+            problems[where] = f"{pair.prefix.network_address} is the port's own address already"
+    if problems:
+        raise InvalidInput(problems)
     return pairs
 
 
@@ -104,15 +104,15 @@ def check_dhcp_options(options: Iterable[DhcpOption]) -> None:
 
     :raises InvalidInput: naming each invalid one.
     """
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for at, option in enumerate(options):
         try:
             check_option(option)
         except InvalidInput as exc:
             where = f"extra_dhcp_opts[{at}]"
-            faults |= {f"{where}.opt_{field}": why for field, why in exc.problems.items()}
-    if faults:
-        raise InvalidInput(faults)
+            problems |= {f"{where}.opt_{field}": why for field, why in exc.problems.items()}
+    if problems:
+        raise InvalidInput(problems)
 
 
 def check_security(before: Port | None, port: Port, groups: bool, pairs: bool) -> None:
@@ -180,9 +180,9 @@ def _parsed(
 ) -> Iterator[Any]:
     try:
         return iter(codec.parse(list(requested)))
-    except Faulty as exc:
+    except CodecError as exc:
         raise InvalidInput(
-            {f"{attribute}{path}": text for path, text in exc.faults.items()}
+            {f"{attribute}{path}": text for path, text in exc.problems.items()}
         ) from exc
     except ValueError as exc:
         raise InvalidInput({attribute: str(exc)}) from exc

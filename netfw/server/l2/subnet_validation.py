@@ -95,10 +95,10 @@ def check_subnet(after: Subnet, settings: Settings, before: Subnet | None = None
 
     :raises InvalidInput: naming each invalid attribute.
     """
-    former = dict(_faults(before, settings)) if before is not None else {}
-    faults = {path: text for path, text in _faults(after, settings) if former.get(path) != text}
-    if faults:
-        raise InvalidInput(faults)
+    former = dict(_problems(before, settings)) if before is not None else {}
+    problems = {path: text for path, text in _problems(after, settings) if former.get(path) != text}
+    if problems:
+        raise InvalidInput(problems)
 
 
 def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
@@ -113,7 +113,7 @@ def check_overlap(new: Subnet, others: Iterable[Subnet]) -> None:
             raise InvalidInput({"cidr": f"{text}subnet {other.id}"})
 
 
-def _faults(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
+def _problems(subnet: Subnet, settings: Settings) -> Iterator[tuple[str, str]]:
     block = subnet.cidr
     if block.prefixlen == 0:
         yield "cidr", f"{block} is every address there is"

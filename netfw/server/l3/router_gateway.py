@@ -113,14 +113,14 @@ def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
     """Refuse a gateway on a network of the router's interfaces, or with a subnet's gateway
     address."""
     subnets = {subnet.id: subnet for subnet in unit.subnets(port.network_id)}
-    faults = {}
+    problems = {}
     for at, fixed in enumerate(port.fixed_ips):
         if fixed.address == subnets[fixed.subnet_id].gateway:
-            faults[f"{PLACE}.external_fixed_ips[{at}].ip_address"] = (
+            problems[f"{PLACE}.external_fixed_ips[{at}].ip_address"] = (
                 f"{fixed.address} is the gateway of the external subnet itself"
             )
-    if faults:
-        raise InvalidInput(faults)
+    if problems:
+        raise InvalidInput(problems)
     inside = {fixed.subnet_id for each in before.interfaces for fixed in each.fixed_ips}
     others = [before.subnets[id] for id in sorted(inside)]
     for fixed in port.fixed_ips:

@@ -251,16 +251,16 @@ def check_routes(new: Sequence[Route], attached: RouterPorts, most: int) -> None
         raise InvalidInput(
             {"routes": f"{len(new)} are more than the {most} that a router can have"}
         )
-    own, faults = attached.addresses, {}
+    own, problems = attached.addresses, {}
     for at, route in enumerate(new):
         if route.nexthop in own:
-            faults[f"routes[{at}].nexthop"] = f"{route.nexthop} is the router's own address"
+            problems[f"routes[{at}].nexthop"] = f"{route.nexthop} is the router's own address"
         elif not reaches(attached.subnets.values(), route):
-            faults[f"routes[{at}].nexthop"] = (
+            problems[f"routes[{at}].nexthop"] = (
                 f"{route.nexthop} is on no subnet that the router is connected to"
             )
-    if faults:
-        raise InvalidInput(faults)
+    if problems:
+        raise InvalidInput(problems)
 
 
 def reaches(subnets: Iterable[Subnet], route: Route) -> bool:

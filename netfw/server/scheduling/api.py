@@ -163,7 +163,7 @@ class L3RouterHandler(_Served):
             router = _router(unit, _id(str(body["router_id"])))
             if reason := ineligibility(agent, router):
                 raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
-            self._check_room(unit, agent, router)
+            self._check_agent_count(unit, agent, router)
             self._scheduler.assignments.assign(unit, ref(router), agent.host)
         return tuple(dict(body) for body in bodies)
 
@@ -173,7 +173,7 @@ class L3RouterHandler(_Served):
         self._check_serving(unit, agent, ref(router))
         self._scheduler.assignments.unassign(unit, ref(router), agent.host)
 
-    def _check_room(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
+    def _check_agent_count(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
         others = self._scheduler.assignments.hosts(unit.tx, ref(router)) - {agent.host}
         most = self._context.settings.max_l3_agents_per_router
         if not router.ha and others:

@@ -20,7 +20,7 @@ from netfw.model.port_range import PORTS
 from netfw.model.protocol import ICMP, ICMPV6, NAMES, NUMBERS, PORTED
 from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
-from netfw.model.validation import Fault
+from netfw.model.validation import Problem
 from netfw.model.wire import parse, render
 from netfw.server.core.resource_handler import Moment, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -251,15 +251,15 @@ def check_family(ethertype: Ethertype, protocol: int | None, prefix: str | None)
 
     :raises InvalidInput: one is of the other family.
     """
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     if protocol is not None and protocol in IPV6_ONLY and ethertype is Ethertype.IPV4:
-        faults["protocol"] = f"Conflicting value ethertype IPv4: {NAMES[protocol]} is for IPv6"
+        problems["protocol"] = f"Conflicting value ethertype IPv4: {NAMES[protocol]} is for IPv6"
     if prefix is not None and (":" in prefix) != (ethertype is Ethertype.IPV6):
-        faults["remote_ip_prefix"] = (
+        problems["remote_ip_prefix"] = (
             f"Conflicting value ethertype {ethertype}: not that of {prefix}"
         )
-    if faults:
-        raise InvalidInput(faults)
+    if problems:
+        raise InvalidInput(problems)
 
 
 def check_range(protocol: int | None, low: int | None, high: int | None) -> None:
@@ -267,16 +267,16 @@ def check_range(protocol: int | None, low: int | None, high: int | None) -> None
 
     :raises InvalidInput: it does not fit the protocol.
     """
-    faults: Iterator[Fault] = iter(())
+    problems: Iterator[Problem] = iter(())
     if protocol in PORTED:
-        faults = _ports(low, high)
+        problems = _ports(low, high)
     elif protocol in (ICMP, ICMPV6):
-        faults = _icmp(low, high)
-    if found := dict(faults):
+        problems = _icmp(low, high)
+    if found := dict(problems):
         raise InvalidInput(found)
 
 
-def _ports(low: int | None, high: int | None) -> Iterator[Fault]:
+def _ports(low: int | None, high: int | None) -> Iterator[Problem]:
     given = {"port_range_min": low, "port_range_max": high}
     wrong = {name: n for name, n in given.items() if n is not None and n not in PORTS}
     for name, number in wrong.items():
@@ -287,7 +287,7 @@ def _ports(low: int | None, high: int | None) -> Iterator[Fault]:
         yield "port_range_max", f"port_range_min must be <= port_range_max: {high} is before {low}"
 
 
-def _icmp(kind: int | None, code: int | None) -> Iterator[Fault]:
+def _icmp(kind: int | None, code: int | None) -> Iterator[Problem]:
     if kind is not None and kind not in ICMP_NUMBERS:
         yield "port_range_min", f"Invalid value for ICMP type {kind}: it is not 0 to 255"
     if code is not None and code not in ICMP_NUMBERS:

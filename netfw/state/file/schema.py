@@ -13,8 +13,8 @@ from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
-from netfw.model.validation import Fault, Validated
-from netfw.model.wire.codec import Faulty, Listed, Nullable, Scalar, describe
+from netfw.model.validation import Problem, Validated
+from netfw.model.wire.codec import CodecError, Listed, Nullable, Scalar, describe
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
 from netfw.model.wire.scalars import ADDRESS, DEVICE_NAME, HOST, ID, PHYSICAL_NETWORK, TEXT, choice
 
@@ -132,15 +132,15 @@ def _mappings(raw: object) -> Mapping[str, str]:
         raise ValueError(f"not an object: {describe(raw)}")
     if len(raw) > MAPPINGS:
         raise ValueError(f"more than {MAPPINGS} mappings")
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for physical, bridge in raw.items():
         try:
             PHYSICAL_NETWORK.parse(physical)
             DEVICE_NAME.parse(bridge)
         except ValueError as exc:
-            faults[describe(physical)] = str(exc)
-    if faults:
-        raise Faulty(faults)
+            problems[describe(physical)] = str(exc)
+    if problems:
+        raise CodecError(problems)
     return MappingProxyType(dict(raw))
 
 
@@ -178,7 +178,7 @@ class StatedAssignment(Validated):
     network_id: NetworkId | None = None
     router_id: RouterId | None = None
 
-    def _faults(self) -> Iterator[Fault]:
+    def _problems(self) -> Iterator[Problem]:
         wanted, other = (
             ("network_id", "router_id")
             if self.service is Service.DHCP

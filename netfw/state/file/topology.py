@@ -23,7 +23,7 @@ from netfw.model.segment import Provider, Segment
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import check_host
 from netfw.model.wire import parse
-from netfw.model.wire.codec import Faulty
+from netfw.model.wire.codec import CodecError
 from netfw.model.wire.object_codec import ObjectCodec
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.file.defaults import (
@@ -167,7 +167,7 @@ class _Build:
         try:
             return shape.parse(entry.body)
         except ValueError as exc:
-            faults = Faulty.within("", exc)
+            faults = CodecError.within("", exc)
             self.faults += [entry.fault(path, text) for path, text in faults.items()]
             return None
 

@@ -27,7 +27,7 @@ from netfw.errors import InvalidInput, NotSupported
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
 from netfw.model.wire import CODECS
-from netfw.model.wire.codec import Codec, Faulty, Json, Listed, Nullable, Scalar, describe
+from netfw.model.wire.codec import Codec, CodecError, Json, Listed, Nullable, Scalar, describe
 from netfw.model.wire.common import STATUS
 from netfw.model.wire.object_codec import Attribute, ObjectCodec, Tagged
 from netfw.model.wire.scalars import (
@@ -179,8 +179,8 @@ def read(codec: Codec[Any], raw: object, what: str) -> Any:
     """
     try:
         return codec.parse(prune(codec, raw))
-    except Faulty as exc:
-        raise InvalidInput({f"{what}.{path}": text for path, text in exc.faults.items()}) from exc
+    except CodecError as exc:
+        raise InvalidInput({f"{what}.{path}": text for path, text in exc.problems.items()}) from exc
     except ValueError as exc:
         raise InvalidInput({what: str(exc)}) from exc
 

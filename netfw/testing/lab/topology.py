@@ -65,7 +65,7 @@ def read(document: Mapping[str, Any]) -> Topology:
     reader = _Reader(document, "")
     hosts = reader.take("hosts", int, 2)
     if not 1 <= hosts <= MOST_HOSTS:
-        reader.faults["hosts"] = f"a lab has 1 to {MOST_HOSTS} hosts"
+        reader.problems["hosts"] = f"a lab has 1 to {MOST_HOSTS} hosts"
     topology = Topology(
         hosts=hosts,
         bridges=reader.names("bridges", ("br-int",)),
@@ -81,9 +81,9 @@ def _instances(reader: _Reader, hosts: int) -> list[Placed]:
     instances = []
     for index, document in enumerate(reader.take("instances", list, [])):
         if not isinstance(document, Mapping):
-            reader.fault(f"instances[{index}]", "a table is expected here")
+            reader.add_problem(f"instances[{index}]", "a table is expected here")
             continue
-        inner = _Reader(document, f"instances[{index}].", reader.faults)
+        inner = _Reader(document, f"instances[{index}].", reader.problems)
         instances.append(_instance(inner, {f"host{number}" for number in range(1, hosts + 1)}))
         inner.refuse_the_rest()
     return instances
@@ -93,9 +93,9 @@ def _instance(reader: _Reader, hosts: set[str]) -> Placed:
     name = reader.take("name", str, "")
     host = reader.take("host", str, "host1")
     if not name:
-        reader.fault("name", "every instance has a name")
+        reader.add_problem("name", "every instance has a name")
     if host not in hosts:
-        reader.fault("host", f"{host!r} is not one of {', '.join(sorted(hosts))}")
+        reader.add_problem("host", f"{host!r} is not one of {', '.join(sorted(hosts))}")
     bridge = reader.take("bridge", str, "")
     plug = Plug(
         bridge=bridge,
@@ -115,19 +115,19 @@ class _Reader:
     """A reader of a document's values that collects what is wrong with them."""
 
     def __init__(
-        self, document: Mapping[str, Any], path: str, faults: dict[str, str] | None = None
+        self, document: Mapping[str, Any], path: str, problems: dict[str, str] | None = None
     ) -> None:
-        self.faults: dict[str, str] = {} if faults is None else faults
+        self.problems: dict[str, str] = {} if problems is None else problems
         self._path = path
         self._left = dict(document)
 
-    def fault(self, key: str, text: str) -> None:
-        self.faults[f"{self._path}{key}"] = text
+    def add_problem(self, key: str, text: str) -> None:
+        self.problems[f"{self._path}{key}"] = text
 
     def take(self, key: str, kind: type[Any], default: Any) -> Any:
         value = self._left.pop(key, default)
         if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
-            self.fault(key, f"{kind.__name__} is expected here, not {value!r}")
+            self.add_problem(key, f"{kind.__name__} is expected here, not {value!r}")
             return default
         return value
 
@@ -135,21 +135,21 @@ class _Reader:
         value = self.take(key, list, list(default))
         if all(isinstance(name, str) and name for name in value):
             return tuple(value)
-        self.fault(key, "a list of names is expected here")
+        self.add_problem(key, "a list of names is expected here")
         return default
 
     def texts(self, key: str) -> dict[str, str]:
         value: dict[str, Any] = self.take(key, dict, {})
         if all(isinstance(text, str) for text in value.values()):
             return value
-        self.fault(key, "a table of texts is expected here")
+        self.add_problem(key, "a table of texts is expected here")
         return {}
 
     def convert(self, key: str, convert: Callable[[Any], T], default: str) -> T:
         try:
             return convert(self.take(key, str, default))
         except ValueError as error:
-            self.fault(key, str(error))
+            self.add_problem(key, str(error))
             return convert(default)
 
     def convert_all(self, key: str, convert: Callable[[Any], T]) -> list[T]:
@@ -158,14 +158,14 @@ class _Reader:
             try:
                 values.append(convert(text))
             except ValueError as error:
-                self.fault(f"{key}[{index}]", str(error))
+                self.add_problem(f"{key}[{index}]", str(error))
         return values
 
     def refuse_the_rest(self) -> None:
         for key in self._left:
-            self.fault(key, "there is no such setting")
+            self.add_problem(key, "there is no such setting")
 
     def finish(self) -> None:
         self.refuse_the_rest()
-        if self.faults:
-            raise InvalidInput(self.faults)
+        if self.problems:
+            raise InvalidInput(self.problems)

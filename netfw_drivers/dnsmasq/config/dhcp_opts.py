@@ -120,7 +120,7 @@ class _Asked:
 
 def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
     """Yield the requested options of one family."""
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for at, option in enumerate(options):
         field = f"options[{at}].name"
         try:
@@ -135,9 +135,9 @@ def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
                 check_left_out(option, found)
             yield _Asked(found.code, render_value(found, version, option.value), option.tags)
         except ValueError as exc:
-            faults[field] = str(exc)
-    if faults:
-        raise InvalidInput(faults)
+            problems[field] = str(exc)
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _without(version: int, code: int) -> str:

@@ -102,13 +102,13 @@ def needs_reload(before: PortText | None, after: PortText | None) -> bool:
 def _refuse_unserved(port: DhcpPort, network: DhcpNetwork) -> None:
     """Refuse a port of which no address can be served."""
     reasons = {subnet.id: unserved_reason(subnet) for subnet in network.subnets}
-    faults = {
+    problems = {
         f"fixed_ips[{at}]": reason
         for at, fixed in enumerate(port.fixed_ips)
         if (reason := reasons.get(fixed.subnet_id)) is not None
     }
-    if faults:
-        raise InvalidInput(faults)
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _count(options: tuple[DhcpOption, ...]) -> None:

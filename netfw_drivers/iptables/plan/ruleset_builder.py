@@ -14,7 +14,7 @@ from netfw.linux.ebtables.chains import FrameChain
 from netfw.linux.ipset.operations import DropSet, MakeSet
 from netfw.linux.ipset.operations import Operation as SetOperation
 from netfw.linux.ipset.plan import KernelSet, plan_members
-from netfw.linux.ipset.values import SetKind, room_for
+from netfw.linux.ipset.values import SetKind, choose_max_elements
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.ids import PortId, SecurityGroupId
@@ -197,7 +197,9 @@ class RulesetBuilder:
         if have is None:
             if needed:
                 kind, words = SetKind(family=remote[1]), frozenset(add)
-                self.ruleset.sets.append(MakeSet(name, kind, room_for(len(words)), words))
+                self.ruleset.sets.append(
+                    MakeSet(name, kind, choose_max_elements(len(words)), words)
+                )
             return
         operation = plan_members(name, have, sorted(add), sorted(remove))
         if operation is not None:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from netfw.linux.ipset.operations import ChangeMembers, DropSet, MakeSet, ReplaceSet
 from netfw.linux.ipset.plan import KernelSet
-from netfw.linux.ipset.values import full_name, room_for
+from netfw.linux.ipset.values import choose_max_elements, full_name
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.operations import PutChain
 from netfw.linux.iptables.rule import Rule, Target, render_rule
@@ -120,11 +120,11 @@ def _temporary(remote: Remote, ruleset: Ruleset, sets: Mapping[str, KernelSet]) 
             continue
         name = f"t{operation.name}"
         if isinstance(operation, ReplaceSet):
-            return MakeSet(name, operation.kind, operation.room, operation.elements)
+            return MakeSet(name, operation.kind, operation.max_elements, operation.elements)
         if isinstance(operation, ChangeMembers):
             there = sets[operation.name]
             wanted = frozenset(there.elements.union(operation.add).difference(operation.remove))
-            return MakeSet(name, there.kind, room_for(len(wanted)), wanted)
+            return MakeSet(name, there.kind, choose_max_elements(len(wanted)), wanted)
     return None
 
 

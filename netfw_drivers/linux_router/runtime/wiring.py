@@ -61,7 +61,7 @@ class WiringCache:
     def handle_event(self, event: Event) -> None:
         """Invalidate the ports of an event, and check those again that are watched.
 
-        After a lost feed, whoever handles that event watches all of them again.
+        After a lost feed, the handler of that event watches all of them again.
         """
         with self._lock:
             self._events += 1

@@ -203,20 +203,20 @@ def grant_violation(addition: SwitchContribution, layout: ExtensionLayout) -> Ne
     if grant is None:
         return InvalidInput({addition.owner: "it adds flows without a grant"})
     for flow in addition.flows:
-        if fault := _fault(flow, grant):
+        if fault := _problem(flow, grant):
             return InvalidInput({addition.owner: f"{fault}: {flow}"})
     return None
 
 
-def _fault(flow: of.Flow, grant: Grant) -> str:
+def _problem(flow: of.Flow, grant: Grant) -> str:
     if flow.table not in {table.number for table in grant.tables.values()}:
         return f"table {flow.table} is not its own"
     if not _ours(flow.cookie, grant):
         return f"cookie {flow.cookie:#x} is not its own"
-    return next(_faults(flow, grant), "")
+    return next(_problems(flow, grant), "")
 
 
-def _faults(flow: of.Flow, grant: Grant) -> Iterator[str]:
+def _problems(flow: of.Flow, grant: Grant) -> Iterator[str]:
     """Yield how *flow*, which is in a granted table, exceeds its grant."""
     own = {table.number for table in grant.tables.values()}
     onward = own | {table.then for table in grant.tables.values()} | {NO_TABLE}

@@ -293,20 +293,20 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def _config_problems(self) -> list[str]:
         """Return the options that contradict the machine, each with what to do about it."""
-        faults = []
+        problems = []
         switch, settings = self._switch(), self._settings
         for network, bridge in settings.mappings.items():
             if self._ovsdb.bridge(bridge) is None:
-                faults.append(
+                problems.append(
                     f"bridge_mappings: there is no bridge {bridge} for {network}: make it "
                     f"(ovs-vsctl add-br {bridge}), or change the mapping"
                 )
         if switch.datapath_types and settings.datapath_type not in switch.datapath_types:
             known = ", ".join(sorted(switch.datapath_types))
-            faults.append(
+            problems.append(
                 f"datapath_type: the switch has no {settings.datapath_type}; it has {known}"
             )
-        return faults
+        return problems
 
     def _switch(self) -> Switch:
         return self._ovsdb.snapshot().switch

@@ -70,7 +70,7 @@ def test_instances_reach_each_other_while_bridge_links_change_between_veth_and_p
     [f"link delete {ENDS[0]}", f"link set {ENDS[1]} down", f"link set {ENDS[0]} mtu 1200"],
 )
 @pytest.mark.spec("L2-03")
-def test_an_agent_mends_its_veths(pair: Site, harm: str):
+def test_an_agent_repairs_its_veths(pair: Site, harm: str):
     (couple, _) = couples(pair)
     couple.await_reach()
     host = pair["host1"]

@@ -49,11 +49,11 @@ from netfw.model.resource import KINDS
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 
 
-def faults(make: Callable[[], object]) -> dict[str, str]:
+def problems(make: Callable[[], object]) -> dict[str, str]:
     """The faults that making a value finds."""
     with pytest.raises(InvalidValue) as caught:
         make()
-    return dict(caught.value.faults)
+    return dict(caught.value.problems)
 
 
 def subnet(**fields: Any) -> Subnet:
@@ -123,7 +123,7 @@ def test_a_segment_is_carried_in_a_way_that_exists(
     fields: dict[str, Any], expected: set[str]
 ) -> None:
     kind = NetworkType(fields.pop("network_type"))
-    assert faults(lambda: Provider(network_type=kind, **fields)).keys() == expected
+    assert problems(lambda: Provider(network_type=kind, **fields)).keys() == expected
 
 
 def test_the_first_and_last_vlan_are_allowed() -> None:
@@ -132,12 +132,12 @@ def test_the_first_and_last_vlan_are_allowed() -> None:
 
 
 def test_a_network_takes_no_impossible_mtu() -> None:
-    assert faults(lambda: Network(id=A, mtu=67)).keys() == {"mtu"}
+    assert problems(lambda: Network(id=A, mtu=67)).keys() == {"mtu"}
     assert Network(id=A, mtu=0).mtu == 0
 
 
 def test_a_subnet_says_everything_that_is_wrong_with_it_at_once() -> None:
-    found = faults(
+    found = problems(
         lambda: subnet(
             gateway="2001:db8::1",
             dns_nameservers=[ipaddress.ip_address("2001:db8::53")],
@@ -163,20 +163,20 @@ def test_a_subnet_says_everything_that_is_wrong_with_it_at_once() -> None:
 def test_a_gateway_may_lie_outside_its_subnet_but_not_in_a_pool() -> None:
     pool = AllocationPool(start="10.0.0.2", end="10.0.0.9")
     assert subnet(gateway="192.0.2.1", allocation_pools=[pool]).gateway is not None
-    assert faults(lambda: subnet(gateway="10.0.0.5", allocation_pools=[pool])) == {
+    assert problems(lambda: subnet(gateway="10.0.0.5", allocation_pools=[pool])) == {
         "allocation_pools[0]": "contains the gateway 10.0.0.5"
     }
 
 
 def test_slaac_needs_a_prefix_of_64_bits() -> None:
-    wrong = faults(lambda: subnet(cidr="2001:db8::/56", ipv6_address_mode=Ipv6Mode.SLAAC))
+    wrong = problems(lambda: subnet(cidr="2001:db8::/56", ipv6_address_mode=Ipv6Mode.SLAAC))
     assert wrong.keys() == {"ipv6_address_mode"}
     subnet(cidr="2001:db8::/56", ipv6_address_mode=Ipv6Mode.STATEFUL)
 
 
 def test_a_pool_does_not_end_before_it_starts_nor_in_another_family() -> None:
-    assert faults(lambda: AllocationPool(start="10.0.0.2", end="10.0.0.1")).keys() == {"end"}
-    assert faults(lambda: AllocationPool(start="10.0.0.2", end="::5")).keys() == {"end"}
+    assert problems(lambda: AllocationPool(start="10.0.0.2", end="10.0.0.1")).keys() == {"end"}
+    assert problems(lambda: AllocationPool(start="10.0.0.2", end="::5")).keys() == {"end"}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_pool_does_not_end_before_it_starts_nor_in_another_family() -> None:
 def test_a_rule_that_no_packet_could_meet_is_refused(
     fields: dict[str, Any], expected: set[str]
 ) -> None:
-    assert faults(lambda: rule(**fields)).keys() == expected
+    assert problems(lambda: rule(**fields)).keys() == expected
 
 
 def test_icmp_in_a_rule_for_ipv6_means_icmpv6() -> None:
@@ -220,7 +220,7 @@ def test_a_rule_for_tcp_knows_its_ports() -> None:
 
 
 def test_a_port_without_security_has_neither_groups_nor_pairs() -> None:
-    assert faults(lambda: port(port_security=False, security_groups=[C])).keys() == {
+    assert problems(lambda: port(port_security=False, security_groups=[C])).keys() == {
         "security_groups"
     }
 
@@ -228,13 +228,13 @@ def test_a_port_without_security_has_neither_groups_nor_pairs() -> None:
 def test_the_same_option_twice_is_refused() -> None:
     option = DhcpOption(name="mtu", value="1400")
     other = attrs.evolve(option, value="1500")
-    assert faults(lambda: port(dhcp_options=[option, other])).keys() == {"dhcp_options[1]"}
+    assert problems(lambda: port(dhcp_options=[option, other])).keys() == {"dhcp_options[1]"}
     assert port(dhcp_options=[option, attrs.evolve(other, ip_version=6)])
 
 
 def test_a_floating_ip_stands_for_an_address_of_its_family_and_of_some_port() -> None:
     free = FloatingIp(id=A, network_id=B, address="192.0.2.7")
-    assert faults(lambda: attrs.evolve(free, fixed_address="::1")).keys() == {"fixed_address"}
+    assert problems(lambda: attrs.evolve(free, fixed_address="::1")).keys() == {"fixed_address"}
     assert attrs.evolve(free, fixed_address="10.0.0.1", port_id=C).port_id == C
 
 
@@ -252,15 +252,15 @@ def test_forwarded_ports_are_as_many_inside_as_outside_or_one() -> None:
 
     assert forwarding(PortRange.single(22))
     assert forwarding(PortRange(1, 10))
-    assert faults(lambda: forwarding(PortRange(1, 9))).keys() == {"internal_ports"}
+    assert problems(lambda: forwarding(PortRange(1, 9))).keys() == {"internal_ports"}
 
 
 def test_a_policy_does_not_contradict_itself() -> None:
     limit = BandwidthLimit(id=A, max_kbps=1000)
     floor = MinimumBandwidth(id=B, min_kbps=2000)
-    assert faults(lambda: QosPolicy(id=C, rules=[limit, floor])).keys() == {"rules[1]"}
+    assert problems(lambda: QosPolicy(id=C, rules=[limit, floor])).keys() == {"rules[1]"}
     twice = BandwidthLimit(id=B, max_kbps=500)
-    assert faults(lambda: QosPolicy(id=C, rules=[limit, twice])).keys() == {"rules[1]"}
+    assert problems(lambda: QosPolicy(id=C, rules=[limit, twice])).keys() == {"rules[1]"}
     inwards = attrs.evolve(twice, direction=Direction.INGRESS)
     assert QosPolicy(id=C, rules=[limit, inwards]).rules == (limit, inwards)
 
@@ -268,7 +268,7 @@ def test_a_policy_does_not_contradict_itself() -> None:
 def test_a_dscp_mark_is_one_that_the_api_knows() -> None:
     assert DscpMarking(id=A, dscp_mark=46).dscp_mark == 46
     for mark in (-1, 1, 42, 64):
-        assert faults(lambda mark=mark: DscpMarking(id=A, dscp_mark=mark)).keys() == {"dscp_mark"}
+        assert problems(lambda mark=mark: DscpMarking(id=A, dscp_mark=mark)).keys() == {"dscp_mark"}
 
 
 def test_sub_ports_share_neither_vlan_nor_port() -> None:
@@ -276,16 +276,16 @@ def test_sub_ports_share_neither_vlan_nor_port() -> None:
     same_vlan = SubPort(port_id=B, segmentation_id=10)
     same_port = SubPort(port_id=A, segmentation_id=11)
     parent = uuid4()
-    assert faults(lambda: Trunk(id=C, port_id=parent, sub_ports=[one, same_vlan])).keys() == {
+    assert problems(lambda: Trunk(id=C, port_id=parent, sub_ports=[one, same_vlan])).keys() == {
         "sub_ports[1].segmentation_id"
     }
-    assert faults(lambda: Trunk(id=C, port_id=parent, sub_ports=[one, same_port])).keys() == {
+    assert problems(lambda: Trunk(id=C, port_id=parent, sub_ports=[one, same_port])).keys() == {
         "sub_ports[1].port_id"
     }
-    assert faults(lambda: Trunk(id=C, port_id=A, sub_ports=[one])).keys() == {
+    assert problems(lambda: Trunk(id=C, port_id=A, sub_ports=[one])).keys() == {
         "sub_ports[0].port_id"
     }
-    assert faults(lambda: SubPort(port_id=A, segmentation_id=4095)).keys() == {"segmentation_id"}
+    assert problems(lambda: SubPort(port_id=A, segmentation_id=4095)).keys() == {"segmentation_id"}
 
 
 @pytest.mark.spec("DHCP-48", "FW-12")
@@ -349,4 +349,4 @@ def test_a_document_is_small_and_shallow() -> None:
 
 
 def test_what_a_detail_has_a_field_for_is_not_hidden_among_the_others() -> None:
-    assert faults(lambda: VifDetails(other=JsonDocument({"vlan": 5}))).keys() == {"other"}
+    assert problems(lambda: VifDetails(other=JsonDocument({"vlan": 5}))).keys() == {"other"}

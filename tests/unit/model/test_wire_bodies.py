@@ -36,8 +36,8 @@ from tests.unit.model.wire_samples import (
     B,
     C,
     D,
-    faults,
-    port_faults,
+    port_problems,
+    problems,
 )
 
 
@@ -146,7 +146,7 @@ def test_a_port_is_written_by_the_names_of_the_api() -> None:
 
 
 def test_every_fault_of_a_body_is_reported_with_its_path() -> None:
-    assert faults(
+    assert problems(
         Kind.PORT,
         id="nonsense",
         mac_addres=MAC,
@@ -188,7 +188,7 @@ def test_every_fault_of_a_body_is_reported_with_its_path() -> None:
 
 
 def test_contradictions_between_fields_are_reported_by_the_names_of_the_wire() -> None:
-    assert faults(
+    assert problems(
         Kind.SUBNET,
         id=A,
         network_id=B,
@@ -199,7 +199,7 @@ def test_contradictions_between_fields_are_reported_by_the_names_of_the_wire() -
         "gateway_ip": "2001:db8::1 is of another family than 10.0.0.0/24",
         "allocation_pools[0]": "10.0.1.1 to 10.0.1.2 is not within 10.0.0.0/24",
     }
-    assert faults(
+    assert problems(
         Kind.SECURITY_GROUP_RULE,
         id=A,
         security_group_id=B,
@@ -209,7 +209,7 @@ def test_contradictions_between_fields_are_reported_by_the_names_of_the_wire() -
         port_range_max=80,
         remote_ip_prefix="::/0",
     ).keys() == {"port_range_max", "remote_ip_prefix"}
-    assert port_faults(
+    assert port_problems(
         allowed_address_pairs=[{"ip_address": "10.0.0.1"}, {"ip_address": "10.0.0.1/32"}]
     ) == {"allowed_address_pairs[1]": "is there twice"}
 
@@ -219,7 +219,7 @@ def test_tenant_and_project_are_one() -> None:
     for name in ("tenant_id", "project_id"):
         assert parse(Kind.PORT, body | {name: "p"}).project_id == "p"  # type: ignore[union-attr]
     assert parse(Kind.PORT, body | {"tenant_id": "p", "project_id": "p"})
-    assert port_faults(tenant_id="p", project_id="q") == {"tenant_id": "contradicts project_id"}
+    assert port_problems(tenant_id="p", project_id="q") == {"tenant_id": "contradicts project_id"}
 
 
 def test_a_network_of_one_segment_has_provider_attributes() -> None:
@@ -260,10 +260,10 @@ def test_a_network_of_several_segments_has_a_list_of_them() -> None:
 
 
 def test_faults_of_a_provider_are_named_where_they_stand() -> None:
-    assert faults(Kind.NETWORK, id=A, **{"provider:segmentation_id": 5}) == {
+    assert problems(Kind.NETWORK, id=A, **{"provider:segmentation_id": 5}) == {
         "provider:network_type": "is required"
     }
-    assert faults(
+    assert problems(
         Kind.NETWORK,
         id=A,
         segments=[{"provider:network_type": "vlan", "provider:segmentation_id": 4095}],
@@ -288,8 +288,8 @@ def test_unbinding_by_null_leaves_no_host() -> None:
 def test_the_ip_version_of_a_subnet_follows_from_its_cidr() -> None:
     body = {"id": A, "network_id": B, "cidr": "10.0.0.77/24"}
     assert render(parse(Kind.SUBNET, body))["ip_version"] == 4
-    assert faults(Kind.SUBNET, **body, ip_version=6) == {"ip_version": "6, but the rest says 4"}
-    assert faults(Kind.SUBNET, **body, ip_version=5) == {"ip_version": "neither 4 nor 6: 5"}
+    assert problems(Kind.SUBNET, **body, ip_version=6) == {"ip_version": "6, but the rest says 4"}
+    assert problems(Kind.SUBNET, **body, ip_version=5) == {"ip_version": "neither 4 nor 6: 5"}
 
 
 def test_a_subnet_is_read_with_its_pools_and_routes() -> None:
@@ -326,7 +326,7 @@ def test_a_policy_is_read_with_rules_of_each_type() -> None:
             DscpMarking(id=ID_C, dscp_mark=46),
         ],
     )
-    assert faults(
+    assert problems(
         Kind.QOS_POLICY,
         id=A,
         rules=[

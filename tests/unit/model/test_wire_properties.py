@@ -111,7 +111,7 @@ def test_what_is_written_is_read_back_as_the_same_value(kind: Kind, data: st.Dat
     assert parse(kind, body) == value
 
 
-def faults_of(kind: Kind, body: object) -> dict[str, str]:
+def problems_of(kind: Kind, body: object) -> dict[str, str]:
     """What is wrong with *body*; nothing, if it can be read and written again."""
     try:
         value = parse(kind, body)
@@ -125,7 +125,7 @@ def faults_of(kind: Kind, body: object) -> dict[str, str]:
 @given(data=st.data())
 @sampled
 def test_any_object_is_read_or_refused_by_path(kind: Kind, data: st.DataObject) -> None:
-    for path, text in faults_of(kind, data.draw(bodies(kind))).items():
+    for path, text in problems_of(kind, data.draw(bodies(kind))).items():
         assert path
         assert text
         assert (path + text).isprintable()
@@ -139,8 +139,8 @@ def test_a_good_body_with_one_thing_replaced_is_refused_for_that_thing(
 ) -> None:
     body = render(data.draw(resources(kind)))
     name = data.draw(st.sampled_from(sorted(body)))
-    faults = faults_of(kind, body | {name: data.draw(anything)})
-    assert not faults or any(name in fault for item in faults.items() for fault in item)
+    problems = problems_of(kind, body | {name: data.draw(anything)})
+    assert not problems or any(name in fault for item in problems.items() for fault in item)
 
 
 @EVERY_KIND

@@ -19,7 +19,7 @@ from tests.unit.model.wire_samples import (
     A,
     B,
     C,
-    faults,
+    problems,
 )
 
 
@@ -39,7 +39,7 @@ def test_a_router_is_read_with_its_gateway() -> None:
     )
     assert parse(Kind.ROUTER, body) == Router(id=ID_A, gateway=gateway)
     assert parse(Kind.ROUTER, {"id": A, "external_gateway_info": None}) == Router(id=ID_A)
-    assert faults(Kind.ROUTER, id=A, external_gateway_info={"network": B}) == {
+    assert problems(Kind.ROUTER, id=A, external_gateway_info={"network": B}) == {
         "external_gateway_info.network_id": "is required",
         "external_gateway_info.network": "unknown attribute, did you mean 'network_id'?",
     }
@@ -74,9 +74,9 @@ def test_forwarded_ports_are_read_as_one_port_or_as_a_range() -> None:
     written = render(read)
     assert "external_port" not in written
     assert (written["internal_port"], written["internal_port_range"]) == (22, "22:22")
-    assert faults(Kind.PORT_FORWARDING, **body, internal_port_range="23:23") == {
+    assert problems(Kind.PORT_FORWARDING, **body, internal_port_range="23:23") == {
         "internal_port_range": "contradicts internal_port"
     }
-    assert faults(Kind.PORT_FORWARDING, **body | {"external_port_range": "0:70000"}).keys() == {
+    assert problems(Kind.PORT_FORWARDING, **body | {"external_port_range": "0:70000"}).keys() == {
         "external_port_range"
     }

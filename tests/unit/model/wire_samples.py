@@ -18,12 +18,12 @@ ID_A, ID_B, ID_C, ID_D = (UUID(text) for text in (A, B, C, D))
 MAC = "fa:16:3e:00:00:01"
 
 
-def faults(kind: Kind, **body: Any) -> dict[str, str]:
+def problems(kind: Kind, **body: Any) -> dict[str, str]:
     """What is wrong with *body*."""
     with pytest.raises(InvalidInput) as caught:
         parse(kind, body)
     return caught.value.problems
 
 
-def port_faults(**changes: Any) -> dict[str, str]:
-    return faults(Kind.PORT, **{"id": A, "network_id": B, "mac_address": MAC} | changes)
+def port_problems(**changes: Any) -> dict[str, str]:
+    return problems(Kind.PORT, **{"id": A, "network_id": B, "mac_address": MAC} | changes)

@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from netfw.errors import nearest
 from netfw.model.text_validation import check_text
-from netfw.model.wire.codec import ABSENT, Absent, Codec, Faulty, Json, Scalar, describe
+from netfw.model.wire.codec import ABSENT, Absent, Codec, CodecError, Json, Scalar, describe
 from netfw.model.wire.scalars import text
 
 _FLAGS: Mapping[object, bool] = {
@@ -87,23 +87,23 @@ class Record:
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
         said: dict[str, Json] = {}
-        faults = dict.fromkeys(sorted(self.required - raw.keys()), "is required")
+        problems = dict.fromkeys(sorted(self.required - raw.keys()), "is required")
         for name, value in raw.items():
             codec = self.codecs.get(name)
             if codec is None:
-                faults |= unknown(name, self.codecs)
+                problems |= unknown(name, self.codecs)
                 continue
             try:
                 rendered = normalised(codec, value)
             except ValueError as exc:
-                faults |= Faulty.within(name, exc)
+                problems |= CodecError.within(name, exc)
                 continue
             if not isinstance(rendered, Absent):
                 said[name] = rendered
         if self.any_of and not any(name in raw for name in self.any_of):
-            faults[self.any_of[0]] = f"is required, or {' or '.join(self.any_of[1:])}"
-        if faults:
-            raise Faulty(faults)
+            problems[self.any_of[0]] = f"is required, or {' or '.join(self.any_of[1:])}"
+        if problems:
+            raise CodecError(problems)
         return said
 
     def render(self, value: dict[str, Json]) -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 
 from netfw.errors import InvalidInput
 from netfw.model.wire import Json
-from netfw.model.wire.codec import Absent, Faulty, describe
+from netfw.model.wire.codec import Absent, CodecError, describe
 from netfw.server.api.schema.request_codecs import unknown
 from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, ApiResource
 
@@ -52,25 +52,25 @@ class Validator:
         if not isinstance(raw, dict):
             raise InvalidInput({where: f"not an object: {describe(raw)}"})
         said: dict[str, Json] = {}
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for name, value in raw.items():
             read = self._readers.get(name)
             if read is None:
-                faults |= self._refused(name, len(faults))
+                problems |= self._refused(name, len(problems))
                 continue
             try:
                 found = read(value)
             except ValueError as exc:
-                faults |= Faulty.within(name, exc)
+                problems |= CodecError.within(name, exc)
                 continue
             if not isinstance(found, Absent):
                 said[name] = found
         for name in self._required:
             if name not in raw:
-                faults[name] = "is required"
-        _one_project(said, faults)
-        if faults:
-            raise InvalidInput(faults)
+                problems[name] = "is required"
+        _one_project(said, problems)
+        if problems:
+            raise InvalidInput(problems)
         return said
 
     def with_defaults(self, said: dict[str, Json]) -> dict[str, Json]:
@@ -94,12 +94,12 @@ def _reader(attribute: ApiAttribute) -> Read:
     return lambda raw: render(parse(raw))
 
 
-def _one_project(said: dict[str, Any], faults: dict[str, str]) -> None:
+def _one_project(said: dict[str, Any], problems: dict[str, str]) -> None:
     """Replace ``tenant_id``, the older name, by ``project_id``."""
     if "tenant_id" in said:
         tenant = said.pop("tenant_id")
         if said.setdefault("project_id", tenant) != tenant:
-            faults["tenant_id"] = "contradicts project_id"
+            problems["tenant_id"] = "contradicts project_id"
 
 
 def for_create(resource: ApiResource) -> Validator:

@@ -67,14 +67,14 @@ def conditions(kind: Kind, filters: Mapping[str, Values]) -> list[Condition]:
     """
     how = table_mapping(kind)
     found: list[Condition] = []
-    faults: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for name, values in filters.items():
         try:
             found.append(_condition(how, name, values))
         except ValueError as exc:
-            faults[name] = str(exc)
-    if faults:
-        raise InvalidInput(faults)
+            problems[name] = str(exc)
+    if problems:
+        raise InvalidInput(problems)
     return found
 
 

@@ -37,13 +37,13 @@ def refusal(key: object, value: object) -> InvalidInput | None:
     common = firewall_validation.validation_error(key, value)
     if common is not None or not isinstance(value, Rules):
         return common
-    faults = {
+    problems = {
         f"rule {rule.id}": f"the switch does not know the ports of "
         f"{NAMES.get(rule.protocol or 0, str(rule.protocol))}: leave them out"
         for rule in value.rules
         if rule.ports is not None and rule.protocol not in MATCHED_PORTS
     }
-    return InvalidInput(faults) if faults else None
+    return InvalidInput(problems) if problems else None
 
 
 OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)

@@ -1,4 +1,4 @@
-"""The loop that every agent has, with time in the test's hand."""
+"""The loop of every agent, on a clock that the test sets."""
 
 import json
 import time
@@ -10,8 +10,8 @@ from netfw.agents.common.agent import Counts
 from netfw.agents.common.embed import run_in_thread
 from netfw.agents.common.loop import Intervals, Loop
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
-from netfw.agents.common.status import AgentStatus, StatusFile
-from netfw.drivers.values.events import FeedLost, KeysChanged
+from netfw.agents.common.status import StatusFile
+from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.errors import BackendUnavailable, ConfigError, Conflict, DriverCrashed
 from netfw.model.binding import Binding
@@ -20,23 +20,8 @@ from netfw.model.resource import ref
 from netfw.plan import Outcome
 from netfw.state.memory_source import MemorySource
 from tests.unit.agents.common.environment import L2AgentEnvironment, in_another_thread
-from tests.unit.agents.l2.environment import HERE, NET, OTHER, OTHER_SEGMENT, SEGMENT, THERE, port
-
-ONE, TWO, THREE = port(1, NET), port(2, NET), port(3, OTHER)
-ALL = (NET, SEGMENT, OTHER, OTHER_SEGMENT, ONE, TWO, THREE)
-
-
-@pytest.fixture
-def env():
-    env = L2AgentEnvironment(*ALL)
-    for each in (ONE, TWO, THREE):
-        env.switch.plug(each.id, quiet=True)
-    return env
-
-
-def reported(env):
-    """The newest word on each port."""
-    return {report.ref.id: report.status for report in env.said if hasattr(report, "ref")}
+from tests.unit.agents.common.loop_samples import ALL, ONE, THREE, TWO, reported
+from tests.unit.agents.l2.environment import HERE, NET, OTHER, SEGMENT, THERE, port
 
 
 @pytest.mark.spec("L2-44")
@@ -229,192 +214,6 @@ def test_unbound_device_is_dropped_when_it_is_plugged(env):
     assert env.status.counts == {"devices": 4, "ports": 4, "unbound_devices": 0}
 
 
-@pytest.mark.spec("L2-17")
-def test_late_doubled_and_empty_notifications_are_harmless(env):
-    env.turn()
-    done = list(env.machine.history)
-    for _ in range(3):
-        env.loop.notify()
-        env.turn()
-    assert env.machine.history == done
-    assert env.source.pulls == 1 + 3  # the first one completes the snapshot
-
-
-def test_lost_notification_costs_only_time():
-    env = L2AgentEnvironment(*ALL, timing=Intervals(report=0, audit=0, pull=30))
-    env.switch.plug(ONE.id, quiet=True)
-    env.turn()
-    env.source._watches.clear()
-    env.source.put(evolve(ONE, admin_up=False))
-    env.turn()
-    assert env.switch.live() == {ONE.id}
-    env.turn(env.pause())
-    assert env.switch.live() == set()
-
-
-@pytest.mark.spec("L2-43")
-def test_while_the_source_is_away_local_events_are_handled_from_the_cache(env):
-    env.switch.unplug(ONE.id)
-    env.turn()
-    env.source.away = True
-    env.loop.notify()
-    status = env.turn()
-    assert status.errors == {"the source": "the source does not answer"}
-    assert status.ready
-    env.switch.plug(ONE.id)
-    env.switch.unplug(TWO.id)
-    env.turn()
-    assert env.switch.live() == {ONE.id, THREE.id}
-    assert env.status.unsent == 2
-
-
-@pytest.mark.spec("L2-43")
-def test_reports_are_kept_and_caught_up_later(env):
-    env.turn()
-    env.source.away = True
-    for _ in range(3):
-        env.switch.unplug(TWO.id)
-        env.turn(1)
-        env.switch.plug(TWO.id)
-        env.turn(1)
-    env.switch.unplug(TWO.id)
-    env.turn(1)
-    env.said.clear()
-    env.source.away = False
-    env.turn(env.pause())
-    assert [(r.ref.id, r.status) for r in env.said] == [(TWO.id, Status.DOWN)]
-    assert env.status.unsent == 0
-    assert env.status.errors == {}
-
-
-def test_source_outage_is_retried_with_back_off(env):
-    env.source.away = True
-    pauses = []
-    for _ in range(5):
-        env.turn(pauses[-1] if pauses else 0)
-        pauses.append(env.loop._tasks.next_due(started=True, known=False) - env.clock.time)
-    assert pauses == [1, 2, 4, 8, 8]
-
-
-def test_a_lost_cursor_means_a_snapshot_and_a_comparison(env):
-    env.turn()
-    done = list(env.machine.history)
-    env.source.put(evolve(ONE, admin_up=False))
-    env.source.remove(ref(TWO))
-    env.source.forget_history()
-    env.turn()
-    assert env.switch.live() == {THREE.id}
-    assert len(env.machine.history) == len(done) + 3  # the network of both goes too
-
-
-def test_reports_are_resent_to_a_restored_source(env):
-    env.turn()
-    env.said.clear()
-    env.source.restore(*ALL)
-    env.turn()
-    assert reported(env).keys() == {ONE.id, TWO.id, THREE.id}
-
-
-@pytest.mark.spec("L2-45")
-def test_a_resync_compares_everything_and_changes_nothing(env):
-    env.turn()
-    done = list(env.machine.history)
-    pulls = env.source.pulls
-    in_another_thread(env.loop.resync)
-    assert env.turn().ready
-    assert env.machine.history == done
-    assert env.machine.rereads == 1
-    assert env.source.pulls == pulls + 1
-    assert reported(env).keys() == {ONE.id, TWO.id, THREE.id}
-
-
-@pytest.mark.spec("L2-45")
-def test_a_resync_finds_what_no_feed_announced(env):
-    env.turn()
-    env.machine.present.pop(PortKey(ONE.id))
-    env.machine.present[NetworkKey(port(99, NET).id)] = "garbage"
-    env.loop.resync()
-    env.turn()
-    assert env.switch.live() == {ONE.id, TWO.id, THREE.id}
-    assert len(env.machine.present) == 5
-
-
-@pytest.mark.spec("L2-45", "DHCP-08")
-def test_agent_considered_dead_compares_everything():
-    env = L2AgentEnvironment(*ALL, timing=Intervals(report=30, audit=0, pull=0))
-    env.switch.plug(ONE.id, quiet=True)
-    env.turn()
-    env.machine.present.pop(PortKey(ONE.id))
-    pulls = env.source.pulls
-    env.turn(after=31.0)
-    env.turn()
-    assert (env.machine.rereads, env.source.pulls) == (0, pulls), "not considered dead"
-    env.source.considered_dead = True
-    env.turn(after=31.0)
-    assert env.turn().ready
-    assert (env.machine.rereads, env.source.pulls) == (1, pulls + 1)
-    assert env.switch.live() == {ONE.id}
-
-
-@pytest.mark.spec("L2-41")
-def test_a_restarted_switch_is_rebuilt(env):
-    env.turn()
-    before = dict(env.machine.present)
-    env.machine.restart()
-    env.turn()
-    assert env.machine.present == before
-    assert env.status.ready
-
-
-@pytest.mark.spec("L2-41")
-def test_while_the_switch_is_dead_the_agent_waits_and_says_so(env):
-    env.turn()
-    env.machine.online = False
-    env.machine.restart()
-    status = env.turn()
-    assert status.errors == {"a complete pass": "the machine does not answer"}
-    assert not status.ready
-    env.turn(1)
-    env.machine.online = True
-    env.turn(env.pause())
-    assert env.status.ready
-    assert env.switch.live() == {ONE.id, TWO.id, THREE.id}
-
-
-def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(env):
-    env.turn()
-    env.machine.online = False
-    asked = []
-    devices = env.switch.devices
-    env.switch.devices = lambda: (asked.append(env.clock.time), devices())[1]
-    for _ in range(20):
-        env.machine.tell(FeedLost("the machine does not answer"))
-        env.turn(0.1)
-    assert len(asked) <= 3
-    env.machine.online = True
-    assert env.turn(8).ready
-
-
-def test_a_host_that_does_not_answer_at_the_start_is_waited_for(env):
-    env.machine.online = False
-    status = env.turn()
-    assert status.errors == {"the host": "the machine does not answer"}
-    env.machine.online = True
-    assert env.turn(1).ready
-
-
-def test_garbage_is_removed_although_the_switch_was_away_when_there_was_nothing_to_put():
-    env = L2AgentEnvironment()
-    env.machine.present[NetworkKey(NET.id)] = "garbage"
-    converge, env.switch.converge = env.switch.converge, None
-    env.turn()
-    assert not env.status.ready
-    env.switch.converge = converge
-    env.turn(8)
-    assert env.machine.present == {}
-    assert env.status.ready
-
-
 def test_an_audit_reads_the_machine_once_in_a_while():
     env = L2AgentEnvironment(*ALL, timing=Intervals(report=0, audit=600, pull=0))
     env.switch.plug(ONE.id, quiet=True)
@@ -425,22 +224,6 @@ def test_an_audit_reads_the_machine_once_in_a_while():
     env.turn(1)
     assert (env.machine.rereads, env.switch.live()) == (1, {ONE.id})
     assert env.pause() == 600
-
-
-def test_heartbeats_come_in_time_and_only_the_first_says_start():
-    env = L2AgentEnvironment(timing=Intervals(report=30, audit=0, pull=0))
-    for _ in range(3):
-        env.turn(30)
-    assert [beat.start for beat in env.said] == [True, False, False]
-
-
-def test_first_delivered_heartbeat_has_start():
-    env = L2AgentEnvironment(timing=Intervals(report=30, audit=0, pull=0))
-    env.source.away = True
-    env.turn()
-    env.source.away = False
-    env.turn(30)
-    assert [beat.start for beat in env.said] == [True]
 
 
 def test_polling_finds_what_no_event_announced():
@@ -524,50 +307,6 @@ def test_the_loop_runs_in_a_thread_until_it_is_stopped(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.02)
     assert env.switch.plugged  # it leaves everything as it is
-
-
-def test_the_status_file_says_what_a_monitor_needs(tmp_path, caplog):
-    path = tmp_path / "agent.json"
-    status = AgentStatus(binary="b", host="h", degraded={"port 1": "no room"}, lag=1.23456)
-    StatusFile(path)(status)
-    found = json.loads(path.read_text())
-    assert found["degraded"] == {"port 1": "no room"}
-    assert (found["ready"], found["lag"], found["total"]["added"]) == (False, 1.235, 0)
-    assert list(tmp_path.iterdir()) == [path]
-    StatusFile(path / "impossible")(status)
-    assert "cannot be written" in caplog.text
-
-
-def test_a_status_file_that_cannot_be_removed_is_complained_about_and_no_more(tmp_path, caplog):
-    path = tmp_path / "there" / "agent.json"
-    written = StatusFile(path)
-    written(AgentStatus(binary="agent", host="host"))
-    path.unlink()
-    path.parent.rmdir()
-    path.parent.write_text("")
-    written.remove()
-    assert "cannot be removed" in caplog.text
-
-
-def test_an_agent_that_never_wrote_a_status_leaves_that_of_another(tmp_path):
-    path = tmp_path / "agent.json"
-    StatusFile(path)(AgentStatus(binary="agent", host="host"))
-    StatusFile(path).remove()
-    assert path.exists()
-
-
-def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(env):
-    env.source.away = True
-    env.turn()
-    env.source.away = False
-    env.turn(1)
-    assert [status.ready for status in env.published] == [False, True]
-    for _ in range(10):
-        env.machine.disturb(PortKey(ONE.id))
-        env.turn(0.01)
-    assert len(env.published) == 2
-    env.turn(env.pause())
-    assert env.published[-1] == env.status
 
 
 def test_retry_queue_keeps_since_when_a_key_differs():

@@ -18,7 +18,7 @@ from netfw.linux.ipset.operations import (
     render_restore,
 )
 from netfw.linux.ipset.plan import KernelSet, parse_save, plan_members, plan_sets, record
-from netfw.linux.ipset.values import elements, full_name, room_for
+from netfw.linux.ipset.values import choose_max_elements, elements, full_name
 from netfw.plan import Update
 
 V4 = SetKind()
@@ -89,7 +89,7 @@ def test_a_set_without_room_is_swapped_for_a_larger_one():
 
 @pytest.mark.parametrize("count", [0, 1, 65536, 100_000])
 def test_there_is_room_to_grow(count):
-    assert room_for(count) >= max(65536, count * 5 // 4)
+    assert choose_max_elements(count) >= max(65536, count * 5 // 4)
 
 
 def test_what_is_gone_or_kept_is_not_dropped():

@@ -17,7 +17,7 @@ from netfw.state.dependencies import reachable
 from netfw.state.file import read_topology
 from netfw.state.file.name_resolution import id_of
 from tests import ROOT
-from tests.unit.state.file.test_topology import all_of, faults_of, good, the, topology
+from tests.unit.state.file.topology_samples import all_of, faults_of, good, the, topology
 
 CLOUD = """
 networks: [{name: n}, {name: out, "router:external": true}]
