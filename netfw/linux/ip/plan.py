@@ -44,10 +44,10 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
     Removals come first, so that an address can change its prefix length.  IPv4 addresses that
     the kernel may remove together with the first one of their network are added again at once.
     """
-    want = {(address.device, address.interface): address for address in wanted}
-    have = {(entry.address.device, entry.address.interface): entry for entry in found}
+    want = {address.key: address for address in wanted}
+    have = {entry.address.key: entry for entry in found}
     stale = [entry for key, entry in have.items() if _is_stale(entry, want.get(key))]
-    removed = {(entry.address.device, entry.address.interface) for entry in stale}
+    removed = {entry.address.key for entry in stale}
     operations: list[NetworkOperation] = [DelAddress(entry.address) for entry in stale]
     for key, address in want.items():
         there = have.get(key)

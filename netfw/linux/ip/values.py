@@ -105,6 +105,12 @@ class Address:
     nodad: bool = field(default=False, eq=False)
     """Whether duplicate detection is skipped; without meaning once the address is present."""
 
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """Device, family, address and prefix length: numbers are hashed and compared fast."""
+        interface = self.interface
+        return self.device, interface.version, int(interface), interface.network.prefixlen
+
 
 @frozen(kw_only=True)
 class FoundAddress:
