@@ -112,7 +112,7 @@ def as_interface(value: str | IpInterface) -> IpInterface:
 
     :raises ValueError: it is none.
     """
-    return unscoped(ipaddress.ip_interface(value))
+    return unscoped(ipaddress.ip_interface(value) if isinstance(value, str) else value)
 
 
 def as_network(value: str | IpNetwork) -> IpNetwork:

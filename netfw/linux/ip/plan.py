@@ -35,7 +35,6 @@ from netfw.linux.ip.values import (
     RouteKey,
     Rule,
 )
-from netfw.model.address import IpAddress, IpInterface
 
 Operations = tuple[NetworkOperation, ...]
 
@@ -49,10 +48,10 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
     Removals come first, so that an address can change its prefix length.  IPv4 addresses that
     the kernel may remove together with the first one of their network are added again at once.
     """
-    want = {_address_key(address): address for address in wanted}
-    have = {_address_key(entry.address): entry for entry in found}
+    want = {address.key: address for address in wanted}
+    have = {entry.address.key: entry for entry in found}
     stale = [entry for key, entry in have.items() if _is_stale(entry, want.get(key))]
-    removed = {_address_key(entry.address) for entry in stale}
+    removed = {entry.address.key for entry in stale}
     operations: list[NetworkOperation] = [DelAddress(entry.address) for entry in stale]
     for key, address in want.items():
         there = have.get(key)
@@ -61,10 +60,6 @@ def plan_addresses(wanted: Iterable[Address], found: Iterable[FoundAddress]) -> 
         elif not _is_as_wanted(there, address) or _goes_with(there, stale):
             operations.append(AddAddress(address, replace=True))
     return tuple(operations)
-
-
-def _address_key(address: Address) -> tuple[str, IpInterface, IpAddress | None]:
-    return address.device, address.interface, address.peer
 
 
 def _is_stale(entry: FoundAddress, wanted: Address | None) -> bool:

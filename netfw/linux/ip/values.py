@@ -117,6 +117,12 @@ class Address:
         length = self.interface.network.prefixlen
         return ipaddress.ip_network((self.peer.packed, length), strict=False)
 
+    @property
+    def key(self) -> tuple[str, int, int, int, IpAddress | None]:
+        """Key by which the kernel distinguishes addresses; numbers are hashed and compared fast."""
+        mine = self.interface
+        return self.device, mine.version, int(mine), mine.network.prefixlen, self.peer
+
 
 @frozen(kw_only=True)
 class FoundAddress:

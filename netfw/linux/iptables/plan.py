@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 from attrs import frozen
 
@@ -36,6 +37,18 @@ MOST_REMOVED = 8
 
 
 @frozen
+class ChainEdit:
+    """Rules of a present chain that are added at its end, and lines that are removed.
+
+    Its other rules stay as they are, and are not looked at.
+    """
+
+    added: tuple[Rule, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Lines as the chain has them."""
+
+
+@frozen
 class Unsure:
     """A rule whose printed text differs from ours; only iptables can decide whether it is equal."""
 
@@ -49,11 +62,13 @@ def plan_chains(
     mirror: Mirror,
     owner: str,
     spelling: Spelling,
+    edits: Mapping[ChainKey, ChainEdit] = MappingProxyType({}),
     *,
     sole_owner: bool = False,
 ) -> tuple[TableChange, ...]:
     """Plan the changes that turn the mirror's chains into *update*, one for each table concerned.
 
+    :param edits: changes of other chains, which do not jump to chains.
     :param sole_owner: whether the namespace has no other owner: rules of other programs in built-in
         chains, and policies other than ACCEPT, are removed.
     :raises InvalidInput: a chain that its table or family cannot have.
@@ -66,7 +81,8 @@ def plan_chains(
         if not _holds(key, lines, mirror, spelling)
     ]
     _refuse_dangling(put, update, mirror, frozenset(drop))
-    operations: list[Operation] = [*put, *map(DropChain, drop)]
+    edited = (_edited(key, edit, mirror.chains[key], owner) for key, edit in edits.items())
+    operations: list[Operation] = [*put, *edited, *map(DropChain, drop)]
     hooks = _hooks(update, mirror, owner)
     foreign = _foreign(mirror) if sole_owner else ()
     return _by_table([*foreign, *hooks, *operations])
@@ -133,6 +149,18 @@ def plan_edits(
         return None
     end = kept[-1] if kept else -1
     return RuleEdits(removed, tuple((None if at > end else at + 1, lines[at]) for at in inserted))
+
+
+def _edited(key: ChainKey, edit: ChainEdit, have: tuple[str, ...], owner: str) -> PutChain:
+    """Make the operation of *edit*; a short chain is rewritten, as is one that loses many rules."""
+    chain = Chain(edit.added)
+    check_chain(key, chain)
+    new = tuple(render_rule(rule, owner) for rule in edit.added)
+    gone = frozenset(edit.removed)
+    lines = (*((line for line in have if line not in gone) if gone else have), *new)
+    if len(have) < EDITED_FROM or len(gone) > MOST_REMOVED:
+        return PutChain(key, chain, lines)
+    return PutChain(key, chain, lines, RuleEdits(edit.removed, tuple((None, line) for line in new)))
 
 
 def plan_rollback(

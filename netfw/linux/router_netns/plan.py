@@ -91,16 +91,13 @@ def make_update(wanted: RouterNetns) -> Update[ChainKey, Chain]:
 
 def _stages(owner: Hashable, wanted: RouterNetns, steps: Iterable[Step]) -> tuple[Stage, ...]:
     """Make stages; changes of the network that follow each other are one, others one each."""
-    owners = {
-        (port.device, interface): key
-        for port in wanted.ports
-        for interface, key in port.owners.items()
-    }
+    ports = {port.device: port for port in wanted.ports}
 
     def owner_of(step: Step) -> Hashable:
         if isinstance(step, ChangeNetwork) and isinstance(step.operation, AddAddress):
             address = step.operation.address
-            return owners.get((address.device, address.interface), owner)
+            port = ports.get(address.device)
+            return owner if port is None else port.owners.get(address.interface, owner)
         return owner
 
     stages: list[Stage] = []
@@ -213,13 +210,14 @@ def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChang
     new: list[NetworkOperation] = []
     old: list[NetworkOperation] = []
     for port in wanted.ports:
-        desired = list(_addresses(port, found))
-        ips = {address.interface.ip for address in desired}
+        addresses = desired = list(_addresses(port, found))
         if is_to_be_plugged(port, found):
-            new += [AddAddress(address, replace=True) for address in desired]
+            new += [AddAddress(address, replace=True) for address in addresses]
             desired = []
         have = [entry for entry in found.addresses if entry.address.device == port.device]
-        for operation in plan_addresses(desired, have) if port.device in found.links else ():
+        planned = plan_addresses(desired, have) if port.device in found.links else ()
+        ips = {address.interface.ip for address in addresses} if planned else set[IpAddress]()
+        for operation in planned:
             if not isinstance(operation, DelAddress):
                 (old if _is_renewed(operation) else new).append(operation)
             elif operation.address.interface.ip in ips:

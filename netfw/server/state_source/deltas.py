@@ -31,25 +31,33 @@ def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: in
 def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
     """Return what changed for *readers*: whole commits, about so many entries of the journal.
 
+    Of the topics that they follow, only those are read that changed, or that a change is about.
+
     :raises CursorLost: the journal does not reach back to the cursor.
     """
     head = view.journal.head()
     head.check(since)
     if head.seq == since.seq:
         return EncodedDelta(cursor=since)
-    entries, more = view.journal.concerning(since.seq, readers, size)
+    entries, more = view.journal.concerning(since.seq, head.seq, readers, size)
     until = entries[-1].seq if more else head.seq
-    followed = view.topics.of(readers)
+    named = view.topics.changed(readers, since.seq).union(entry.topic for entry in entries)
+    followed = view.topics.among(named, readers)
     active = {each.topic for each in followed if each.ended is None}.union(readers)
     lately = active.union(each.topic for each in followed if (each.ended or 0) > since.seq)
     came = view.topics.refs(_began(followed, since.seq, until))
     doubtful = {entry.ref for entry in entries if entry.topic in lately}
     doubtful |= view.topics.refs(_ended(followed, since.seq, until))
     present = view.resources.texts(came | doubtful)
+    delivered = {
+        each: topics(value(each.kind, body)) for each, body in present.items() if each not in came
+    }
+    others = frozenset[str]().union(*delivered.values()) - named
+    active.update(each.topic for each in view.topics.among(others, readers) if each.ended is None)
     put = {
         each: body
         for each, body in present.items()
-        if each in came or not active.isdisjoint(topics(value(each.kind, body)))
+        if each in came or not active.isdisjoint(delivered[each])
     }
     return EncodedDelta(
         put=put,

@@ -24,7 +24,6 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     floating_interface,
     of_family,
     render_float_chains,
-    sort_by_id,
 )
 from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
@@ -171,11 +170,24 @@ class DesiredRouter:
                 served |= of_family(translations, family)
         return RouterNetns(
             netns=router_namespace(self.id),
-            ports=tuple(self._ports(served)),
+            ports=tuple(self.ports(served)),
             routes=tuple(self.routes().routes.values()),
             sysctls=SYSCTLS,
             chains=chains,
         )
+
+    def ports(self, translations: Translations) -> Iterator[NetnsPort]:
+        """Yield the ports; the gateway has the addresses of *translations*."""
+        metadata = METADATA_ADDRESSES[Family.IPV6]
+        own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
+        for port in self.full.interfaces:
+            name = self._device(port.id, INTERFACE)
+            yield _netns_port(port, name, (*port.addresses, *own), _DEVICE_SYSCTLS)
+        gateway, device = self.full.gateway, self.gateway_device
+        if gateway is not None and device is not None:
+            settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
+            bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
+            yield add_floating_ips(bare, translations)
 
     def routes(self) -> RouterRoutes:
         """Return the routes, and those that are left out."""
@@ -197,24 +209,11 @@ class DesiredRouter:
             snat=gateway.snat and family is Family.IPV4,
         )
 
-    def _ports(self, translations: Translations) -> Iterator[NetnsPort]:
-        metadata = METADATA_ADDRESSES[Family.IPV6]
-        own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
-        for port in self.full.interfaces:
-            name = self._device(port.id, INTERFACE)
-            yield _netns_port(port, name, (*port.addresses, *own), _DEVICE_SYSCTLS)
-        gateway, device = self.full.gateway, self.gateway_device
-        if gateway is not None and device is not None:
-            settings = {**_DEVICE_SYSCTLS, **(_FROM_RA if gateway.ipv6_from_ra else {})}
-            bare = _netns_port(gateway.port, device, self.gateway_addresses(), settings)
-            yield add_floating_ips(bare, translations)
-
 
 def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
     """Add the addresses of floating IPs, each owned by its floating IP, to the gateway's port."""
     owners = {
-        floating_interface(each.floating): FloatingIpKey(id)
-        for id, each in sort_by_id(translations)
+        floating_interface(each.floating): FloatingIpKey(id) for id, each in translations.items()
     }
     own = frozenset(port.addresses)
     more = {interface: key for interface, key in owners.items() if interface not in own}

@@ -22,7 +22,8 @@ from netfw.model.ids import FloatingIpId
 DNAT, SNAT, SCOPE = "float-dnat", "float-snat", "float-scope"
 """Chains with one rule for each floating IP: to its port, from its port, past the address scopes.
 They exist while the router has a gateway with an address of the family; the last one only if the
-address scopes keep anything from leaving."""
+address scopes keep anything from leaving.  Their order does not matter, so that new rules are added
+at the end: to insert one elsewhere, iptables reads the whole chain."""
 
 CACHED = 8192
 """Limit of cached rules: the rules of a router are rendered and parsed again whenever one of its
@@ -31,6 +32,7 @@ floating IPs changes."""
 _TABLES = {DNAT: "nat", SNAT: "nat", SCOPE: "mangle"}
 COMMENT = "fip-"
 """Begin of the comment by which a rule names its floating IP."""
+_COMMENT_ID = re.compile(rf"--comment \"?{COMMENT}([0-9a-f-]{{36}})\"?(?: |$)")
 _DNAT_LINE = re.compile(
     rf"-d (?P<floating>\S+) -m comment --comment \"?{COMMENT}(?P<id>[0-9a-f-]{{36}})\"? "
     r"-j DNAT --to-destination (?P<fixed>\S+)"
@@ -63,9 +65,9 @@ def render_float_chains(
     names: Iterable[str], family: Family, translations: Translations
 ) -> dict[ChainKey, Chain]:
     """Render the chains *names* of one family; each rule is owned by its floating IP."""
-    own = sort_by_id(of_family(translations, family))
+    own = of_family(translations, family)
     return {
-        float_chain(name, family): Chain(tuple(_rule(name, *each) for each in own))
+        float_chain(name, family): Chain(tuple(_rule(name, *each) for each in own.items()))
         for name in names
     }
 
@@ -79,11 +81,6 @@ def by_address(translations: Translations) -> dict[IpAddress, tuple[FloatingIpId
 def floating_interface(address: IpAddress) -> IpInterface:
     """Return the address of a floating IP as one of a device."""
     return ip_interface(address)
-
-
-def sort_by_id(translations: Translations) -> list[tuple[FloatingIpId, Translation]]:
-    """Return the translations in order of id; numbers are compared faster than UUIDs."""
-    return sorted(translations.items(), key=lambda item: item[0].int)
 
 
 def of_family(translations: Translations, family: Family) -> dict[FloatingIpId, Translation]:
@@ -101,20 +98,9 @@ def _rule(name: str, id: FloatingIpId, each: Translation) -> Rule:
     return Rule(source=each.fixed, comment=comment, target=source, owner=owner)
 
 
-def parse_translations(
-    chains: Mapping[ChainKey, tuple[str, ...]],
-) -> dict[FloatingIpId, Translation]:
-    """Return the floating IPs whose rules are in force."""
-    return dict(
-        found
-        for family in Family
-        for line in chains.get(float_chain(DNAT, family), ())
-        if (found := _parse(line)) is not None
-    )
-
-
 @lru_cache(CACHED)
-def _parse(line: str) -> tuple[FloatingIpId, Translation] | None:
+def parse_translation(line: str) -> tuple[FloatingIpId, Translation] | None:
+    """Return the floating IP that a rule of ``float-dnat`` is about; None if it is none."""
     found = _DNAT_LINE.fullmatch(line)
     if found is None:
         return None
@@ -124,6 +110,13 @@ def _parse(line: str) -> tuple[FloatingIpId, Translation] | None:
         return id, Translation(floating, ip_address(found["fixed"]))
     except ValueError:
         return None
+
+
+@lru_cache(CACHED)
+def parse_comment(line: str) -> str | None:
+    """Return the id of the floating IP that a rule names; None if it names none."""
+    found = _COMMENT_ID.search(line)
+    return None if found is None else found[1]
 
 
 def present_float_chains(chains: Iterable[ChainKey]) -> Iterator[tuple[Family, str]]:

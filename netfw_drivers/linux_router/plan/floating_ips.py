@@ -7,7 +7,7 @@ one that is removed, or gets another port, end as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -17,8 +17,8 @@ from netfw.errors import Conflict, NetfwError
 from netfw.linux.ip.operations import AddAddress, DelAddress
 from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.linux.iptables.plan import plan_chains
-from netfw.linux.iptables.rule import Family
+from netfw.linux.iptables.plan import ChainEdit, plan_chains
+from netfw.linux.iptables.rule import Family, render_rule
 from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
 from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, RouterId
@@ -36,6 +36,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     by_address,
     float_chain,
     floating_interface,
+    parse_comment,
     present_float_chains,
     render_float_chains,
 )
@@ -50,11 +51,16 @@ class FloatingIpChanges:
     """The floating IPs that each router of an update should have."""
 
     desired: Mapping[RouterId, Translations] = field(factory=dict)
+    concerned: Mapping[RouterId, Collection[FloatingIpId]] = field(factory=dict)
+    """Those of each router that the update names or removes."""
     refused: Mapping[RouterDriverKey, NetfwError] = field(factory=dict)
 
 
 def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> FloatingIpChanges:
-    """Return the floating IPs of the routers after *update*; those not named stay."""
+    """Return the floating IPs of the routers after *update*; those not named stay.
+
+    What does not change keeps its place among the rules; the others follow.
+    """
     put = {
         key.floating_ip: value
         for key, value in update.put.items()
@@ -63,50 +69,70 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
     named = {key.floating_ip for key in update if isinstance(key, FloatingIpKey)}
     kept = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
     desired: dict[RouterId, dict[FloatingIpId, Translation]] = {}
+    concerned: dict[RouterId, set[FloatingIpId]] = {}
+    holders: dict[tuple[RouterId, IpAddress], FloatingIpId] = {}
     for router, found in observed.routers.items():
-        desired[router] = {
-            id: each
-            for id, each in found.translations.items()
-            if id not in named and (not update.complete or id in kept)
-        }
+        there, own = found.translations, dict(found.translations)
+        concerned[router] = {id for id in named if id in there}
+        if update.complete:
+            concerned[router] |= there.keys() - kept
+        for id in concerned[router]:
+            if id not in put or there[id] != _translation(put[id], router):
+                del own[id]
+        desired[router] = own
     refused: dict[RouterDriverKey, NetfwError] = {}
-    holders = {
-        (router, each.floating): id for router, own in desired.items() for id, each in own.items()
-    }
     for id, nat in put.items():
         own = desired.setdefault(nat.router, {})
-        rival = holders.setdefault((nat.router, nat.floating_address), id)
+        concerned.setdefault(nat.router, set()).add(id)
+        holder = observed.holder(nat.router, nat.floating_address)
+        place = nat.router, nat.floating_address
+        rival = holders.setdefault(place, holder if holder is not None and holder in own else id)
         if rival != id:
             text = f"{nat.floating_address} belongs to floating IP {rival} of the same router"
             refused[FloatingIpKey(id)] = Conflict(text)
         else:
             own[id] = Translation(nat.floating_address, nat.fixed_address)
-    return FloatingIpChanges(desired=desired, refused=refused)
+    return FloatingIpChanges(desired=desired, concerned=concerned, refused=refused)
+
+
+def _translation(nat: FloatingIpNat, router: RouterId) -> Translation | None:
+    """Return the translation that a router should have of a floating IP, if any."""
+    return Translation(nat.floating_address, nat.fixed_address) if nat.router == router else None
 
 
 def plan_floating_ips(
-    router: RouterId, desired: Translations, found: FoundRouter
+    router: RouterId,
+    desired: Translations,
+    concerned: Collection[FloatingIpId],
+    found: FoundRouter,
 ) -> Iterator[Stage]:
-    """Plan the floating IPs of a router that is otherwise left as it is."""
+    """Plan the *concerned* floating IPs of a router that is otherwise left as it is."""
     device = found.gateway_device
     if device is None:
         return
-    netns, there = found.netns.netns, found.gateway_addresses
-    before, floating = found.translated, by_address(desired)
+    former = {id: found.translations[id] for id in concerned if id in found.translations}
+    own = {id: desired[id] for id in concerned if id in desired}
+    left = tuple(parse_ended(found.mirror.chains))
+    addresses = {each.floating for each in (*former.values(), *own.values())}
+    before = found.translated_among(addresses.union(each.address for each in left))
+    stay = {key: held for key, held in before.floating.items() if held[0] not in former}
+    floating = stay | by_address(own)
+    there = frozenset(before.addresses)
     after = evolve(before, floating=floating, addresses=there | floating.keys())
-    ended = {*parse_ended(found.mirror.chains), *find_ended(before, after)}
-    restore = _restore(found, desired, render_ended(router, ended))
+    ended = {*left, *find_ended(before, after)}
+    restore = _restore(found, own, concerned, render_ended(router, ended))
     if restore is not None:
-        yield _stage(router, restore, _changed(found.translations, desired) or desired)
+        yield _stage(router, restore, _changed(former, own) or own)
     for each in sorted(ended, key=str):
         if each.floating_ip is not None and each.address in there - after.translated:
             remove = DelAddress(_address(device, each.address))
-            yield _stage(router, ChangeNetwork(netns=netns, operation=remove), [each.floating_ip])
-    yield from plan_removals(router, netns, ended)
-    for id, translation in desired.items():
+            step = ChangeNetwork(netns=found.netns.netns, operation=remove)
+            yield _stage(router, step, [each.floating_ip])
+    yield from plan_removals(router, found.netns.netns, ended)
+    for id, translation in own.items():
         if translation.floating not in there:
             add = AddAddress(_address(device, translation.floating), replace=True)
-            yield _stage(router, ChangeNetwork(netns=netns, operation=add), [id])
+            yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=add), [id])
 
 
 def served_families(found: FoundRouter) -> frozenset[Family]:
@@ -117,14 +143,33 @@ def served_families(found: FoundRouter) -> frozenset[Family]:
 
 
 def _restore(
-    found: FoundRouter, translations: Translations, ended: Mapping[ChainKey, Chain]
+    found: FoundRouter,
+    own: Translations,
+    concerned: Iterable[FloatingIpId],
+    ended: Mapping[ChainKey, Chain],
 ) -> RestoreTables | None:
-    """Plan the rules of *translations*, and the record of ended connections."""
-    put: dict[ChainKey, Chain] = dict(ended)
+    """Plan the rules of *concerned* floating IPs, and the record of ended connections."""
+    names = frozenset(map(str, concerned))
+    edits: dict[ChainKey, ChainEdit] = {}
     for family, name in present_float_chains(found.mirror.chains):
-        put |= render_float_chains([name], family, translations)
-    changes = plan_chains(Update(put=put), found.mirror, CHAIN_OWNER, found.netns.spelling)
+        for key, chain in render_float_chains([name], family, own).items():
+            edit = _edit(key, chain, names, found)
+            if edit.added or edit.removed:
+                edits[key] = edit
+    update = Update(put=ended)
+    changes = plan_chains(update, found.mirror, CHAIN_OWNER, found.netns.spelling, edits)
     return RestoreTables(found.netns.netns, CHAIN_OWNER, changes) if changes else None
+
+
+def _edit(key: ChainKey, chain: Chain, names: Container[str], found: FoundRouter) -> ChainEdit:
+    """Make the rules of the floating IPs *names* those of *chain*."""
+    have = found.mirror.chains[key]
+    there = [line for line in have if parse_comment(line) in names]
+    known = found.netns.spelling.get((key.family, key.table), {})
+    rules = {render_rule(rule, CHAIN_OWNER): rule for rule in chain.rules}
+    wanted = {*rules, *(known[line] for line in rules if line in known)}
+    added = (rule for line, rule in rules.items() if {line, known.get(line)}.isdisjoint(there))
+    return ChainEdit(tuple(added), tuple(line for line in there if line not in wanted))
 
 
 def _changed(before: Translations, after: Translations) -> list[FloatingIpId]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from functools import cached_property
 
 from attrs import field, frozen
@@ -15,14 +15,11 @@ from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.contributed_ports import present_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
-from netfw_drivers.linux_router.plan.floating_ip_rules import (
-    Translation,
-    by_address,
-    parse_translations,
-)
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.marks import Scope, parse_scope_marks
 from netfw_drivers.linux_router.plan.names import GATEWAY
 from netfw_drivers.linux_router.plan.router_rules import parse_snat_addresses
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
 
 @frozen(kw_only=True)
@@ -49,6 +46,8 @@ class FoundRouter:
     radvd: FoundRadvd = field(factory=FoundRadvd)
     ports: frozenset[PortId] = frozenset()
     """Its ports, as far as they are known: another program may have removed the namespace."""
+    former: TranslationIndex = field(factory=TranslationIndex, repr=False)
+    """The floating IPs of an earlier observation, which saves parsing them again."""
 
     @property
     def is_absent(self) -> bool:
@@ -59,31 +58,53 @@ class FoundRouter:
         return self.netns.rules or Mirror()
 
     @cached_property
-    def translations(self) -> dict[FloatingIpId, Translation]:
+    def index(self) -> TranslationIndex:
         """The floating IPs whose rules are in force."""
-        return parse_translations(self.mirror.chains)
+        return self.former.advance(self.mirror.chains)
+
+    @property
+    def translations(self) -> dict[FloatingIpId, Translation]:
+        """The floating IPs whose rules are in force, in the order of their rules."""
+        return self.index.translations
 
     @cached_property
-    def floating_ips(self) -> frozenset[FloatingIpId]:
+    def ended(self) -> frozenset[FloatingIpId]:
+        """The floating IPs that have connections which are still to be removed."""
+        ended = (each.floating_ip for each in parse_ended(self.mirror.chains))
+        return frozenset(id for id in ended if id is not None)
+
+    @property
+    def floating_ips(self) -> Set[FloatingIpId]:
         """The floating IPs that have rules here, or connections that are still to be removed."""
-        return parse_floating_ips(self.mirror.chains)
-
-    @cached_property
-    def gateway_addresses(self) -> frozenset[IpAddress]:
-        """The addresses on the device of the gateway."""
-        device = self.gateway_device
-        return frozenset(
-            entry.address.interface.ip
-            for entry in self.netns.addresses
-            if entry.address.device == device
-        )
+        return self.translations.keys() | self.ended
 
     @cached_property
     def translated(self) -> TranslatedAddresses:
         """The addresses on the gateway, and what the rules in force translate them to."""
+        device = self.gateway_device
+        there = (each.address for each in self.netns.addresses)
+        addresses = (each.interface.ip for each in there if each.device == device)
+        return self._translated(frozenset(addresses), self.index.floating)
+
+    def translated_among(self, addresses: Collection[IpAddress]) -> TranslatedAddresses:
+        """Return `translated` for those of *addresses* that are on the gateway or translated."""
+        device, numbers = self.gateway_device, {int(each): each for each in addresses}
+        there = (each.address for each in self.netns.addresses)
+        found = (numbers.get(int(each.interface)) for each in there if each.device == device)
+        present = frozenset(each for each in found if each is not None)
+        floating = self.index.floating
+        return self._translated(
+            present, {each: floating[each] for each in addresses if each in floating}
+        )
+
+    def _translated(
+        self,
+        addresses: frozenset[IpAddress],
+        floating: Mapping[IpAddress, tuple[FloatingIpId, IpAddress]],
+    ) -> TranslatedAddresses:
         return TranslatedAddresses(
-            addresses=self.gateway_addresses,
-            floating=by_address(self.translations),
+            addresses=addresses,
+            floating=floating,
             ports=frozenset(present_ports(self.mirror)),
             snat=parse_snat_addresses(self.mirror.chains),
         )
@@ -108,11 +129,11 @@ class ObservedRouters:
 
     routers: Mapping[RouterId, FoundRouter] = field(factory=dict)
 
-
-def parse_floating_ips(chains: Mapping[ChainKey, tuple[str, ...]]) -> frozenset[FloatingIpId]:
-    """Return the floating IPs that rules in force name."""
-    ended = (each.floating_ip for each in parse_ended(chains))
-    return frozenset({*parse_translations(chains), *(id for id in ended if id is not None)})
+    def holder(self, router: RouterId, address: IpAddress) -> FloatingIpId | None:
+        """Return the floating IP that a router has at *address*, if any."""
+        found = self.routers.get(router)
+        held = None if found is None else found.index.floating.get(address)
+        return None if held is None else held[0]
 
 
 def _marks(family: Family) -> ChainKey:

@@ -6,6 +6,8 @@ from the former one first.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from attrs import define, evolve, field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
@@ -14,7 +16,7 @@ from netfw.errors import Conflict, InvalidInput, NetfwError, PartlyInvalid
 from netfw.linux.router_netns.plan import plan_router_netns, plan_router_removal
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.ids import RouterId
+from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
@@ -27,6 +29,7 @@ from netfw_drivers.linux_router.plan.ended_connections import (
 )
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import (
+    FloatingIpChanges,
     RouterUpdate,
     plan_floating_ips,
     served_families,
@@ -103,7 +106,7 @@ class _RouterPlanner:
         gaining = self._gaining()  # those that lose a floating IP come first
         routers = changes.desired.keys() | self._routers()
         for router in sorted(routers, key=lambda id: (id in gaining, str(id))):
-            stages += self._router(router, changes.desired.get(router, {}))
+            stages += self._router(router, changes)
         self._wait()
         return Plan(stages, self.waiting, self.refused)
 
@@ -125,8 +128,9 @@ class _RouterPlanner:
         found = self.observed.routers.get(router)
         return found or FoundRouter(netns=ObservedNetns(netns=router_namespace(router)))
 
-    def _router(self, router: RouterId, floating_ips: Translations) -> list[Stage]:
+    def _router(self, router: RouterId, changes: FloatingIpChanges) -> list[Stage]:
         key, found = RouterKey(router), self._found(router)
+        floating_ips = changes.desired.get(router, {})
         if self._is_dropped(key):
             return self._removal(router, found)
         state = self.update.put.get(key)
@@ -135,7 +139,7 @@ class _RouterPlanner:
                 return self._whole(router, state, floating_ips, found)
             except (InvalidInput, Conflict) as error:
                 self.refused[key] = error
-        return self._floating_ips(router, floating_ips, found)
+        return self._floating_ips(router, floating_ips, changes.concerned.get(router, ()), found)
 
     def _is_dropped(self, key: RouterKey) -> bool:
         if key in self.update.drop:
@@ -150,13 +154,22 @@ class _RouterPlanner:
         return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
 
     def _floating_ips(
-        self, router: RouterId, floating_ips: Translations, found: FoundRouter
+        self,
+        router: RouterId,
+        floating_ips: Translations,
+        concerned: Collection[FloatingIpId],
+        found: FoundRouter,
     ) -> list[Stage]:
-        """Plan the floating IPs of a router that is not in the update, or is refused."""
-        families = served_families(found)
-        served = {id: each for id, each in floating_ips.items() if each.family in families}
+        """Plan the floating IPs of a router that is not in the update, or is refused.
+
+        Those with rules are served; of the others, the update names each.
+        """
+        families, served = served_families(found), dict(floating_ips)
+        for id in concerned:
+            if id in served and served[id].family not in families:
+                del served[id]
         self.served[router] = served
-        return [*plan_floating_ips(router, served, found)]
+        return [*plan_floating_ips(router, served, concerned, found)]
 
     def _whole(
         self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter

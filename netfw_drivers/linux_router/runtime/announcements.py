@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from attrs import frozen
 
 from netfw.errors import BackendUnavailable
 from netfw.linux.sockets.announcer import Announcer
 from netfw.model.address import IpAddress, Mac
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import INTERFACE
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
 
 class AnnouncedAddress(NamedTuple):
@@ -19,6 +22,35 @@ class AnnouncedAddress(NamedTuple):
     device: str
     mac: Mac
     address: IpAddress
+
+
+@frozen(eq=False)
+class AnnouncedFloatingIps:
+    """The floating IPs on the device of a gateway."""
+
+    device: str
+    mac: Mac
+    index: TranslationIndex
+
+    def beyond(self, other: AnnouncedFloatingIps | None) -> Iterator[AnnouncedAddress]:
+        """Yield the addresses whose rules *other* does not have."""
+        is_same = other is not None and (other.device, other.mac) == (self.device, self.mac)
+        former = other.index if other is not None and is_same else TranslationIndex()
+        for _, each in self.index.beyond(former):
+            yield AnnouncedAddress(self.device, self.mac, each.floating)
+
+
+@frozen(eq=False)
+class KnownAddresses:
+    """The addresses of a namespace that were announced."""
+
+    own: frozenset[AnnouncedAddress] = frozenset()
+    floating: AnnouncedFloatingIps | None = None
+
+    def beyond(self, other: KnownAddresses) -> set[AnnouncedAddress]:
+        """Return addresses that *other* does not have, or has from another rule."""
+        new = set(self.own - other.own)
+        return new if self.floating is None else new.union(self.floating.beyond(other.floating))
 
 
 class Announcements:
@@ -32,24 +64,31 @@ class Announcements:
         self._settings = settings
         self._lock = threading.Lock()
         self._announcer: Announcer | None = None
-        self._known: dict[str, frozenset[AnnouncedAddress]] = {}
+        self._known: dict[str, KnownAddresses] = {}
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def update(self, netns: str, addresses: Iterable[AnnouncedAddress]) -> None:
-        """Announce those of *addresses* that are new, and cancel those that are gone.
+    def update(
+        self,
+        netns: str,
+        addresses: Iterable[AnnouncedAddress],
+        floating: AnnouncedFloatingIps | None = None,
+    ) -> None:
+        """Announce those of *addresses* and *floating* that are new, cancel those that are gone.
 
         :raises BackendUnavailable: the machine has no thread left; the next call announces them.
         """
-        now = frozenset(addresses)
+        now = KnownAddresses(frozenset(addresses), floating)
         with self._lock:
-            if now == self._known.get(netns, frozenset()):
+            before = self._known.get(netns, KnownAddresses())
+            new, gone = now.beyond(before), before.beyond(now)
+            if not new and not gone:
                 return
             announcer = self._start()
-            before, self._known[netns] = self._known.get(netns, frozenset()), now
-        for device, several in _by_device(before - now):
+            self._known[netns] = now
+        for device, several in _by_device(gone - new - now.own):
             announcer.cancel(netns, device, several)
-        self._announce(netns, now - before)
+        self._announce(netns, new - gone - before.own)
 
     def forget(self, netns: str) -> None:
         """Cancel all announcements of a namespace that is removed."""
@@ -95,7 +134,7 @@ class Announcements:
             with self._lock:
                 known = dict(self._known)
             for netns, addresses in known.items():
-                inside = (each for each in addresses if each.device.startswith(INTERFACE))
+                inside = (each for each in addresses.own if each.device.startswith(INTERFACE))
                 self._announce(netns, inside)
 
     def _announce(self, netns: str, addresses: Iterable[AnnouncedAddress]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
@@ -14,16 +15,11 @@ from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
-from netfw_drivers.linux_router.plan.desired_netns import add_floating_ips
-from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
-from netfw_drivers.linux_router.plan.observed import (
-    FoundRouter,
-    ObservedRouters,
-    parse_floating_ips,
-)
+from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import RouterContext
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.plan.validation import value_error
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
@@ -47,7 +43,10 @@ class RouterObserver:
         self._executor, self._radvd, self._context = executor, radvd, context
         self._lock = threading.Lock()
         self._homes: dict[FloatingIpId, RouterId] | None = None
-        self._here: dict[RouterId, frozenset[FloatingIpId]] = {}
+        self._indexes: dict[RouterId, TranslationIndex] = {}
+        """The floating IPs of each router as last read or written."""
+        self._ended: dict[RouterId, frozenset[FloatingIpId]] = {}
+        """Those whose connections are still to be removed."""
         self._states: dict[RouterId, RouterState] = {}
         self._gateways: dict[str, PortId] = {}
 
@@ -58,7 +57,8 @@ class RouterObserver:
 
     def floating_ips(self) -> dict[FloatingIpId, RouterId]:
         """Return where each floating IP is."""
-        return {id: router for router in self.routers() for id in self._read_floating_ips(router)}
+        found = {router: self._read_floating_ips(router) for router in self.routers()}
+        return {id: router for router, each in found.items() for id in each.floating_ips}
 
     def observe(self, update: RouterUpdate, *, mirrored: bool) -> ObservedRouters:
         """Observe the routers that concern *update*.
@@ -104,21 +104,24 @@ class RouterObserver:
 
     def converged(self, router: RouterId) -> ConvergedRouter | None:
         """Return a router as the mirrors have it after a converge; None if it is gone."""
-        namespace = router_namespace(router)
         try:
             found = self._mirrored(router)
         except NotFound:
-            self._record_homes(router, ())
+            self._forget_homes(router)
             return None
-        self._record_homes(router, found.floating_ips)
+        self._record_homes(router, found)
         state = self.state(router)
-        ids = frozenset(found.translations)
         if state is None:
-            gateway = self._read_gateway(namespace, found.translations)
-            return ConvergedRouter(id=router, desired=None, gateway=gateway, floating_ips=ids)
-        desired = self._context.desired_netns(router, state, found, found.translations)
-        gateway = next((each for each in desired.ports if each.device.startswith(GATEWAY)), None)
-        return ConvergedRouter(id=router, desired=desired, gateway=gateway, floating_ips=ids)
+            gateway = self._read_gateway(found.netns.netns)
+            ports = () if gateway is None else (gateway,)
+            return ConvergedRouter(id=router, ports=ports, index=found.index)
+        desired = self._context.desired(router, state)
+        return ConvergedRouter(
+            id=router,
+            ports=tuple(desired.ports({})),
+            index=found.index,
+            whole=partial(desired.netns, found.scope_marks, found.translations),
+        )
 
     def record(
         self, router: RouterId, state: RouterState | None, refused: Collection[FloatingIpId] = ()
@@ -150,7 +153,8 @@ class RouterObserver:
         """Forget everything: another driver may have changed routers meanwhile."""
         with self._lock:
             self._homes = None
-            self._here.clear()
+            self._indexes.clear()
+            self._ended.clear()
             self._states.clear()
             self._gateways.clear()
 
@@ -161,7 +165,8 @@ class RouterObserver:
         """
         namespace = router_namespace(router)
         rules = self._executor.mirror(namespace)
-        return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
+        netns = ObservedNetns(netns=namespace, rules=rules)
+        return FoundRouter(netns=netns, former=self._index(router))
 
     def _observe(
         self,
@@ -185,22 +190,44 @@ class RouterObserver:
             netns=self._executor.observe(namespace, wanted, mirrored=mirrored),
             radvd=self._radvd.observe(router),
             ports=_ports(self.state(router)),
+            former=self._index(router),
         )
-        self._record_homes(router, found.floating_ips)
+        if wanted is not None or not mirrored:
+            self._forget_homes(router)  # all of them are recorded again
+        self._record_homes(router, found)
         return found
 
-    def _record_homes(self, router: RouterId, ids: Collection[FloatingIpId]) -> None:
-        """Record where the floating IPs of a router are; its others are nowhere."""
+    def _index(self, router: RouterId) -> TranslationIndex:
         with self._lock:
-            if self._homes is not None:
-                for id in self._here.pop(router, frozenset()).difference(ids):
-                    if self._homes.get(id) == router:
-                        del self._homes[id]
-                self._homes |= dict.fromkeys(ids, router)
-                if ids:
-                    self._here[router] = frozenset(ids)
+            return self._indexes.get(router) or TranslationIndex()
 
-    def _read_gateway(self, namespace: str, translations: Translations) -> NetnsPort | None:
+    def _record_homes(self, router: RouterId, found: FoundRouter) -> None:
+        """Record where the floating IPs of a router are, as far as that changed."""
+        index, ended = found.index, found.ended
+        with self._lock:
+            former = self._indexes.get(router) or TranslationIndex()
+            gone = {id for id, _ in former.beyond(index)} | self._ended.pop(router, frozenset())
+            self._drop_homes(router, (id for id in gone - ended if id not in index.translations))
+            if self._homes is not None:
+                new = {id for id, _ in index.beyond(former)} | ended
+                self._homes |= dict.fromkeys(new, router)
+            self._indexes[router], self._ended[router] = index, ended
+
+    def _forget_homes(self, router: RouterId) -> None:
+        """Forget where the floating IPs of a router are."""
+        with self._lock:
+            former = self._indexes.pop(router, TranslationIndex())
+            ended = self._ended.pop(router, frozenset())
+            self._drop_homes(router, {*former.translations, *ended})
+
+    def _drop_homes(self, router: RouterId, ids: Iterable[FloatingIpId]) -> None:
+        """Drop *ids* that are at a router as far as is known.  Called with the lock."""
+        homes = self._homes or {}
+        for id in ids:
+            if homes.get(id) == router:
+                del homes[id]
+
+    def _read_gateway(self, namespace: str) -> NetnsPort | None:
         """Return the gateway of a router that was not converged as a whole yet."""
         try:
             with NetlinkClient(namespace) as network:
@@ -210,8 +237,7 @@ class RouterObserver:
         for link in links.values():
             port = self._gateway_port(link.name) if link.name.startswith(GATEWAY) else None
             if port is not None and link.mac is not None:
-                bare = NetnsPort(port=port, device=link.name, mac=link.mac, mtu=link.mtu)
-                return add_floating_ips(bare, translations)
+                return NetnsPort(port=port, device=link.name, mac=link.mac, mtu=link.mtu)
         return None
 
     def _gateway_port(self, device: str) -> PortId | None:
@@ -243,16 +269,19 @@ class RouterObserver:
         """Read where each floating IP is, if that is not known."""
         with self._lock:
             if self._homes is None:
-                self._homes = self.floating_ips()
-                for id, router in self._homes.items():
-                    self._here[router] = self._here.get(router, frozenset()) | {id}
+                self._homes = {}
+                for router in self.routers():
+                    found = self._read_floating_ips(router)
+                    self._indexes[router], self._ended[router] = found.index, found.ended
+                    self._homes |= dict.fromkeys(found.floating_ips, router)
 
-    def _read_floating_ips(self, router: RouterId) -> frozenset[FloatingIpId]:
+    def _read_floating_ips(self, router: RouterId) -> FoundRouter:
+        namespace = router_namespace(router)
         try:
-            rules = self._executor.read_filters(router_namespace(router))
+            rules = self._executor.read_filters(namespace)
         except NotFound:
-            return frozenset()
-        return parse_floating_ips(rules.chains)
+            rules = None
+        return FoundRouter(netns=ObservedNetns(netns=namespace, rules=rules))
 
 
 def _ports(state: RouterState | None) -> frozenset[PortId]:

@@ -6,9 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
@@ -18,10 +19,16 @@ from netfw.drivers.values.router_values import RouterDriverKey
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns import DriftMonitor
-from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.ids import PortId, RouterId
+from netfw.plan import Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.names import parse_namespace, router_namespace
-from netfw_drivers.linux_router.runtime.announcements import AnnouncedAddress, Announcements
+from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
+from netfw_drivers.linux_router.runtime.announcements import (
+    AnnouncedAddress,
+    AnnouncedFloatingIps,
+    Announcements,
+)
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 
 LOG = logging.getLogger(__name__)
@@ -29,16 +36,42 @@ LOG = logging.getLogger(__name__)
 NOT_WIRED = "the switch has not admitted the gateway of its router yet"
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False, slots=False)
 class ConvergedRouter:
     """A router as it is after a converge."""
 
     id: RouterId
-    desired: RouterNetns | None
-    """Its namespace; None: it was not converged as a whole since the driver was made."""
-    gateway: NetnsPort | None
-    """Its gateway, with the addresses of floating IPs."""
-    floating_ips: frozenset[FloatingIpId] = frozenset()
+    ports: tuple[NetnsPort, ...] = ()
+    """Its ports, without the addresses of floating IPs; the gateway alone if it was not converged
+    as a whole since the driver was made."""
+    index: TranslationIndex = field(factory=TranslationIndex)
+    """Its floating IPs."""
+    whole: Callable[[], RouterNetns] | None = None
+    """Makes its namespace; None: it was not converged as a whole since the driver was made."""
+
+    @property
+    def netns(self) -> str:
+        return router_namespace(self.id)
+
+    @property
+    def gateway(self) -> NetnsPort | None:
+        return next((port for port in self.ports if port.device.startswith(GATEWAY)), None)
+
+    @cached_property
+    def desired(self) -> RouterNetns | None:
+        """Its namespace.  Made when it is first compared: that costs all its floating IPs."""
+        return None if self.whole is None else self.whole()
+
+
+@frozen
+class ConvergedPlanner:
+    """Compares converged routers with their namespaces."""
+
+    executor: RouterNetnsExecutor
+
+    def plan(self, wanted: ConvergedRouter, /) -> tuple[Stage, ...]:
+        """Observe the namespace of a router, and plan what makes it as it was converged."""
+        return () if wanted.desired is None else self.executor.plan(wanted.desired)
 
 
 class RouterMonitor:
@@ -61,7 +94,7 @@ class RouterMonitor:
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
-        self._drift = DriftMonitor(executor, self._handle_drift)
+        self._drift = DriftMonitor(ConvergedPlanner(executor), self._handle_drift)
         self._lock = threading.Lock()
         self._routers: dict[RouterId, ConvergedRouter] = {}
         self._owners: dict[PortId, RouterId] = {}
@@ -95,8 +128,8 @@ class RouterMonitor:
                 try:
                     yield
                 except BaseException:
-                    for desired in former:
-                        self._watch(desired)
+                    for router in former:
+                        self._watch(router)
                     raise
         finally:
             with self._lock:
@@ -112,16 +145,16 @@ class RouterMonitor:
         :raises BackendUnavailable: the machine has no thread left to announce them.
         """
         with self._lock:
-            gone = self._ports_of(router.id) - {port.port for port in _ports(router)}
+            gone = self._ports_of(router.id) - {port.port for port in router.ports}
             self._routers[router.id] = router
-            self._owners |= {port.port: router.id for port in _ports(router)}
+            self._owners |= {port.port: router.id for port in router.ports}
         self._forget_ports(gone)
         unwired = frozenset(
             port for port in self._ports_of(router.id) if self._asked(self._wiring.watch, port)
         )
         self._announce(router, unwired)
-        if watch and router.desired is not None:
-            self._watch(router.desired)
+        if watch and router.whole is not None:
+            self._watch(router)
         return router.gateway is None or router.gateway.port not in unwired
 
     def unwired(self, router: RouterId) -> frozenset[PortId]:
@@ -152,11 +185,15 @@ class RouterMonitor:
 
         A router that was converged or removed meanwhile has other addresses.
         """
-        wired = (port for port in _ports(router) if port.port not in unwired)
+        wired = (port for port in router.ports if port.port not in unwired)
         addresses = (each for port in wired for each in _addresses(port))
+        gateway = router.gateway
+        floating = None
+        if gateway is not None and gateway.port not in unwired:
+            floating = AnnouncedFloatingIps(gateway.device, gateway.mac, router.index)
         with self._lock:
             if self._routers.get(router.id) is router:
-                self._announcements.update(router_namespace(router.id), addresses)
+                self._announcements.update(router.netns, addresses, floating)
 
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""
@@ -184,7 +221,7 @@ class RouterMonitor:
 
     def _ports_of(self, router: RouterId) -> frozenset[PortId]:
         known = self._routers.get(router)
-        return frozenset(port.port for port in _ports(known)) if known else frozenset()
+        return frozenset(port.port for port in known.ports) if known else frozenset()
 
     def _forget_ports(self, ports: Iterable[PortId]) -> None:
         for port in ports:
@@ -192,15 +229,15 @@ class RouterMonitor:
                 self._owners.pop(port, None)
             self._wiring.forget(port)
 
-    def _watch(self, desired: RouterNetns) -> None:
+    def _watch(self, router: ConvergedRouter) -> None:
         try:
-            self._drift.watch(desired)
+            self._drift.watch(router)
         except NetfwError as error:
-            LOG.warning("router: %s is not watched: %s", desired.netns, error)
+            LOG.warning("router: %s is not watched: %s", router.netns, error)
         with self._lock:
-            changed = any(port.port in self._changed_ports for port in desired.ports)
+            changed = any(port.port in self._changed_ports for port in router.ports)
         if changed:
-            self._drift.recheck(desired.netns)
+            self._drift.recheck(router.netns)
 
     def _handle_drift(self, netns: str) -> None:
         router = parse_namespace(netns)
@@ -211,14 +248,7 @@ class RouterMonitor:
 
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:
-    return (RouterKey(router.id), *map(FloatingIpKey, router.floating_ips))
-
-
-def _ports(router: ConvergedRouter) -> Iterator[NetnsPort]:
-    if router.desired is not None:
-        yield from router.desired.ports
-    elif router.gateway is not None:
-        yield router.gateway
+    return (RouterKey(router.id), *map(FloatingIpKey, router.index.translations))
 
 
 def _addresses(port: NetnsPort) -> Iterator[AnnouncedAddress]:

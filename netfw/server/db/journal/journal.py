@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     bindparam,
     delete,
+    exists,
     or_,
     select,
     update,
@@ -65,6 +66,18 @@ SELECT_BY_READER: Final = IN_ORDER.where(
         ),
     )
 )
+SELECT_RECENT_BY_READER: Final = IN_ORDER.where(
+    or_(
+        JOURNAL.c.topic.in_(READERS),
+        exists().where(
+            SUBSCRIPTIONS.c.reader.in_(READERS), SUBSCRIPTIONS.c.topic == JOURNAL.c.topic
+        ),
+    )
+)
+"""The same as `SELECT_BY_READER`: it looks up the topic of each entry, instead of entries under
+each topic that the readers follow."""
+RECENT: Final = 1_000
+"""Limit of commits whose entries are read one by one."""
 SELECT_READERS: Final = Prepared(
     select(SUBSCRIPTIONS.c.reader)
     .join(JOURNAL, JOURNAL.c.topic == SUBSCRIPTIONS.c.topic)
@@ -151,12 +164,17 @@ class JournalReader:
         return self._entries(SELECT_BY_TOPIC, values, limit)[0]
 
     def concerning(
-        self, seq: int, readers: Sequence[str], limit: int
+        self, seq: int, newest: int, readers: Sequence[str], limit: int
     ) -> tuple[tuple[JournalEntry, ...], bool]:
         """Return the oldest entries after commit *seq* under all topics that *readers* follow or
-        followed lately, and whether there are more."""
+        followed lately, and whether there are more.
+
+        :param newest: the newest commit: after a few commits the cost is that of their entries,
+            after many that of the topics.
+        """
         values = {"readers": list(readers), "after": seq}
-        return self._entries(SELECT_BY_READER, values, limit)
+        rows = SELECT_RECENT_BY_READER if newest - seq <= RECENT else SELECT_BY_READER
+        return self._entries(rows, values, limit)
 
     def concerned(self, after: int, until: int) -> frozenset[str]:
         """Return readers and agent roots of the commits after *after* up to *until*."""

@@ -104,10 +104,22 @@ BOUND_PORTS: Final = ColumnLookup(Kind.PORT, "binding_host_id")
 """The ports that the root of the L2 service of a host delivers."""
 
 
+OF_READERS: Final = SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True))
 SELECT_SUBSCRIPTIONS: Final = (
     select(SUBSCRIPTIONS.c.topic, SUBSCRIPTIONS.c.since, SUBSCRIPTIONS.c.ended)
-    .where(SUBSCRIPTIONS.c.reader.in_(bindparam("readers", expanding=True)))
+    .where(OF_READERS)
     .order_by(SUBSCRIPTIONS.c.topic)
+)
+SELECT_SUBSCRIPTIONS_TO: Final = SELECT_SUBSCRIPTIONS.where(
+    SUBSCRIPTIONS.c.topic.in_(bindparam("topics", expanding=True))
+)
+SELECT_CHANGED_TOPICS: Final = (
+    select(SUBSCRIPTIONS.c.topic)
+    .where(
+        OF_READERS,
+        or_(SUBSCRIPTIONS.c.since > bindparam("after"), SUBSCRIPTIONS.c.ended > bindparam("after")),
+    )
+    .distinct()
 )
 
 
@@ -128,11 +140,22 @@ class Topics:
 
     def of(self, readers: Sequence[str]) -> tuple[TopicSubscription, ...]:
         """Return the topics that *readers* together follow or followed lately."""
-        best: dict[str, TopicSubscription] = {}
-        for row in self._connection.execute(SELECT_SUBSCRIPTIONS, {"readers": list(readers)}):
-            new = TopicSubscription(row.topic, row.since, row.ended)
-            best[row.topic] = _combine(best.get(row.topic, new), new)
-        return tuple(best.values())
+        rows = self._connection.execute(SELECT_SUBSCRIPTIONS, {"readers": list(readers)})
+        return _combined(rows)
+
+    def among(self, topics: Iterable[str], readers: Sequence[str]) -> tuple[TopicSubscription, ...]:
+        """Return those of *topics* that *readers* together follow or followed lately."""
+        names = sorted(topics)
+        rows: list[Any] = []
+        for at in range(0, len(names), AT_ONCE):
+            values = {"readers": list(readers), "topics": names[at : at + AT_ONCE]}
+            rows += self._connection.execute(SELECT_SUBSCRIPTIONS_TO, values)
+        return _combined(rows)
+
+    def changed(self, readers: Sequence[str], after: int) -> frozenset[str]:
+        """Return the topics that one of *readers* began or ceased to follow after a commit."""
+        values = {"readers": list(readers), "after": after}
+        return frozenset(self._connection.execute(SELECT_CHANGED_TOPICS, values).scalars())
 
     def refs(self, topics: Iterable[str]) -> set[Ref]:
         """Return refs of the resources delivered under *topics*; statements per kind of topic."""
@@ -166,6 +189,15 @@ class Topics:
         for row in self._connection.execute(SELECT_AGENTS):
             if _is_tunnel_endpoint(row.body):
                 yield Ref(Kind.AGENT, UUID(row.id))
+
+
+def _combined(rows: Iterable[Any]) -> tuple[TopicSubscription, ...]:
+    """Return one subscription for each topic."""
+    best: dict[str, TopicSubscription] = {}
+    for row in rows:
+        new = TopicSubscription(row.topic, row.since, row.ended)
+        best[row.topic] = _combine(best.get(row.topic, new), new)
+    return tuple(best.values())
 
 
 def _combine(one: TopicSubscription, two: TopicSubscription) -> TopicSubscription:

@@ -28,6 +28,7 @@ from netfw.model import (
 )
 from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, ReadSnapshot, Transaction
+from netfw.server.db.journal.journal import RECENT
 from netfw.server.db.journal.topics import readers
 from netfw.state.dependencies import Assignment, Item, reachable
 from tests.lab.server.db.samples import group, network, port, subnet, uid
@@ -180,9 +181,13 @@ def test_a_reader_finds_in_the_journal_what_concerned_it(database: Database) -> 
         for interest in INTERESTS:
             after = set(reachable(site.items.values(), interest))
             names = sorted(readers(interest))
-            entries = database.read(
-                lambda view, at=cursor, n=names: view.journal.concerning(at.seq, n, 1000)[0]
+            entries, late = database.read(
+                lambda view, at=cursor.seq, n=names: [
+                    view.journal.concerning(at, newest, n, 1000)[0]
+                    for newest in (at + 1, at + RECENT + 1)
+                ]
             )
+            assert entries == late
             told = {entry.ref for entry in entries}
             assert changed & (before[interest] | after) <= told
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from netfw.linux.iptables import DROP, RETURN, Chain, ChainKey, Family, Rule
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.operations import AddHook, DropChain, HookPoint, PutChain, TableChange
-from netfw.linux.iptables.plan import EDITED_FROM, plan_chains, plan_edits, plan_rollback
+from netfw.linux.iptables.plan import (
+    EDITED_FROM,
+    MOST_REMOVED,
+    ChainEdit,
+    plan_chains,
+    plan_edits,
+    plan_rollback,
+)
 from netfw.linux.iptables.restore import render_restore
 from netfw.linux.iptables.table_order import order_tables, strictest
 from netfw.plan import Update
@@ -55,6 +62,32 @@ def test_one_more_rule_at_the_end_of_a_long_chain_is_appended():
     script = render_restore([TableChange(Family.IPV4, "nat", (put,))], "own")
     assert script.lines == ["*nat", "-A own-long -s 10.0.0.77/32 -j DROP", "COMMIT"]
     assert str(put) == "edit IPv4 nat chain long: 1 in, 0 out of 41 rules"
+
+
+def by_edit(have: tuple[str, ...], edit: ChainEdit) -> PutChain:
+    (change,) = plan_chains(Update(), Mirror({LONG: have}), "own", NOTHING, {LONG: edit})
+    (put,) = change.operations
+    assert isinstance(put, PutChain)
+    return put
+
+
+@pytest.mark.parametrize("removed", [(), LINES[:1], LINES[3:5]])
+def test_an_edit_adds_rules_at_the_end_and_leaves_the_others(removed: tuple[str, ...]):
+    put = by_edit(LINES, ChainEdit((rule(77),), removed))
+    rest = [line for line in LINES if line not in removed]
+    assert edited(LINES, put) == list(put.lines) == [*rest, "-s 10.0.0.77/32 -j DROP"]
+
+
+@pytest.mark.parametrize(
+    ("have", "removed"),
+    [(LINES[: EDITED_FROM - 1], LINES[:1]), (LINES, LINES[: MOST_REMOVED + 1])],
+)
+def test_an_edit_of_a_short_chain_or_of_many_rules_rewrites_it(
+    have: tuple[str, ...], removed: tuple[str, ...]
+):
+    put = by_edit(have, ChainEdit(removed=removed))
+    assert put.edits is None
+    assert put.lines == have[len(removed) :]
 
 
 def test_rules_within_a_long_chain_are_inserted_and_removed_by_position_and_text():

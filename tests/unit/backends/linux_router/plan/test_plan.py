@@ -32,10 +32,11 @@ from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId
 from netfw.model.route import Route
 from netfw.plan import Plan, Update
-from netfw_drivers.linux_router.plan.floating_ip_rules import Translation, parse_translations
+from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import NO_GATEWAY, plan_routers
+from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
     EXTERNAL,
@@ -79,7 +80,7 @@ HAS: dict[FloatingIpId, Translation] = {FIPS[0]: translation()}
 def test_rules_in_force_tell_the_floating_ips() -> None:
     own = {**HAS, FIPS[1]: translation("fd00::9", "2001:db8::9")}
     assert found(translations=own).translations == own
-    assert parse_translations({}) == {}
+    assert TranslationIndex().advance({}).translations == {}
 
 
 @pytest.mark.spec("L3-24")
@@ -292,4 +293,4 @@ def test_a_floating_ip_is_never_taken_from_another_comment() -> None:
     )
     chains = found().mirror.chains
     dnat = next(key for key in chains if key.name == "float-dnat")
-    assert parse_translations({dnat: (line,)}) == {}
+    assert TranslationIndex().advance({dnat: (line,)}).translations == {}

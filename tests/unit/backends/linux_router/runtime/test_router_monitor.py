@@ -33,7 +33,7 @@ class Recorded:
     def __init__(self) -> None:
         self.known: dict[str, set[str]] = {}
 
-    def update(self, netns: str, addresses: Any) -> None:
+    def update(self, netns: str, addresses: Any, _floating: Any) -> None:
         self.known[netns] = {str(each.address) for each in addresses}
 
     def forget(self, netns: str) -> None:
@@ -45,7 +45,7 @@ def router(*cidrs: str) -> ConvergedRouter:
     gateway = NetnsPort(
         port=GATEWAY, device="qg-1", mac="fa:16:3e:00:00:01", mtu=1500, addresses=addresses
     )
-    return ConvergedRouter(id=ROUTER, desired=None, gateway=gateway)
+    return ConvergedRouter(id=ROUTER, ports=(gateway,))
 
 
 def test_a_thread_that_was_late_announces_no_former_address() -> None:
