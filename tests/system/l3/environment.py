@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +49,16 @@ def running(*agents: PrivateAgent) -> Iterator[None]:
             list(pool.map(lambda agent: agent.stop(), agents))
     for agent in agents:
         assert "Traceback" not in agent.log.read_text(), agent.log.read_text()
+
+
+@contextmanager
+def suspended(agent: PrivateAgent) -> Iterator[None]:
+    """Stop the process of *agent*, and continue it at the end: it reports no status by itself."""
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
 
 
 def is_reached(instance: Instance, address: str) -> bool:

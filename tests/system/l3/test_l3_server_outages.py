@@ -21,6 +21,7 @@ from tests.system.l3.environment import (
     RoutedCloud,
     make_edge_router,
     routed_cloud,
+    suspended,
 )
 
 pytestmark = [
@@ -28,6 +29,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
 DATABASE = "netfw.db"
+COMMITS = 40
+"""More than the test makes between the backup and its restoration."""
 
 
 @pytest.fixture
@@ -94,11 +97,20 @@ def copy_database(source: Path, target: Path) -> None:
         shutil.copy(file, target)
 
 
+def restore_database(routed: RoutedCloud, backup: Path) -> None:
+    """Restore the database of the stopped server, as docs/server.md says."""
+    server = routed.cloud.server
+    copy_database(backup, server.directory)
+    conf = ["--config-file", str(server.directory / "server.conf")]
+    subprocess.run([sys.executable, "-m", "netfw.cli.commands.db", *conf, "restored"], check=True)
+
+
 @pytest.mark.spec("L3-04", "L3-06")
 def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> None:
+    """Its journal is beyond the agent's position again when the agent reads it."""
     sandbox.require()
     with routed_cloud() as routed:
-        server, backup = routed.cloud.server, tmp_path / "backup"
+        network, server, backup = routed.network, routed.cloud.server, tmp_path / "backup"
         edge = make_edge_router(routed)
         removed = add_floating_ip(routed, edge)
         await_active(routed, removed)
@@ -108,14 +120,14 @@ def test_an_older_database_that_is_restored_is_read_in_full(tmp_path: Path) -> N
             server.start()
             added = add_floating_ip(routed, edge)
             await_active(routed, added)
-            routed.network.delete_ip(removed)
+            network.delete_ip(removed)
             wait_until(lambda: removed.floating_ip_address not in addresses(routed))
             server.stop()
-            copy_database(backup, server.directory)
-            words = [sys.executable, "-m", "netfw.cli.commands.db", "restored"]
-            conf = ["--config-file", str(server.directory / "server.conf")]
-            subprocess.run([*words[:3], *conf, words[3]], check=True)
-            server.start()
+            with suspended(routed.l3):
+                restore_database(routed, backup)
+                server.start()
+                for number in range(COMMITS):
+                    network.create_network(name=f"later-{number}")
             wait_until(lambda: f"{removed.floating_ip_address}/32" in addresses(routed))
             wait_until(lambda: f"{added.floating_ip_address}/32" not in addresses(routed))
             await_active(routed, removed)
