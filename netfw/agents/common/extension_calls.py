@@ -48,14 +48,14 @@ class ExtensionCalls(ABC, Generic[I, V, C]):
     An extension is called when the object it sees has changed, or on its own request; its former
     contribution stays while it fails.
 
-    :raises ConfigError: an extension has an invalid grant request.
+    :raises ConfigError: an extension has an invalid grant request, or two have the same owner.
     """
 
     NOUN: str
     """The type of the objects, for operators."""
 
     def __init__(self, extensions: Sequence[AgentExtension[I, V, C]]) -> None:
-        self._extensions = {_owner_of(extension): extension for extension in extensions}
+        self._extensions = _by_owner(extensions)
         self._grants: dict[str, Grant] = {}
         self._views: dict[ExtensionCallKey[I], V] = {}
         self._contributions: dict[ExtensionCallKey[I], C | None] = {}
@@ -179,6 +179,30 @@ def validate_contribution(
             raise DriverCrashed(
                 f"{owner}: the {name} of its contribution are no tuple of them: {given!r}"
             )
+
+
+def _by_owner(
+    extensions: Sequence[AgentExtension[I, V, C]],
+) -> dict[str, AgentExtension[I, V, C]]:
+    """Return *extensions* by the owner of their contributions.
+
+    :raises ConfigError: two have the same owner: one would replace what the other contributes.
+    """
+    found: dict[str, AgentExtension[I, V, C]] = {}
+    for extension in extensions:
+        owner = _owner_of(extension)
+        other = found.setdefault(owner, extension)
+        if other is not extension:
+            raise ConfigError(
+                f"extensions {_name(other)} and {_name(extension)} both contribute as {owner!r}: "
+                "remove one of them from extensions"
+            )
+    return found
+
+
+def _name(extension: AgentExtension[Any, Any, Any]) -> str:
+    kind = type(extension)
+    return f"{extension.describe().name} ({kind.__module__}.{kind.__qualname__})"
 
 
 def _owner_of(extension: AgentExtension[Any, Any, Any]) -> str:

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
+from netfw.agents.common.agent import (
+    ConvergeRequest,
+    ConvergeResult,
+    Counts,
+    HostAgent,
+    acquire_locks,
+)
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionChanged
 from netfw.agents.common.replica import ReplicaDelta
@@ -90,6 +96,9 @@ class L2Agent(HostAgent[L2Key]):
         if self._firewall is not None:
             self._firewall.watch(sink)
         self._extensions.watch(sink)
+
+    def acquire_locks(self) -> None:
+        acquire_locks((self._switch,))
 
     def start(self) -> None:
         view = L2HostContext(

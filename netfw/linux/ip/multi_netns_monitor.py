@@ -69,6 +69,8 @@ class MultiNetnsMonitor:
         self._by_nsid: dict[int, str] = {}
         self._watched: dict[str, _Birth] = {}
         self._changed: set[str] = set()
+        self._delayed: dict[str, float] = {}
+        """Namespaces to report later, and when."""
         self._closed = False
         try:
             self._sockets = _open_sockets(buffer_size)
@@ -106,13 +108,15 @@ class MultiNetnsMonitor:
         with self._guard:
             self._watched.pop(namespace, None)
             self._changed.discard(namespace)
+            self._delayed.pop(namespace, None)
 
-    def report(self, namespace: str) -> None:
-        """Report *namespace*, if it is watched, as one that has changed."""
+    def report(self, namespace: str, delay: float = 0.0) -> None:
+        """Report *namespace*, if it is watched, as one that has changed, after *delay* seconds."""
         with self._guard:
             if self._closed or namespace not in self._watched:
                 return
-            self._changed.add(namespace)
+            due = time.monotonic() + delay
+            self._delayed[namespace] = min(due, self._delayed.get(namespace, due))
             os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
@@ -136,8 +140,7 @@ class MultiNetnsMonitor:
         poller.register(self._wake, select.POLLIN)
         due: float | None = None
         while not self._closed:
-            left = None if due is None else max(0.0, due - time.monotonic()) * 1000
-            ready = {descriptor for descriptor, _ in poller.poll(left)}
+            ready = {descriptor for descriptor, _ in poller.poll(self._take_delayed(due))}
             for each in self._sockets:
                 if each.fileno() in ready:
                     self._receive(each)
@@ -150,6 +153,22 @@ class MultiNetnsMonitor:
             elif due is not None and time.monotonic() >= due:
                 due = None
                 self._publish()
+
+    def _take_delayed(self, due: float | None) -> float | None:
+        """Mark the namespaces as changed whose delay is over.
+
+        Return the milliseconds until the next one, or until *due*; ``None``: for ever.
+        """
+        now = time.monotonic()
+        with self._guard:
+            over = {name for name, when in self._delayed.items() if when <= now}
+            self._changed |= over
+            for name in over:
+                del self._delayed[name]
+            times = [*self._delayed.values()]
+            if due is not None or self._changed:
+                times.append(now if due is None else due)
+        return max(0.0, min(times) - now) * 1000 if times else None
 
     def _receive(self, netlink: RawNetlinkSocket) -> None:
         """Read the origin of each announcement; its contents are not used."""

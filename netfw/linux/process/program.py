@@ -151,3 +151,5 @@ class Timeouts:
     stop: float = 5.0
     """Time for its own stop command, and for TERM, to end it before the next means."""
     kill: float = 5.0
+    stopped: float = 10.0
+    """Time between two checks for processes that are stopped (SIGSTOP)."""

@@ -23,6 +23,7 @@ from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, Record
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
 from netfw.linux.process.state import Process, ProcessState, Running
+from netfw.linux.process.stopped import StopDetector
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Supervisor:
     5. `stop` succeeds if the process does not run.
     6. A process that another supervisor of the same *directory* ended or replaced is left to
        that one.
+    7. A process that is stopped (SIGSTOP) at two checks in a row is killed, and promise 4 follows.
 
     *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
@@ -65,6 +67,8 @@ class Supervisor:
         self._orphans = Orphans(directory)
         self._watcher = Watcher()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="netfw-respawn")
+        self._stop_detector = StopDetector()
+        self._check_later()
 
     def pid_path(self, key: ProcessKey) -> Path:
         """Return the path of the pid file of *key*, which a daemon may write by itself."""
@@ -294,6 +298,19 @@ class Supervisor:
             if program.on_death is OnDeath.RESPAWN:
                 self._respawn_later(key, state)
             self._notify(ProcessDied(f"{key} {ended}", key, program.on_death, last))
+
+    def _check_later(self) -> None:
+        self._watcher.call_later(self._timeouts.stopped, lambda: self._submit(self._kill_stopped))
+
+    def _kill_stopped(self) -> None:
+        with self._lock:
+            held = {key: it.handle for key, it in self._states.items() if it.handle is not None}
+        for key, handle in self._stop_detector.check(held).items():
+            with self._exclusive(key) as state:
+                if state.handle is handle:
+                    LOG.warning("%s: killing process %d, which is stopped", key, handle.pid)
+                    handle.signal(Signals.SIGKILL)
+        self._check_later()
 
     def _notify(self, event: Event) -> None:
         try:

@@ -14,6 +14,9 @@ from netfw.plan import Stage
 
 LOG = logging.getLogger(__name__)
 
+RECHECK_PAUSE = 1.0
+"""Seconds until a namespace that could not be observed is compared again."""
+
 
 class DesiredNetns(Protocol):
     """The desired state of a namespace."""
@@ -35,8 +38,9 @@ class NetnsPlanner(Protocol[D_contra]):
 class DriftMonitor(Generic[D]):
     """Observes a namespace after each change in it, and reports one that is not as desired.
 
-    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Sysctls
-    and rules of iptables-legacy, whose changes the kernel does not announce, are not watched.
+    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  One that
+    cannot be observed, since a backend is unavailable, is compared again until it can.  Sysctls and
+    rules of iptables-legacy, whose changes the kernel does not announce, are not watched.
 
     :param on_drift: receives the name of the namespace, from a thread of the monitor; never for
         one that is not watched any more.
@@ -62,7 +66,9 @@ class DriftMonitor(Generic[D]):
             monitor = self._monitor
             self._watched[desired.netns] = desired
         monitor.watch(desired.netns)
-        if self._held.get(desired.netns):
+        with self._lock:
+            changed = self._held.get(desired.netns, False)
+        if changed:
             monitor.report(desired.netns)
 
     @contextmanager
@@ -89,12 +95,12 @@ class DriftMonitor(Generic[D]):
                 for name in ended:
                     monitor.unwatch(name)
 
-    def recheck(self, netns: str) -> None:
-        """Compare a watched namespace soon: what it depends on elsewhere has changed."""
+    def recheck(self, netns: str, delay: float = 0.0) -> None:
+        """Compare a watched namespace after *delay*: what it depends on elsewhere has changed."""
         with self._lock:
             monitor = self._monitor
         if monitor is not None:
-            monitor.report(netns)
+            monitor.report(netns, delay)
 
     def close(self) -> None:
         """Stop reporting.  `watch` starts the monitor anew."""
@@ -121,7 +127,8 @@ class DriftMonitor(Generic[D]):
         try:
             return bool(self._planner.plan(desired))
         except BackendUnavailable:
-            return False  # an unavailable backend is reported elsewhere
+            self.recheck(desired.netns, RECHECK_PAUSE)  # the backend is reported elsewhere
+            return False
         except NetfwError:
             return True
 

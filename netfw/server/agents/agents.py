@@ -66,6 +66,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         description = cast(str | None, body.get("description", before.description)) or ""
         after = unit.update(before, evolve(before, admin_up=admin_up, description=description))
         if after.admin_up and not before.admin_up:
+            unit.tx.heartbeats.request_resync(after.id)
             known = _with_liveness(
                 after, self._heartbeats(unit.tx, [after.id]).get(after.id), self._settings
             )

@@ -41,24 +41,25 @@ class HeartbeatHandler:
     context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
-        """Handle the heartbeats among *reports*; ``resync`` if an agent was considered dead.
+        """Handle the heartbeats among *reports*.
 
-        An agent that has just started needs no such answer.
+        ``resync`` if an agent was considered dead, or was switched on again; one that has just
+        started needs no such answer.
         """
-        revived = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
-        return ReportResult(resync=any(revived))
+        resync = [self._handle(report) for report in reports if isinstance(report, Heartbeat)]
+        return ReportResult(resync=any(resync))
 
     def _handle(self, heartbeat: Heartbeat, attempts: int = ATTEMPTS) -> bool:
         digest = _digest(heartbeat)
         if self.context.database.transaction(lambda tx: self._as_before(tx, heartbeat, digest)):
             return False
         try:
-            revived = self.context.run(SERVER, lambda unit: self._store(unit, heartbeat, digest))
+            resync = self.context.run(SERVER, lambda unit: self._store(unit, heartbeat, digest))
         except Conflict:
             if attempts == 1:
                 raise
             return self._handle(heartbeat, attempts - 1)
-        return revived and not heartbeat.start
+        return resync and not heartbeat.start
 
     def _as_before(self, tx: Transaction, heartbeat: Heartbeat, digest: str) -> bool:
         """Record the heartbeat, if nothing else changed."""
@@ -76,8 +77,8 @@ class HeartbeatHandler:
         return last.silence > self.context.settings.agent_down_time
 
     def _store(self, unit: UnitOfWork, heartbeat: Heartbeat, digest: str) -> bool:
-        """Store the new state of an agent and run the agent-up hooks; return whether it was
-        dead."""
+        """Store the new state of an agent and run the agent-up hooks; return whether it has to
+        read everything."""
         known = _stored_agent(unit, heartbeat.agent)
         last = None if known is None else unit.tx.heartbeats.latest([known.id]).get(known.id)
         agent = _store_agent(unit, known, heartbeat)
@@ -96,7 +97,7 @@ class HeartbeatHandler:
             )  # fmt: skip
         for hook in self.context.agent_up_hooks:
             hook(unit, evolve(agent, alive=True))
-        return revived
+        return revived or (last is not None and last.is_resync_due)
 
 
 def _stored_agent(unit: UnitOfWork, agent: Agent) -> Agent | None:

@@ -70,6 +70,8 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
     """Name of the quota that counts it; ``None``: it is not counted."""
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
+        if self.quota is not None and len(bodies) > 1:
+            unit.check_quota(self.quota, (str(body.get("project_id", "")) for body in bodies))
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -156,6 +157,15 @@ class UnitOfWork:
         for each in resources:
             key = (str(getattr(each, "project_id", "")), quota)
             counts[key] = counts.get(key, 0) + (-1 if gone else 1)
+
+    def check_quota(self, quota: str, projects: Iterable[str]) -> None:
+        """Check whether *projects* may have one more each, before the work for it; `count` decides.
+
+        :raises Exhausted: the limit of a project would be exceeded.
+        """
+        for project, count in Counter(projects).items():
+            if project:
+                self.tx.quotas.check(project, quota, count, self.context.quota(quota))
 
     @staticmethod
     def evolved(resource: R, **changes: Any) -> R:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from uuid import UUID
 
 from netfw.errors import nearest
-from netfw.model.device_owner import DeviceOwner, is_router_port
+from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_router_port
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
@@ -27,6 +27,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
         *_misplaced(gathered, resources),
         *_repeated(gathered, resources),
         *_unrouted(gathered, resources),
+        *_connected_twice(gathered, resources),
         *_associated_and_forwarding(gathered, resources),
     ]
     return tuple(warnings)
@@ -101,6 +102,18 @@ def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
             other = seen.setdefault((port.network_id, address), entry)
             if other is not entry:
                 yield entry.fault(path, f"{address} is that of {other.path} too")
+
+
+def _connected_twice(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the ports that connect a router to a subnet to which another one connects it."""
+    seen: dict[Hashable, Entry] = {}
+    for entry, port in _ports(gathered, resources):
+        for position, fixed in enumerate(port.fixed_ips):
+            if is_router_attachment(port.device_owner):
+                other = seen.setdefault((port.device_id, fixed.subnet_id), entry)
+                if other is not entry:
+                    problem = f"the router is on this subnet by {other.path} too: remove one"
+                    yield entry.fault(f"fixed_ips[{position}]", problem)
 
 
 def _associated_and_forwarding(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:

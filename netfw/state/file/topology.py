@@ -37,6 +37,7 @@ from netfw.state.file.entries import Entry, Gathered, gather
 from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
+from netfw.state.file.router_validation import router_faults
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 
 T = TypeVar("T")
@@ -67,6 +68,8 @@ def build_topology(documents: Mapping[str, object], known: Known | None = None) 
     gathered = gather(documents)
     build = _Build(gathered, {} if known is None else known)
     build.run()
+    if not build.faults:
+        build.faults += router_faults(gathered, build.resources)
     if build.faults:
         return Topology(faults=tuple(build.faults))
     resources = tuple(build.resources.values())

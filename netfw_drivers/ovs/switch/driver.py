@@ -161,7 +161,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
 
     def converge(self, update: SwitchUpdate) -> Outcome[SwitchKey]:
         self._locks.acquire()  # the machine may change until the former owner has ended
-        return super().converge(update)
+        return super().converge(update) if update else Outcome()
 
     def observe(self, scope: SwitchUpdate | None) -> Observed:
         if scope is None:

@@ -131,6 +131,22 @@ def test_an_agent_considered_dead_is_answered_so_unless_it_has_just_started(
     assert not hear([beat(start=True)]).resync
 
 
+@pytest.mark.spec("L3-06")
+def test_an_agent_that_is_switched_on_again_reads_everything(
+    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
+) -> None:
+    hear([beat(start=True)])
+    id = listed(plugin)[0]["id"]
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
+    assert not hear([beat()]).resync
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": True})
+    assert listed(plugin, alive="True"), "it stays alive meanwhile"
+    assert hear([beat()]).resync
+    assert not hear([beat()]).resync, "once is enough"
+    plugin.update(ADMIN, "agent", id, {"admin_state_up": True, "description": "again"})
+    assert not hear([beat()]).resync, "it was on"
+
+
 @pytest.mark.spec("API-06")
 def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
     plugin: HandlersOnly, hear: HeartbeatHandler

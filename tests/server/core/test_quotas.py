@@ -9,13 +9,16 @@ import pytest
 
 from netfw.conf.quota import LIMITS, limits
 from netfw.drivers.server.query import Query, RequestContext
-from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported
+from netfw.errors import Exhausted, InvalidInput, NotFound, NotSupported, OverQuota
 from netfw.server.agents.agents import ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import apply_query
+from netfw.server.db import Database
 from tests.server.core.agent_samples import ADMIN, HandlersOnly, beat, grow_old
+from tests.server.core.core_client import ADMIN as CORE_ADMIN
+from tests.server.core.core_client import ALICE, Calls, core_plugin, statements
 
 MEMBER = RequestContext(project_id="p")
 
@@ -64,6 +67,20 @@ def test_limits_hold_and_what_is_used_can_be_seen(
     with pytest.raises(InvalidInput, match="network: the project has 2 already"):
         plugin.update(ADMIN, "quota", "p", {"network": 1, "check_limit": True})
     assert plugin.update(ADMIN, "quota", "p", {"network": 1})["network"] == 1
+
+
+@pytest.mark.spec("API-06")
+def test_a_bulk_beyond_the_limit_is_refused_before_anything_is_written(database: Database) -> None:
+    calls = Calls(core_plugin(database, quotas={**LIMITS, "network": 5}))
+    calls.network()
+    bodies = [{"project_id": ALICE.project_id, "name": str(number)} for number in range(5)]
+    with statements(database) as seen:
+        with pytest.raises(OverQuota, match="has 1 of 5 network, and wants 5 more"):
+            calls.plugin.create(ALICE, "network", bodies)
+        assert not [each for each in seen if each.startswith(("INSERT", "UPDATE"))]
+    assert len(calls.plugin.create(ALICE, "network", bodies[1:])) == 4
+    unlimited = [{"project_id": "", "name": str(number)} for number in range(6)]
+    assert len(calls.plugin.create(CORE_ADMIN, "network", unlimited)) == 6
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
+from attrs import frozen
 
 from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
@@ -46,6 +49,16 @@ def running(*agents: PrivateAgent) -> Iterator[None]:
             list(pool.map(lambda agent: agent.stop(), agents))
     for agent in agents:
         assert "Traceback" not in agent.log.read_text(), agent.log.read_text()
+
+
+@contextmanager
+def suspended(agent: PrivateAgent) -> Iterator[None]:
+    """Stop the process of *agent*, and continue it at the end: it reports no status by itself."""
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
 
 
 def is_reached(instance: Instance, address: str) -> bool:
@@ -211,12 +224,41 @@ class RoutedCloud:
         return f"qrouter-{router.id}" in self.hosts[1].host.run(["ip", "netns"])
 
 
+@frozen
+class EdgeRouter:
+    """A router between an instance and the world, with a floating IP of the instance."""
+
+    blue: Any
+    outside: Any
+    world: Instance
+    floating_ip: Any
+
+
+def make_edge_router(routed: RoutedCloud) -> EdgeRouter:
+    """Make a router by the API, and wait until its floating IP is reached."""
+    network = routed.network
+    blue, subnet = routed.make_network("blue", "10.0.1.0/24")
+    outside, _ = routed.make_network("outside", "203.0.113.0/24", is_router_external=True)
+    router = network.create_router(name="edge", external_gateway_info={"network_id": outside.id})
+    network.add_interface_to_router(router, subnet=subnet.id)
+    port, vm = routed.boot("vm", blue, "10.0.1.11")
+    _, world = routed.boot("world", outside, "203.0.113.200")
+    vm.configure(["10.0.1.11/24"], ["10.0.1.1"])
+    floating_ip = network.create_ip(floating_network_id=outside.id, port_id=port.id)
+    wait_until(lambda: network.get_ip(floating_ip.id).status == "ACTIVE")
+    wait_until(lambda: is_reached(world, floating_ip.floating_ip_address))
+    return EdgeRouter(blue=blue, outside=outside, world=world, floating_ip=floating_ip)
+
+
 @contextmanager
-def routed_cloud(options: Groups | None = None) -> Iterator[RoutedCloud]:
-    """Run a server with *options* and two hosts."""
+def routed_cloud(
+    options: Groups | None = None, prepare: Callable[[RoutedCloud], None] = lambda made: None
+) -> Iterator[RoutedCloud]:
+    """Run a server with *options* and two hosts; *prepare* is called before agents start."""
     with make_cloud(options) as cloud:
         cloud.server.start()
         made = RoutedCloud(cloud)
+        prepare(made)
         cloud.hosts[1].service.start()
         with running(*made.agents):
             wait_until(lambda: any(a.binary == "netfw-l3-agent" for a in made.network.agents()))

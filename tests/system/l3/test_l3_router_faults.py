@@ -33,11 +33,14 @@ def gateway_device(edge: EdgeSite) -> str:
 
 
 @pytest.mark.spec("L3-26", "L3-28")
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 @pytest.mark.parametrize("program", ["radvd", "haproxy"])
-def test_a_killed_process_of_a_router_is_back_soon(edge: EdgeSite, program: str) -> None:
+def test_a_killed_or_stopped_process_of_a_router_is_replaced(
+    edge: EdgeSite, program: str, fault: signal.Signals
+) -> None:
     before = edge.processes()
     with edge.traffic() as traffic:
-        os.kill(before[program], signal.SIGKILL)
+        os.kill(before[program], fault)
         wait_until(lambda: edge.processes().get(program, before[program]) != before[program])
         traffic.check()
     (other,) = before.keys() - {program}

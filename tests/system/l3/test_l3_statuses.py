@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +10,7 @@ import pytest
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import is_reached, routed_cloud
+from tests.system.l3.environment import is_reached, routed_cloud, suspended
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -29,17 +27,6 @@ def killed(agent: PrivateAgent) -> Iterator[None]:
     agent.kill()
     yield
     agent.start()
-
-
-@contextmanager
-def frozen(agent: PrivateAgent) -> Iterator[None]:
-    """Stop the process of *agent*, and continue it at the end: it reports no status by itself."""
-    assert agent.process is not None
-    os.kill(agent.process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(agent.process.pid, signal.SIGCONT)
 
 
 def test_statuses_are_down_while_the_host_is_dead() -> None:
@@ -61,7 +48,7 @@ def test_statuses_are_down_while_the_host_is_dead() -> None:
 
         assert router.status == "BUILD"
         wait_until(lambda: statuses() == {"ACTIVE"}, statuses)
-        for dead in (killed, frozen):
+        for dead in (killed, suspended):
             with dead(routed.l3):
                 wait_until(lambda: statuses() == {"DOWN"}, statuses)
                 assert is_reached(world, floating.floating_ip_address), "the kernel goes on"

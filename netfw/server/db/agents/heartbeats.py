@@ -54,6 +54,9 @@ def _mariadb(*_: Any, **__: Any) -> str:
     return "CAST(unix_timestamp(sysdate(3)) * 1000 AS SIGNED)"
 
 
+_RESYNC: Final = "resync"
+"""Instead of a digest: the next heartbeat is answered with a request to read everything."""
+
 REFRESH: Final = (
     update(HEARTBEATS)
     .where(
@@ -76,6 +79,11 @@ class AgentHeartbeat:
     state_digest: str
     """Digest of the agent's state report without its counts."""
     counts: Mapping[str, int]
+
+    @property
+    def is_resync_due(self) -> bool:
+        """Whether `Heartbeats.request_resync` was called since."""
+        return self.state_digest == _RESYNC
 
 
 class Heartbeats:
@@ -123,6 +131,11 @@ class Heartbeats:
             "counted": _text(counts),
         }
         return bool(self._connection.execute(REFRESH, values).rowcount)
+
+    def request_resync(self, agent: UUID) -> None:
+        """Have the next heartbeat of *agent* be one that `refresh` does not record."""
+        same = HEARTBEATS.c.agent_id == str(agent)
+        self._connection.execute(update(HEARTBEATS).where(same).values(state_digest=_RESYNC))
 
     def delete(self, agent: UUID) -> None:
         """Delete the heartbeat of a deleted agent."""

@@ -46,6 +46,10 @@ class Usage:
     used: int
     allowed: int | None
 
+    def limit(self, default: int) -> int:
+        """Return the limit; *default* is the one where none is set."""
+        return default if self.allowed is None else self.allowed
+
 
 class Quotas:
     """Counters per project and resource, in one transaction."""
@@ -72,11 +76,17 @@ class Quotas:
             self._insert(project, resource)
             self.use(project, resource, count, default)
             return
-        allowed = default if usage.allowed is None else usage.allowed
-        raise OverQuota(
-            f"quota exceeded: project {project!r} has {usage.used} of {allowed} {resource}, "
-            f"and wants {count} more"
-        )
+        raise _over_quota(project, resource, usage.used, usage.limit(default), count)
+
+    def check(self, project: str, resource: str, count: int, default: int) -> None:
+        """Check whether *count* more are within the limit now; `use` decides.
+
+        :raises OverQuota: the usage would exceed the limit.
+        """
+        usage = self.of_project(project).get(resource, Usage(0, None))
+        limit = usage.limit(default)
+        if UNLIMITED < limit < usage.used + count:
+            raise _over_quota(project, resource, usage.used, limit, count)
 
     def grant(self, project: str, resource: str, count: int) -> None:
         """Add *count* whatever the limit is."""
@@ -112,6 +122,13 @@ class Quotas:
             self._connection.execute(insert(QUOTAS).values(row))
         except IntegrityError as exc:
             raise RetryTransaction("another transaction inserted the same counter") from exc
+
+
+def _over_quota(project: str, resource: str, used: int, limit: int, count: int) -> OverQuota:
+    return OverQuota(
+        f"quota exceeded: project {project!r} has {used} of {limit} {resource}, and wants {count} "
+        "more"
+    )
 
 
 def _of(project: str, resource: str) -> tuple[ColumnElement[bool], ...]:

@@ -86,7 +86,12 @@ FLOATING_IPS = _ids(FloatingIpId, 12)
 FORWARDINGS = _ids(PortForwardingId, 13)
 AGENTS = _ids(AgentId, 14)
 NAMES = ("", "x")
-CIDRS = dict(zip(SUBNETS, (IPv4Network("10.0.0.0/24"), IPv4Network("10.0.1.0/24")), strict=True))
+OUTSIDE, OUTSIDE_SUBNET = NetworkId(UUID(int=13)), SubnetId(UUID(int=23))
+CIDRS = {
+    SUBNETS[0]: IPv4Network("10.0.0.0/24"),
+    SUBNETS[1]: IPv4Network("10.0.1.0/24"),
+    OUTSIDE_SUBNET: IPv4Network("203.0.113.0/24"),
+}
 
 
 @cache
@@ -111,7 +116,7 @@ def _port(chance: random.Random) -> Port:
     subnets = chance.sample(SUBNETS, chance.randint(0, 2))
     return Port(
         id=chance.choice(PORT_IDS),
-        network_id=chance.choice(NETWORKS),
+        network_id=chance.choice((*NETWORKS, OUTSIDE)),
         mac=Mac("fa:16:3e:00:00:01"),
         fixed_ips=tuple(FixedIp(subnet_id=id, address=CIDRS[id][9]) for id in subnets),
         security_groups=frozenset(chance.sample(GROUPS, chance.randint(0, 2))),
@@ -125,8 +130,9 @@ def _port(chance: random.Random) -> Port:
 
 def _networks() -> Iterator[Item]:
     provider = Provider(network_type=NetworkType.LOCAL)
-    for network, maybe in product(NETWORKS, (None, *POLICIES)):
+    for network, maybe in product((*NETWORKS, OUTSIDE), (None, *POLICIES)):
         yield Network(id=network, qos_policy_id=maybe)
+    yield Subnet(id=OUTSIDE_SUBNET, network_id=OUTSIDE, cidr=CIDRS[OUTSIDE_SUBNET])
     for number, network in product((0, 1), NETWORKS):
         subnet = SUBNETS[number]
         yield Subnet(id=subnet, network_id=network, cidr=CIDRS[subnet])
@@ -165,8 +171,8 @@ def _routing() -> Iterator[Item]:
     for floating, router, port in product(FLOATING_IPS, ROUTERS, (None, PORT_IDS[0])):
         yield FloatingIp(
             id=floating,
-            network_id=NETWORKS[0],
-            address=CIDRS[SUBNETS[0]][99],
+            network_id=OUTSIDE,
+            address=CIDRS[OUTSIDE_SUBNET][99 + FLOATING_IPS.index(floating)],
             port_id=port,
             router_id=router,
         )
@@ -175,7 +181,7 @@ def _routing() -> Iterator[Item]:
             id=forwarding,
             floating_ip_id=floating,
             protocol=ForwardedProtocol.TCP,
-            external_ports=PortRange.single(80),
+            external_ports=PortRange.single(80 + FORWARDINGS.index(forwarding)),
             internal_ports=PortRange.single(80),
             internal_port_id=PORT_IDS[0],
             internal_address=CIDRS[SUBNETS[0]][9],

@@ -18,12 +18,15 @@ from netfw.drivers.values.contribution import RouterContribution, RouterRule, Ru
 from netfw.drivers.values.events import Event, KeysChanged
 from netfw.drivers.values.keys import RouterKey
 from netfw.errors import BackendUnavailable
+from netfw.model.address import as_address
 from netfw.model.ids import AddressScopeId, PortId, RouterId
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,
@@ -356,3 +359,35 @@ def test_what_the_host_lacks_is_named(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver
 ) -> None:
     assert make_driver().problems() == ()
+
+
+@pytest.mark.spec("L3-11", "L3-26")
+def test_radvd_reads_a_file_that_a_killed_driver_has_written(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
+) -> None:
+    """As if the former driver had been killed before it sent the signal."""
+    former, wanted = (
+        advertising(site, Ipv6Mode.SLAAC, dns_nameservers=(as_address(f"2001:db8::{number}"),))
+        for number in (1, 2)
+    )
+    driver = make_driver()
+    bring(driver, former)
+    instance = environment.machine(site.nets[0].id, site.nets[0].interfaces(20))
+    found = wait_until(instance.advertisement, seconds=60)
+    assert found is not None
+    assert found.name_servers == {as_address("2001:db8::1")}
+    (step,) = (
+        each.payload
+        for each in plan(driver, Update(put=wanted.wanted()))
+        if isinstance(each.payload, RunRadvd)
+    )
+    Path(step.program.argv[step.program.argv.index("-C") + 1]).write_text(step.text_of_file)
+    driver = make_driver()
+    assert not plan(driver, Update(put=wanted.wanted()))
+    bring(driver, wanted)
+
+    def servers() -> object:
+        advertised = instance.advertisement()
+        return None if advertised is None else advertised.name_servers
+
+    wait_until(lambda: servers() == {as_address("2001:db8::2")}, servers, seconds=60)

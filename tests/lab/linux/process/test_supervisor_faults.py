@@ -5,13 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import selectors
 import shutil
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +27,7 @@ from netfw.linux.process import (
     Timeouts,
 )
 from netfw.testing.lab.wait import wait_until
+from tests.lab.linux.few_descriptors import few_descriptors
 from tests.lab.linux.process.process_observer import running
 
 pytestmark = pytest.mark.spec("DRV-45")
@@ -134,25 +133,6 @@ def test_whichever_step_of_a_start_lacks_descriptors_nothing_is_left_running(sup
             supervisor.start(KEY, SLEEP)
         supervisor.stop(KEY)
         assert running("sleep", "1000") == []
-
-
-@contextmanager
-def few_descriptors(room: int) -> Iterator[None]:
-    """So many descriptors can be opened, and no more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
-    taken: list[int] = []
-    try:
-        with suppress(OSError):
-            while True:
-                taken.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
-        for _ in range(room):
-            os.close(taken.pop())
-        yield
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 BAD_IDENTITY = {

@@ -8,11 +8,12 @@ import subprocess
 import pytest
 from attrs import evolve
 
-from netfw.errors import NotFound
+from netfw.errors import BackendUnavailable, NotFound
 from netfw.linux.service_netns import DriftMonitor, ServiceNetns, ServiceNetnsExecutor
 from netfw.plan import Stage
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.interface.driver import OvsInterfaceDriver
+from tests.lab.linux.few_descriptors import few_descriptors
 from tests.lab.linux.service_netns.samples import (
     awaited,
     converge,
@@ -136,4 +137,41 @@ def test_a_namespace_that_cannot_be_compared_concerns_no_other(
         subprocess.run(f"ip -n {each.netns} route delete default", shell=True, check=True)
         wait_until(lambda: "not comparable" in caplog.text, seconds=30)
     assert reports.get(timeout=10) == other.netns
+    guard.close()
+
+
+class RecordingPlanner:
+    """Records the outages that the executor meets."""
+
+    def __init__(self, stations: ServiceNetnsExecutor) -> None:
+        self._stations = stations
+        self.outages: Reports = queue.Queue()
+
+    def plan(self, wanted: ServiceNetns) -> tuple[Stage, ...]:
+        try:
+            return self._stations.plan(wanted)
+        except BackendUnavailable:
+            self.outages.put(wanted.netns)
+            raise
+
+
+def test_drift_while_nothing_can_be_observed_is_reported_afterwards(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
+) -> None:
+    wanted = station(interface, 1)
+    reports: Reports = queue.Queue()
+    planner = RecordingPlanner(stations)
+    guard = DriftMonitor(planner, reports.put)
+    make(stations, wanted)
+    guard.watch(wanted)
+    harm = f"read line; ip -n {wanted.netns} route delete default"
+    with subprocess.Popen(["sh", "-c", harm], stdin=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        with few_descriptors(0):
+            shell.stdin.write(b"now\n")
+            shell.stdin.close()
+            for _ in range(2):
+                assert planner.outages.get(timeout=60) == wanted.netns
+            assert reports.empty()
+    assert reports.get(timeout=60) == wanted.netns
     guard.close()

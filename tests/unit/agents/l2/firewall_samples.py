@@ -62,7 +62,8 @@ class AdmissionRecorder:
     def _record(self, name, converge):
         def recorded(update):
             value = update.put.get(PORT)
-            self.seen.append((name, getattr(value, "admission", value is not None)))
+            if update:  # an update of nothing acquires the lock
+                self.seen.append((name, getattr(value, "admission", value is not None)))
             return converge(update)
 
         return recorded

@@ -76,6 +76,23 @@ def test_contribution_is_made_with_the_router_and_changes_with_its_view(environm
     assert EDGE.id not in extension.calls[calls + 1 :]
 
 
+class Impostor(Counting):
+    """Has a name of its own, and the owner of another extension."""
+
+    def describe(self):
+        return DriverInfo("impostor")
+
+
+def test_two_extensions_with_one_owner_are_refused_by_name(environment):
+    module = Counting.__module__
+    with pytest.raises(ConfigError) as refusal:
+        environment(extensions=[Counting(), Impostor()])
+    assert str(refusal.value) == (
+        f"extensions count ({module}.Counting) and impostor ({module}.Impostor) both contribute as "
+        "'count': remove one of them from extensions"
+    )
+
+
 def test_failing_extension_degrades_itself_and_keeps_its_former_contribution(environment):
     extension, other = Counting(), Counting("other")
     found = environment(ONE, extensions=[extension, other])

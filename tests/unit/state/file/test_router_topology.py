@@ -152,6 +152,114 @@ def test_a_port_forwarding_finds_its_inside_address() -> None:
     assert "is at no router" in "".join(each.problem for each in lost.warnings)
 
 
+def floating_ips(*bodies: str) -> str:
+    return (
+        "floatingips: [" + ", ".join(f"{{floating_network: out, {each}}}" for each in bodies) + "]"
+    )
+
+
+FREE = "state an address that is free"
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("203.0.113.1", f"is the gateway of subnets[1] in 0.yaml, too; {FREE}"),
+        ("203.0.113.2", f"is an address of ports[1] in 0.yaml, too; {FREE}"),
+        (
+            "192.0.2.9",
+            "is in no subnet of the external network (203.0.113.0/24); state an address of one of "
+            "them",
+        ),
+    ],
+)
+def test_a_floating_ip_whose_address_cannot_be_its_own_is_a_fault(
+    address: str, problem: str
+) -> None:
+    found = faults_of(CLOUD, floating_ips(f"floating_ip_address: {address}, port: vm"))
+    assert found == [f"1.yaml:1: floatingips[0].floating_ip_address: {address} {problem}"]
+
+
+def test_a_floating_ip_that_is_there_twice_is_a_fault() -> None:
+    twice = [f"id: f{number}, floating_ip_address: 203.0.113.9" for number in (1, 2)]
+    assert faults_of(CLOUD, floating_ips(*twice)) == [
+        "1.yaml:1: floatingips[1].floating_ip_address: 203.0.113.9 is floatingips[0] in 1.yaml, "
+        "too; state an address that is free"
+    ]
+
+
+def test_a_floating_ip_whose_network_is_not_described_is_accepted() -> None:
+    """Subnets of the external network may be left out, and so may the port that the API shows."""
+    text = CLOUD.replace("- {name: o, network: out, cidr: 203.0.113.0/24}", "")
+    text = text.replace("[203.0.113.2]", "[]")
+    good(text, floating_ips("floating_ip_address: 192.0.2.9, port: vm"))
+    shown = "ports: [{name: p, network: out, fixed_ips: [203.0.113.9],"
+    shown += " device_owner: network:floatingip}]"
+    good(CLOUD, shown, FLOATING)
+
+
+FORWARDED = "{id: f, floating_network: out, floating_ip_address: 203.0.113.9, router: r}"
+
+
+def forwardings(*bodies: str) -> str:
+    common = "floatingip: f, internal_port: 8080, internal_port_id: vm"
+    listed = ", ".join(f"{{{common}, {each}}}" for each in bodies)
+    return f"floatingips: [{FORWARDED}]\nport_forwardings: [{listed}]"
+
+
+@pytest.mark.parametrize(
+    ("bodies", "fault"),
+    [
+        (
+            ["protocol: tcp, external_port: 80", 'protocol: tcp, external_port_range: "70:90"'],
+            "port_forwardings[1].external_port_range: 70:90 of tcp overlaps 80 of tcp of "
+            "port_forwardings[0] in 1.yaml; state other ports of the floating IP",
+        ),
+        (
+            ['protocol: udp, external_port_range: "70:90"', "protocol: udp, external_port: 90"],
+            "port_forwardings[1].external_port: 90 of udp overlaps 70:90 of udp of "
+            "port_forwardings[0] in 1.yaml; state other ports of the floating IP",
+        ),
+    ],
+)
+def test_overlapping_port_forwardings_are_a_fault(bodies: list[str], fault: str) -> None:
+    assert faults_of(CLOUD, forwardings(*bodies)) == [f"1.yaml:2: {fault}"]
+
+
+def test_port_forwardings_of_other_ports_or_protocols_are_accepted() -> None:
+    bodies = [
+        "protocol: tcp, external_port: 80",
+        "protocol: udp, external_port: 80",
+        'protocol: tcp, external_port_range: "81:90"',
+    ]
+    good(CLOUD, forwardings(*bodies))
+
+
+@pytest.mark.parametrize(
+    ("cidr", "address", "earlier"),
+    [
+        ("10.0.0.0/16", "10.0.5.1", "subnet 10.0.0.0/24 of ports[0] in 0.yaml"),
+        ("203.0.113.128/25", "203.0.113.130", "subnet 203.0.113.0/24 of ports[1] in 0.yaml"),
+    ],
+)
+def test_overlapping_subnets_of_a_router_are_a_fault(cidr: str, address: str, earlier: str) -> None:
+    more = f"""
+    networks: [{{name: other}}]
+    subnets: [{{name: s2, network: other, cidr: {cidr}}}]
+    ports: [{{name: second, network: other, router: r, fixed_ips: [{address}]}}]
+    """
+    assert faults_of(CLOUD, more) == [
+        f"1.yaml:4: ports[0].fixed_ips[0]: subnet {cidr} overlaps {earlier}, a port of the same "
+        "router; remove a port, or give the router subnets that do not overlap"
+    ]
+    good(CLOUD, more.replace("router: r, ", ""))
+
+
+def test_a_second_port_of_a_router_on_a_subnet_is_a_warning() -> None:
+    found = good(CLOUD, "ports: [{name: p, network: n, router: r, fixed_ips: [10.0.0.2]}]")
+    assert "the router is on this subnet by ports[0] too" in str(found.warnings)
+
+
 def test_an_l3_agent_gets_everything_that_the_sample_says_of_its_router() -> None:
     items = read_topology(ROOT / "samples/topologies/routers.yaml").items
     found = reachable(items, Subscription("host2", {Service.L3})).values()

@@ -1,0 +1,57 @@
+"""Processes that a signal stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
+from netfw.linux.process.stopped import StopDetector
+from netfw.testing.lab.wait import wait_until
+from tests.lab.linux.process.process_observer import state
+
+pytestmark = pytest.mark.spec("DRV-45")
+
+KEY, OTHER = ProcessKey("sleeper", "one"), ProcessKey("sleeper", "two")
+SLEEP = Program(argv=("sleep", "1000"))
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_stopped_process_is_replaced(make_supervisor, events, adopted):
+    """Also one that was stopped before the agent was started."""
+    supervisor = make_supervisor(timeouts=Timeouts(stopped=0.05))
+    process, other = supervisor.start(KEY, SLEEP), supervisor.start(OTHER, SLEEP)
+    if adopted:
+        supervisor.close()
+    os.kill(process.pid, signal.SIGSTOP)
+    if adopted:
+        supervisor = make_supervisor(timeouts=Timeouts(stopped=0.05))
+        assert supervisor.start(KEY, SLEEP).adopted
+        assert supervisor.start(OTHER, SLEEP).adopted
+    died, again = events.get(timeout=60), events.get(timeout=60)
+    assert isinstance(died, ProcessDied)
+    assert died.key == KEY
+    assert isinstance(again, ProcessRespawned)
+    assert state(again.pid) != "T"
+    assert supervisor.pid(OTHER) == other.pid
+
+
+def test_a_process_that_is_continued_between_two_checks_is_left_alone(supervisor, make_supervisor):
+    process = supervisor.start(KEY, SLEEP)
+    handles = {KEY: supervisor._states[KEY].handle}
+    detector = StopDetector()
+
+    def stop() -> None:
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(lambda: state(process.pid) == "T")
+
+    stop()
+    assert detector.check(handles) == {}
+    os.kill(process.pid, signal.SIGCONT)
+    wait_until(lambda: state(process.pid) != "T")
+    assert detector.check(handles) == {}
+    stop()
+    assert detector.check(handles) == {}
+    assert detector.check(handles) == handles
