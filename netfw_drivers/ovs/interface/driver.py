@@ -157,7 +157,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         with LinkExecutor() as networks:
             for stage in plan.stages:
                 try:
-                    self._carry_out(stage, networks)
+                    self._execute(stage, networks)
                 except OperationRefused as refusal:
                     self._take_back(_made(plan) & _owners(refusal.reasons), networks)
                     raise
@@ -197,7 +197,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         self._ovsdb.sync()
         return self._mine(self._ovsdb.snapshot().ports.values())
 
-    def _carry_out(self, stage: Stage, networks: LinkExecutor) -> None:
+    def _execute(self, stage: Stage, networks: LinkExecutor) -> None:
         if stage.backend == OVSDB:
             self._transact(stage, networks)
         else:
@@ -209,7 +209,7 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
             return
         drop: Update[PortId, Attachment] = Update(drop=owners)
         for stage in self.plan(drop, self.observe(drop)).stages:
-            self._carry_out(stage, networks)
+            self._execute(stage, networks)
 
     def _transact(self, stage: Stage, networks: LinkExecutor) -> None:
         by_payload: dict[Any, Operation] = {o.payload: o for o in stage.operations}
@@ -220,9 +220,8 @@ class OvsInterfaceDriver(InterfaceDriver, Reconciler[PortId, Attachment, Observe
         except OperationRefused as refusal:
             reasons = {by_payload.get(key, key): why for key, why in refusal.reasons.items()}
             raise OperationRefused(reasons) from refusal
-        except BackendUnavailable:  # the switch may have ended since the plan was made
+        finally:  # the switch may have ended, or been restarted, since the plan was made
             networks.delete_abandoned(port for port in removed if port is not None)
-            raise
         broken: dict[object, str] = {
             by_payload[o]: why for o, why in self._ignored(by_payload, networks)
         }

@@ -47,10 +47,10 @@ class LinkExecutor:
             raise OperationRefused({operation: str(error)}) from error
 
     def delete_abandoned(self, ports: Iterable[Port]) -> None:
-        """Delete the devices of *ports* that a switch left behind when it ended."""
+        """Delete the devices of *ports* that a switch left behind when it ended, if possible."""
         for port in ports:
             for namespace in {None, namespace_of(port)}:
-                with suppress(NotFound):
+                with suppress(NetfwError):
                     network = self._network(namespace)
                     link = network.link(port.name)
                     if link is not None and is_abandoned(port, link):

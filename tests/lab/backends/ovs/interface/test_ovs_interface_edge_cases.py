@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -140,6 +141,25 @@ def test_a_device_is_removed_whose_switch_dies_while_its_port_is_dropped(ovs, na
         ovs.kill_switch()
         with pytest.raises(BackendUnavailable):
             driver.apply(plan, lambda _: None)
+        assert driver.present() == frozenset()
+        assert (links(), links(namespace)) == before
+
+
+@pytest.mark.parametrize("place", [None, PLACE])
+def test_a_device_is_removed_whose_switch_restarts_while_its_port_is_dropped(ovs, namespace, place):
+    ovs.add_bridge("br-int")
+    with Ovsdb(ovs.remote, timeout=30) as ovsdb, ThreadPoolExecutor(1) as pool:
+        driver, key = OvsInterfaceDriver(ovsdb), port_id()
+        before = links(), links(namespace)
+        assert driver.converge(
+            Update(put={key: Attachment(device="odd1", mac=MAC, netns=place)})
+        ).ok
+        drop = Update(drop=frozenset({key}))
+        plan = driver.plan(drop, driver.observe(drop))
+        ovs.kill_switch()
+        restarted = pool.submit(ovs.start_switch)
+        driver.apply(plan, lambda _: None)
+        restarted.result()
         assert driver.present() == frozenset()
         assert (links(), links(namespace)) == before
 
