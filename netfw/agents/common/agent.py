@@ -103,6 +103,7 @@ class HostAgent(ABC, Generic[K]):
 
         :raises ConfigError: the configuration contradicts the host; the agent stops.
         :raises BackendUnavailable: a driver's backend does not answer; the loop retries.
+        :raises BackendLocked: another agent holds a lock that only the backend has.
         """
 
     @abstractmethod

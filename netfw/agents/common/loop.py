@@ -191,8 +191,9 @@ class Loop(Generic[K]):
         for lost in (event for event in pending.events if isinstance(event, FeedLost)):
             LOG.warning("change feed lost (%s); scheduling a complete pass", lost.reason)
             self._tasks.requeue(LoopTask.EVERYTHING, now)
-            if LoopTask.LOCK in self._tasks:
-                self._tasks.requeue(LoopTask.LOCK, now)
+            for task in (LoopTask.LOCK, LoopTask.START):
+                if task in self._tasks:
+                    self._tasks.requeue(task, now)
         if self._started and pending.events:
             self._handle_events(
                 [event for event in pending.events if not isinstance(event, FeedLost)]
@@ -284,7 +285,7 @@ class Loop(Generic[K]):
             counts = ", ".join(f"{name} {count}" for name, count in heartbeat.counts.items())
             LOG.info("heartbeat: sent, start=%s, %s", heartbeat.start, counts or "no counts")
         if result.resync:
-            LOG.warning("source: this agent was considered dead; resyncing")
+            LOG.warning("source: requests a resync")
             self._events.resync()
         if heartbeat.start:
             self._start_counts = heartbeat.counts

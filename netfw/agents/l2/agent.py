@@ -14,7 +14,6 @@ from netfw.agents.common.agent import (
     ConvergeResult,
     Counts,
     HostAgent,
-    acquire_locks,
 )
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionChanged
@@ -97,9 +96,6 @@ class L2Agent(HostAgent[L2Key]):
             self._firewall.watch(sink)
         self._extensions.watch(sink)
 
-    def acquire_locks(self) -> None:
-        acquire_locks((self._switch,))
-
     def start(self) -> None:
         view = L2HostContext(
             host=self._settings.host,
@@ -112,6 +108,7 @@ class L2Agent(HostAgent[L2Key]):
         validate_tunnels(self._settings, view)
         if self._is_local is not None:
             validate_addresses(view, self._is_local)
+        self._switch.converge(Update())  # acquires its locks
         try:
             granted = self._extensions.start(self._switch.grant)
         except NotSupported as exc:

@@ -118,7 +118,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
     def _await_wiring(self, job: L3Job, outcome: Outcome[L3Key]) -> Outcome[L3Key]:
         """Return *outcome*, with what the switch has not admitted among those that wait.
 
-        For floating IPs, the driver's own outcome has it.
+        For floating IPs, the driver's outcome says so already.
         """
         unwired = self._driver.unwired_ports(job.group) if job.put else frozenset()
         for key in outcome.done & job.put.keys() if unwired else ():

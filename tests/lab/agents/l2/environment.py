@@ -35,11 +35,11 @@ class AgentHost:
         self.log = self.directory / "agent.log"
         self.process: Any = None
 
-    def configure(self, switch: str = "", agent: str = "", **more: str) -> None:
+    def configure(self, switch: str = "", agent: str = "", remote: str = "", **more: str) -> None:
         groups = {
             "openvswitch": f"""
                 datapath_type = netdev
-                ovsdb_connection = {self.host.ovs.remote}
+                ovsdb_connection = {remote or self.host.ovs.remote}
                 ovsdb_timeout = 5
                 {switch}""",
             "agent": f"""
