@@ -59,7 +59,7 @@ class FloatingIpChanges:
 def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> FloatingIpChanges:
     """Return the floating IPs of the routers after *update*; those not named stay.
 
-    What does not change keeps its place among the rules; the others follow.
+    What does not change keeps its position among the rules; the others follow.
     """
     put = {
         key.floating_ip: value
@@ -84,14 +84,15 @@ def sort_floating_ips(update: RouterUpdate, observed: ObservedRouters) -> Floati
     for id, nat in put.items():
         own = desired.setdefault(nat.router, {})
         concerned.setdefault(nat.router, set()).add(id)
-        holder = observed.holder(nat.router, nat.floating_address)
-        place = nat.router, nat.floating_address
-        rival = holders.setdefault(place, holder if holder is not None and holder in own else id)
-        if rival != id:
-            text = f"{nat.floating_address} belongs to floating IP {rival} of the same router"
+        address = nat.floating_address
+        former = observed.holder(nat.router, address)
+        stays = former is not None and former in own and own[former].floating == address
+        holder = holders.setdefault((nat.router, address), former if former and stays else id)
+        if holder != id:
+            text = f"{address} belongs to floating IP {holder} of the same router"
             refused[FloatingIpKey(id)] = Conflict(text)
         else:
-            own[id] = Translation(nat.floating_address, nat.fixed_address)
+            own[id] = Translation(address, nat.fixed_address)
     return FloatingIpChanges(desired=desired, concerned=concerned, refused=refused)
 
 

@@ -87,7 +87,8 @@ def _refused_of_gateway(state: RouterState, refused: Route) -> _WithoutRoute:
     hops = {hop.via for hop in refused.hops}
     is_default = refused.destination.prefixlen == 0
     gone = [hop for hop in gateway.next_hops if is_default and hop in hops]
-    subnets = [each for each in gateway.onlink_subnets if each == refused.destination]
+    is_onlink = hops == {None}
+    subnets = [each for each in gateway.onlink_subnets if is_onlink and each == refused.destination]
     less = evolve(
         gateway,
         next_hops=tuple(each for each in gateway.next_hops if each not in gone),

@@ -269,9 +269,9 @@ class RouterObserver:
         """Read where each floating IP is, if that is not known."""
         with self._lock:
             if self._homes is None:
+                all_found = {router: self._read_floating_ips(router) for router in self.routers()}
                 self._homes = {}
-                for router in self.routers():
-                    found = self._read_floating_ips(router)
+                for router, found in all_found.items():
                     self._indexes[router], self._ended[router] = found.index, found.ended
                     self._homes |= dict.fromkeys(found.floating_ips, router)
 

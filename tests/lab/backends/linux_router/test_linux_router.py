@@ -122,26 +122,6 @@ def test_drift_is_reported_and_repaired(
     assert not plan(driver, update)
 
 
-def test_a_floating_ip_is_changed_by_a_driver_that_never_saw_its_router(
-    environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site
-) -> None:
-    bring(make_driver(), site)
-    floating = site.floating(50, site.nets[0].address(20))
-    driver = make_driver()
-    assert driver.converge(Update(put={floating.key: floating.value})).ok
-    assert floating.key in driver.present()
-    outside = environment.machine(site.external.id, site.external.interfaces(1))
-    inside = environment.machine(
-        site.nets[0].id, site.nets[0].interfaces(20), site.nets[0].gateways()
-    )
-    wait_until(lambda: outside.reach(floating.address), seconds=60)
-    assert inside.reach(site.external.address(1)) is not None
-    driver = make_driver()
-    assert driver.converge(Update(drop=frozenset({floating.key}))).ok
-    assert floating.key not in driver.present()
-    assert not plan(driver, Update(put=site.wanted()))
-
-
 @pytest.mark.spec("L3-22")
 def test_a_gateway_learns_its_default_route_from_advertisements(
     environment: LinuxRouterEnvironment, make_driver: MakeDriver, site: Site, tmp_path: Path

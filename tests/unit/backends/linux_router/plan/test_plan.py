@@ -204,6 +204,13 @@ def test_two_floating_ips_with_one_address_conflict() -> None:
     assert not planned
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_an_address_changes_hands_in_one_update(order: tuple[int, int]) -> None:
+    values = nat(floating="203.0.113.10"), nat("10.0.0.7")
+    put = {fip(number): values[number] for number in order}
+    assert not plan(Update(put=put), found(translations=HAS)).refused
+
+
 def test_a_floating_ip_leaves_its_former_router_first() -> None:
     moved = nat(router=OTHER_ROUTER)
     there = {ROUTER: found(translations=HAS), OTHER_ROUTER: found(floating=())}

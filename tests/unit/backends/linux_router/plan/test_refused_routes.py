@@ -62,6 +62,18 @@ def test_a_route_of_the_gateway_that_the_kernel_refused_is_left_out() -> None:
 
 
 @pytest.mark.spec("L3-25")
+def test_a_refused_route_of_a_user_leaves_the_subnet_of_the_same_destination() -> None:
+    subnet = as_network("198.51.100.0/24")
+    assert STATE.full is not None
+    assert STATE.full.gateway is not None
+    gateway = evolve(STATE.full.gateway, onlink_subnets=(subnet,))
+    state = evolve(STATE, full=evolve(STATE.full, gateway=gateway), routes=())
+    update = PossibleUpdate(update=Update(put={KEY: state}))
+    refused = route(subnet, via="10.0.0.66", device="qr-1")
+    assert update.without_refused({KEY: refusal(AddRoute(refused))}) is update
+
+
+@pytest.mark.spec("L3-25")
 @pytest.mark.parametrize(
     "error",
     [
