@@ -25,7 +25,7 @@ from netfw.model.address import (
     unscoped,
 )
 
-MAIN_TABLE = 254
+DEFAULT_TABLE, MAIN_TABLE, LOCAL_TABLE = 253, 254, 255
 PROTOCOL_UNSPEC = 0
 PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
@@ -235,7 +235,8 @@ class Rule:
     other: frozenset[str] = frozenset()
     """Conditions of an observed rule that netfw does not model; no desired rule has any."""
     message: bytes = field(default=b"", eq=False, repr=False)
-    """The kernel's message of an observed rule, which removes exactly this one."""
+    """The kernel's message of an observed rule.  Sent back, it removes the first rule that has all
+    that the message states."""
 
     def __attrs_post_init__(self) -> None:
         for network in (self.source, self.destination):

@@ -24,7 +24,17 @@ from netfw.linux.ip.operations import (
     needs_ipv6,
 )
 from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_rules, plan_sysctl
-from netfw.linux.ip.values import PROTOCOL_RA, Address, NextHop, Route, Rule
+from netfw.linux.ip.values import (
+    DEFAULT_TABLE,
+    LOCAL_TABLE,
+    MAIN_TABLE,
+    PROTOCOL_KERNEL,
+    PROTOCOL_RA,
+    Address,
+    NextHop,
+    Route,
+    Rule,
+)
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
@@ -54,6 +64,15 @@ from netfw.plan import Operation, Stage, Update
 
 SETTINGS = {"net.ipv4.conf.all.promote_secondaries": "1"}
 """Kernel parameters of every router: without it, addresses are removed with the first one."""
+KERNEL_RULES = tuple(
+    Rule(priority=priority, version=version, table=table, protocol=PROTOCOL_KERNEL)
+    for version, priority, table in (
+        *((4, 0, LOCAL_TABLE), (4, 32766, MAIN_TABLE), (4, 32767, DEFAULT_TABLE)),
+        *((6, 0, LOCAL_TABLE), (6, 32766, MAIN_TABLE)),
+    )
+)
+"""Policy rules of a new namespace: without them, nothing is routed."""
+
 _ACCEPT_RA = "ipv6/accept_ra"
 
 
@@ -243,7 +262,7 @@ def _departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelAddre
     for entry in found.addresses:
         device = entry.address.device
         leaves = device in found.links and device not in keep
-        usual = device == LOOPBACK and entry.address.interface.is_loopback
+        usual = device == LOOPBACK and (entry.address.interface.is_loopback or not entry.permanent)
         if leaves and not usual and not entry.automatic:
             yield DelAddress(entry.address)
 
@@ -287,7 +306,13 @@ def _routing(
         if not isinstance(each, DelRoute) or _is_on(each, devices):
             yield each
     rules = [rule for rule in wanted.policy_rules if _is_possible(rule, wanted, found)]
-    yield from plan_rules(rules, found.policy_rules)
+    yield from plan_rules([*_kernel_rules(found), *rules], found.policy_rules)
+
+
+def _kernel_rules(found: ObservedNetns) -> list[Rule]:
+    """Return the rules that the kernel adds to a new namespace, by the families that have any."""
+    versions = {rule.version for rule in found.policy_rules}
+    return [rule for rule in KERNEL_RULES if rule.version in versions]
 
 
 def _routes(wanted: RouterNetns, found: ObservedNetns) -> tuple[Route, ...]:

@@ -63,6 +63,8 @@ FOREIGN = {
     "inverted rule": "ip rule add not from 10.0.0.5/32 lookup 16 priority 5",
     "rule with a range of users": "ip rule add uidrange 0-10 lookup 16 priority 5",
     "rule that jumps": "ip rule add from 10.0.0.0/8 goto 32766 priority 5",
+    "kernel's rules removed": "ip rule flush; ip -6 rule flush",
+    "kernel's rule replaced": "ip rule del priority 32766; ip rule add lookup 16 priority 32766",
     "iptables rule": "iptables -I FORWARD -s 10.0.0.0/8 -m comment --comment 'a -j l3-b' -j DROP",
     "ip6tables rule": "ip6tables -A FORWARD -p tcp --dport 80 -j REJECT",
     "iptables rules of two tables": """
@@ -97,6 +99,19 @@ def monitored(executor: RouterNetnsExecutor):
     monitor.watch(ROUTER)
     yield repaired
     monitor.close()
+
+
+@pytest.mark.parametrize("device", ["lo", QR1.device])
+def test_an_address_with_a_lifetime_stays(executor, device):
+    converge(executor)
+    shell(f"ip address add fd66::1/128 dev {device} valid_lft 3600 preferred_lft 3600")
+    wait_until(lambda: "tentative" not in addresses(device))
+    assert plan(executor) == ()
+
+
+def addresses(device: str) -> str:
+    words = ["ip", "-o", "-6", "address", "show", "dev", device]
+    return str(netns.run_in(NAME, subprocess.check_output, words, text=True))
 
 
 @pytest.mark.spec("L3-21")

@@ -20,6 +20,7 @@ from netfw.linux.router_netns import (
     plan_router_netns,
     plan_router_removal,
 )
+from netfw.linux.router_netns.plan import KERNEL_RULES
 from netfw.linux.service_netns.steps import ChangeNetwork, Clear
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import PortId
@@ -58,7 +59,7 @@ READY = ObservedNetns(
         for interface in GATEWAY.addresses
     ),
     routes=ROUTER.routes,
-    policy_rules=ROUTER.policy_rules,
+    policy_rules=(*KERNEL_RULES, *ROUTER.policy_rules),
     sysctls={
         "net.ipv4.conf.all.promote_secondaries": "1",
         "net.ipv4.ip_forward": "1",
