@@ -71,11 +71,15 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         if self.quota is not None and len(bodies) > 1:
-            unit.check_quota(self.quota, (str(body.get("project_id", "")) for body in bodies))
+            unit.check_quota(self.quota, self.find_projects(bodies))
         made = self.do_create(unit, bodies)
         if self.quota is not None:
             unit.count(self.quota, made)
         return self.render_all(unit, made)
+
+    def find_projects(self, bodies: Sequence[Body]) -> Iterable[str]:
+        """Return the project that each of *bodies* will belong to, as far as they tell."""
+        return (str(body.get("project_id", "")) for body in bodies)
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         before = self.get_for_update(unit, id, revision)

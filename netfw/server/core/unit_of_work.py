@@ -159,7 +159,7 @@ class UnitOfWork:
             counts[key] = counts.get(key, 0) + (-1 if gone else 1)
 
     def check_quota(self, quota: str, projects: Iterable[str]) -> None:
-        """Check whether *projects* may have one more each, before the work for it; `count` decides.
+        """Check the quota of one more resource for each item of *projects*; `count` decides later.
 
         :raises Exhausted: the limit of a project would be exceeded.
         """

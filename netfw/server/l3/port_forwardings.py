@@ -7,7 +7,7 @@ port forwardings of a floating IP lock the floating IP.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Self, cast
 from uuid import UUID, uuid4
 
@@ -53,6 +53,9 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
     name: ClassVar[str] = "port_forwarding"
     kind: ClassVar[Kind] = Kind.PORT_FORWARDING
     quota: ClassVar[str | None] = "port_forwarding"
+
+    def find_projects(self, bodies: Sequence[Body]) -> Iterable[str]:
+        return ()  # that of the floating IP, which is read later
 
     def do_create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[PortForwarding, ...]:
         lock_inside_ports(unit, (body[PORT] for body in bodies))

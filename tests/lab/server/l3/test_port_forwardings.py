@@ -261,6 +261,21 @@ class TestTheOwner:
         used = site.core.context.read(lambda view: view.quotas.of_project("anna"))
         assert used["port_forwarding"].used == 0
 
+    def test_of_a_bulk_count_for_the_project_of_the_floating_ip(self, site: Site) -> None:
+        site.core.context.database.transaction(
+            lambda tx: tx.quotas.set_limit("admin", "port_forwarding", 0)
+        )
+        wanted = {"floatingip_id": site.floating, "internal_port_id": site.port["id"]}
+        bodies = [
+            {"protocol": "tcp", "external_port": port, "internal_port": port, **wanted}
+            for port in (1, 2)
+        ]
+        plugin = site.core.plugin("port_forwarding")
+        made = plugin.create(
+            ADMIN, "port_forwarding", [{**each, "project_id": "admin"} for each in bodies]
+        )
+        assert len(made) == 2
+
 
 def test_many_port_forwardings_cost_few_more_statements_than_one(file_database: Database) -> None:
     core = Layer3(file_database, {"port_forwarding": -1})
