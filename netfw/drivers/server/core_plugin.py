@@ -37,7 +37,8 @@ class CorePlugin(ResourcePlugin):
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
         """Record the reports of agents on the resources that it stores.  Raises no own errors.
 
-        Return a result with ``resync`` if one of the agents was considered dead until now.
+        Return a result with ``resync`` if one of the agents was considered dead until now, or was
+        switched on again.
         """
 
     @abstractmethod

@@ -66,4 +66,4 @@ class ReportResult:
     """The answer of a state source to the reports of an agent."""
 
     resync: bool = False
-    """The source had considered the agent dead: the agent compares everything again."""
+    """The agent was considered dead, or was switched on again: it compares everything."""

@@ -33,9 +33,10 @@ class RuleEdits:
 
 @frozen
 class PutChain:
-    """Make the chain contain exactly these rules; *lines* are the rules as text.
+    """Make the chain contain exactly the rules *lines*.
 
-    The chain is rewritten, or, with *edits*, changed in single rules.
+    The chain is rewritten, or, with *edits*, changed in single rules.  *chain* has the rules that
+    are new, to name the owner of one that is refused.
     """
 
     key: ChainKey

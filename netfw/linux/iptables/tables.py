@@ -24,7 +24,8 @@ class Iptables:
     """The chains of *owner* in *namespace*, IPv4 and IPv6.
 
     1. Only chains called ``<owner>-...`` and jumps to them from built-in chains are ever touched;
-       rules of other owners are neither changed nor reordered.
+       rules of other owners are neither changed nor reordered.  A plan for a sole owner also
+       removes their rules from built-in chains; a rollback does not bring these back.
     2. The operations on one table are executed together or not at all.  Several tables are
        executed together by `restore`: when one is refused, those before it are rolled back; what
        the former rules and the new ones deny is denied all the while.

@@ -303,6 +303,7 @@ class Supervisor:
         self._watcher.call_later(self._timeouts.stopped, lambda: self._submit(self._kill_stopped))
 
     def _kill_stopped(self) -> None:
+        self._check_later()
         with self._lock:
             held = {key: it.handle for key, it in self._states.items() if it.handle is not None}
         for key, handle in self._stop_detector.check(held).items():
@@ -310,7 +311,6 @@ class Supervisor:
                 if state.handle is handle:
                     LOG.warning("%s: killing process %d, which is stopped", key, handle.pid)
                     handle.signal(Signals.SIGKILL)
-        self._check_later()
 
     def _notify(self, event: Event) -> None:
         try:

@@ -31,7 +31,7 @@ def part(view: ReadSnapshot, readers: Sequence[str], after: Ref | None, size: in
 def changes(view: ReadSnapshot, readers: Sequence[str], since: Cursor, size: int) -> EncodedDelta:
     """Return what changed for *readers*: whole commits, about so many entries of the journal.
 
-    Of the topics that they follow, only those are read that changed, or that a change is about.
+    Reads the topics that changed and those that an entry names, not all that they follow.
 
     :raises CursorLost: the journal does not reach back to the cursor.
     """

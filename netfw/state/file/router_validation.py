@@ -49,18 +49,19 @@ def _floating_ip_faults(gathered: Gathered, resources: Resources) -> Iterator[Di
             case Subnet() as subnet:
                 subnets[subnet.network_id].append(subnet)
                 if subnet.gateway is not None:
-                    user = f"the gateway of {_place(entry)}"
+                    user = f"the gateway of {_location(entry)}"
                     users.setdefault((subnet.network_id, subnet.gateway), user)
             case Port(device_owner=owner) as port if owner != DeviceOwner.FLOATING_IP:
                 for fixed in port.fixed_ips:
-                    users[port.network_id, fixed.address] = f"an address of {_place(entry)}"
+                    users[port.network_id, fixed.address] = f"an address of {_location(entry)}"
     for key, entry in gathered.entries.items():
         floating = resources.get(key)
         if not isinstance(floating, FloatingIp):
             continue
-        user = users.setdefault((floating.network_id, floating.address), _place(entry))
-        if user != _place(entry):
-            problem = f"{floating.address} is {user}, too; state an address that is free"
+        own = f"the address of {_location(entry)}"
+        user = users.setdefault((floating.network_id, floating.address), own)
+        if user != own:
+            problem = f"{floating.address} is also {user}; state an address that is free"
             yield entry.fault("floating_ip_address", problem)
         elif isinstance(resources.get(Ref(Kind.NETWORK, floating.network_id)), Network):
             yield from _outside_faults(entry, floating, subnets[floating.network_id])
@@ -91,7 +92,7 @@ def _port_forwarding_faults(gathered: Gathered, resources: Resources) -> Iterato
             )
     for intervals in used.values():
         for one, other in _overlapping(intervals):
-            problem = f"{one.text} overlaps {other.text} of {_place(other.entry)}"
+            problem = f"{one.text} overlaps {other.text} of {_location(other.entry)}"
             yield one.entry.fault(one.path, f"{problem}; state other ports of the floating IP")
 
 
@@ -111,13 +112,13 @@ def _interface_faults(gathered: Gathered, resources: Resources) -> Iterator[Diag
                 used[port.device_id, cidr.version].setdefault(subnet.id, interval)
     for intervals in used.values():
         for one, other in _overlapping(intervals.values()):
-            problem = f"{one.text} overlaps {other.text} of {_place(other.entry)}"
+            problem = f"{one.text} overlaps {other.text} of {_location(other.entry)}"
             advice = "remove a port, or give the router subnets that do not overlap"
             yield one.entry.fault(one.path, f"{problem}, a port of the same router; {advice}")
 
 
 def _overlapping(intervals: Iterable[_Interval]) -> Iterator[tuple[_Interval, _Interval]]:
-    """Yield each interval that overlaps another one, after that one in the files."""
+    """Yield pairs of intervals that overlap, the later one of the files first."""
     furthest: _Interval | None = None
     for each in sorted(intervals, key=lambda it: (it.first, it.last, it.position)):
         if furthest is not None and each.first <= furthest.last:
@@ -127,5 +128,5 @@ def _overlapping(intervals: Iterable[_Interval]) -> Iterator[tuple[_Interval, _I
             furthest = each
 
 
-def _place(entry: Entry) -> str:
+def _location(entry: Entry) -> str:
     return f"{entry.path} in {entry.file}"

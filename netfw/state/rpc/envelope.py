@@ -16,7 +16,7 @@ VERSION: Final = "1.0"
 SERVER: Final = "server"
 """The topic of the RPC server."""
 REVIVED: Final = "revived"
-"""Key in the answer to a report: the agent was considered dead."""
+"""Key in the answer to a report: the agent was considered dead, or was switched on again."""
 
 Content = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.system.dhcp.environment import DhcpNet, address, agents_of, leased, s
 
 SCHEDULING = {"agent_down_time": 4, "reschedule_interval": 1, "failover_grace": 0}
 """Seconds after which the networks of a silent agent are given to another."""
-RESYNC = "this agent was considered dead"
+RESYNC = "requests a resync"
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -133,7 +133,7 @@ class Heartbeats:
         return bool(self._connection.execute(REFRESH, values).rowcount)
 
     def request_resync(self, agent: UUID) -> None:
-        """Have the next heartbeat of *agent* be one that `refresh` does not record."""
+        """Have the next heartbeat of *agent* be answered with a resync; `refresh` skips it."""
         same = HEARTBEATS.c.agent_id == str(agent)
         self._connection.execute(update(HEARTBEATS).where(same).values(state_digest=_RESYNC))
 

@@ -1,4 +1,4 @@
-"""The cost of a delta is that of the change, however many topics its reader follows."""
+"""A delta reads the rows of the change, however many topics its reader follows."""
 
 from __future__ import annotations
 

@@ -164,8 +164,8 @@ FREE = "state an address that is free"
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("203.0.113.1", f"is the gateway of subnets[1] in 0.yaml, too; {FREE}"),
-        ("203.0.113.2", f"is an address of ports[1] in 0.yaml, too; {FREE}"),
+        ("203.0.113.1", f"is also the gateway of subnets[1] in 0.yaml; {FREE}"),
+        ("203.0.113.2", f"is also an address of ports[1] in 0.yaml; {FREE}"),
         (
             "192.0.2.9",
             "is in no subnet of the external network (203.0.113.0/24); state an address of one of "
@@ -183,8 +183,8 @@ def test_a_floating_ip_whose_address_cannot_be_its_own_is_a_fault(
 def test_a_floating_ip_that_is_there_twice_is_a_fault() -> None:
     twice = [f"id: f{number}, floating_ip_address: 203.0.113.9" for number in (1, 2)]
     assert faults_of(CLOUD, floating_ips(*twice)) == [
-        "1.yaml:1: floatingips[1].floating_ip_address: 203.0.113.9 is floatingips[0] in 1.yaml, "
-        "too; state an address that is free"
+        "1.yaml:1: floatingips[1].floating_ip_address: 203.0.113.9 is also the address of "
+        "floatingips[0] in 1.yaml; state an address that is free"
     ]
 
 
