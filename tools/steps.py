@@ -2,9 +2,9 @@
 
 A step takes one share of the machine, or as many as follow its name (`unit:2`); there are two
 shares per core, since a step waits about as often as it computes. Steps start in the given order,
-so the longest come first. Steps that measure, and those that may run beside them
-(`system-l2-faults:last`), start when all others have ended. The output of a step is printed when it
-has ended.
+so the longest come first. Steps that measure (`system-l2-faults:last`) start when all others have
+ended, and beside them, at a low priority, steps that only compute (`unit:low`). The output of a
+step is printed when it has ended.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Step:
     name: str
     shares: int
     last: bool = False
+    low: bool = False
     begun: float = 0.0
     seconds: float = 0.0
     work: float = 0.0
@@ -35,8 +36,8 @@ class Step:
     @classmethod
     def named(cls, word: str) -> Step:
         name, _, suffix = word.partition(":")
-        if suffix == "last":
-            return cls(name, 1, last=True)
+        if suffix in ("last", "low"):
+            return cls(name, 1, last=True, low=suffix == "low")
         return cls(name, min(int(suffix or 1), SHARES))
 
     def can_start(self, running: Collection[Step]) -> bool:
@@ -48,9 +49,10 @@ class Step:
         """Start the target with its output in a file in *place*; return its pid."""
         self.begun = time.monotonic()
         output = os.open(place / self.name, os.O_WRONLY | os.O_CREAT)
+        argv = [*(["nice"] if self.low else []), "make", "--no-print-directory", self.name]
         pid = os.posix_spawnp(
-            "make",
-            ["make", "--no-print-directory", self.name],
+            argv[0],
+            argv,
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, output, stream) for stream in (1, 2)],
         )

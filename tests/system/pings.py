@@ -41,12 +41,14 @@ class Pings:
 
 
 @contextmanager
-def pinging_all(targets: Mapping[str, tuple[Instance, str]]) -> Iterator[Pings]:
-    """Ping every 10 ms, each address from its instance, while the block runs."""
+def pinging_all(
+    targets: Mapping[str, tuple[Instance, str]], interval: float = INTERVAL
+) -> Iterator[Pings]:
+    """Ping each address from its instance while the block runs."""
     with ExitStack() as stack:
         yield Pings(
             {
-                name: stack.enter_context(instance.pinging(address, INTERVAL))
+                name: stack.enter_context(instance.pinging(address, interval))
                 for name, (instance, address) in targets.items()
             }
         )

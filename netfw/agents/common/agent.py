@@ -95,6 +95,8 @@ class HostAgent(ABC, Generic[K]):
         Until then the loop reports nothing: the agent that holds them does.
 
         :raises BackendLocked: another agent holds one; ``FeedLost`` follows when it is free.
+        :raises BackendUnavailable: the backend that has them does not answer.
+        :raises ConfigError: the configuration contradicts the host; the agent stops.
         """
 
     @abstractmethod
@@ -103,7 +105,6 @@ class HostAgent(ABC, Generic[K]):
 
         :raises ConfigError: the configuration contradicts the host; the agent stops.
         :raises BackendUnavailable: a driver's backend does not answer; the loop retries.
-        :raises BackendLocked: another agent holds a lock that only the backend has.
         """
 
     @abstractmethod

@@ -191,9 +191,8 @@ class Loop(Generic[K]):
         for lost in (event for event in pending.events if isinstance(event, FeedLost)):
             LOG.warning("change feed lost (%s); scheduling a complete pass", lost.reason)
             self._tasks.requeue(LoopTask.EVERYTHING, now)
-            for task in (LoopTask.LOCK, LoopTask.START):
-                if task in self._tasks:
-                    self._tasks.requeue(task, now)
+            if LoopTask.LOCK in self._tasks:
+                self._tasks.requeue(LoopTask.LOCK, now)
         if self._started and pending.events:
             self._handle_events(
                 [event for event in pending.events if not isinstance(event, FeedLost)]

@@ -96,7 +96,26 @@ class L2Agent(HostAgent[L2Key]):
             self._firewall.watch(sink)
         self._extensions.watch(sink)
 
+    def acquire_locks(self) -> None:
+        self._read_host()  # an impossible configuration is refused, whoever holds the locks
+        self._switch.converge(Update())
+
     def start(self) -> None:
+        view = self._read_host()
+        try:
+            granted = self._extensions.start(self._switch.grant)
+        except NotSupported as exc:
+            raise ConfigError(f"an extension cannot work on this switch: {exc}") from exc
+        base = {ExtensionKey(owner): contribution for owner, contribution in granted.items()}
+        self._desired = DesiredState(
+            view, self.resources, self._extensions, base, firewall=self._firewall is not None
+        )
+
+    def _read_host(self) -> L2HostContext:
+        """Read what the host offers.
+
+        :raises ConfigError: the configuration contradicts it.
+        """
         view = L2HostContext(
             host=self._settings.host,
             facts=self._switch.host_facts(),
@@ -108,15 +127,7 @@ class L2Agent(HostAgent[L2Key]):
         validate_tunnels(self._settings, view)
         if self._is_local is not None:
             validate_addresses(view, self._is_local)
-        self._switch.converge(Update())  # acquires its locks
-        try:
-            granted = self._extensions.start(self._switch.grant)
-        except NotSupported as exc:
-            raise ConfigError(f"an extension cannot work on this switch: {exc}") from exc
-        base = {ExtensionKey(owner): contribution for owner, contribution in granted.items()}
-        self._desired = DesiredState(
-            view, self.resources, self._extensions, base, firewall=self._firewall is not None
-        )
+        return view
 
     def apply_delta(self, change: ReplicaDelta) -> frozenset[L2Key]:
         desired = self._ready()

@@ -22,6 +22,8 @@ killed:
 	@kill -9 $$$$PPID
 meets-%:
 	@touch $@; for i in `seq 600`; do test `ls meets-* | wc -l` = 2 && exit; sleep 0.05; done; false
+niceness:
+	@echo niceness `nice`
 keeps-%:
 	@test ! -e lock && touch lock && sleep 0.2 && rm lock
 """
@@ -74,6 +76,12 @@ def test_steps_run_side_by_side(steps, when: str) -> None:
 
 def test_step_that_needs_the_machine_runs_alone(steps) -> None:
     assert steps("keeps-a:99", "keeps-b:99", "keeps-c:99").returncode == 0
+
+
+def test_steps_that_only_compute_have_a_low_priority(steps) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert f"niceness {min(own + 10, 19)}" in steps("niceness:low").stdout
+    assert f"niceness {own}" in steps("niceness:last").stdout
 
 
 def test_the_last_steps_start_when_all_others_have_ended(steps) -> None:

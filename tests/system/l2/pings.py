@@ -11,7 +11,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.wait import wait_until
 from tests.system.l2.environment import SOON, Couple
-from tests.system.pings import Pings, pinging_all
+from tests.system.pings import INTERVAL, Pings, pinging_all
 
 CONTROL = "control"
 
@@ -42,13 +42,15 @@ class Control:
 
 
 @contextmanager
-def pinging(couples: Mapping[str, Couple], control: Control) -> Iterator[Pings]:
-    """Ping within all *couples* every 10 ms, both IP versions by turns, and the control too."""
+def pinging(
+    couples: Mapping[str, Couple], control: Control, interval: float = INTERVAL
+) -> Iterator[Pings]:
+    """Ping within all *couples*, both IP versions by turns, and the control too."""
     targets = {
         name: (couple.instances[0], couple.ports[1].v6 if number % 2 else couple.ports[1].v4)
         for number, (name, couple) in enumerate(couples.items())
     }
-    with pinging_all({**targets, CONTROL: (control.one, "10.9.0.2")}) as pings:
+    with pinging_all({**targets, CONTROL: (control.one, "10.9.0.2")}, interval) as pings:
         yield pings
 
 

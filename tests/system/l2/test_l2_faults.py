@@ -26,7 +26,7 @@ from tests.system.l2.agent_host import MESH4, PHYSNET, POPULATED4, AgentHost
 from tests.system.l2.environment import SOON, Couple, Site
 from tests.system.l2.pings import Control, await_reach, pinging
 from tests.system.l2.topology import Port
-from tests.system.pings import Pings
+from tests.system.pings import INTERVAL, Pings
 
 pytestmark = pytest.mark.exclusive
 
@@ -55,15 +55,15 @@ class Stage:
         await_reach(self.couples, self.control)
 
     @contextmanager
-    def pinging(self) -> Iterator[Pings]:
+    def pinging(self, interval: float = INTERVAL) -> Iterator[Pings]:
         self.await_reach()
-        with pinging(self.couples, self.control) as pings:
+        with pinging(self.couples, self.control, interval) as pings:
             yield pings
 
     @contextmanager
-    def undisturbed(self, *, plugging: bool = False) -> Iterator[Pings]:
+    def undisturbed(self, *, plugging: bool = False, interval: float = INTERVAL) -> Iterator[Pings]:
         """Nothing is lost while the block runs; by tunnels neither, unless it is *plugging*."""
-        with self.pinging() as pings:
+        with self.pinging(interval) as pings:
             yield pings
             lost = {
                 name: n for name, n in pings.lost().items() if not (plugging and name in TUNNELS)
@@ -193,10 +193,11 @@ def test_the_switch_is_away_and_the_agent_says_so(stage: Stage):
 def test_the_database_is_restarted(stage: Stage, way: str):
     """The switch forwards nothing until it is connected again; what it got meanwhile, it keeps.
 
-    That is so on the userspace datapath, agent or not, and takes a second.
+    That is so on the userspace datapath, agent or not, and takes one second, or more if the
+    database is not back when the switch tries.  Pings every 10 ms overflow its queues in two.
     """
     ovs = stage.host.host.ovs
-    with stage.undisturbed(), stage.untouched():
+    with stage.undisturbed(interval=0.05), stage.untouched():
         ovs.stop_database() if way == "stopped" else ovs.kill_database()
         ovs.start_database()
         stage.host.vsctl("set", "Open_vSwitch", ".", f"external_ids:netfw-test={way}")

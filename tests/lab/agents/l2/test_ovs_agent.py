@@ -245,7 +245,7 @@ def test_once_says_why_a_host_did_not_become_ready(cloud, host):
     host.host.ovs.stop_database()
     done = host.once(seconds=2)
     assert done.status == 1
-    assert "netfw-ovs-agent: the host: " in done.error
+    assert "netfw-ovs-agent: the lock: " in done.error
     assert "Traceback" not in done.error
 
 
@@ -254,7 +254,7 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
     host.host.ovs.stop_switch()
     host.host.ovs.stop_database()
     host.start()
-    host.wait(lambda status: "the host" in status["errors"])
+    host.wait(lambda status: "the lock" in status["errors"])
     host.stop()
 
 
