@@ -25,6 +25,7 @@ from netfw.plan import Outcome, Plan, Update
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
+from netfw.testing.lab.ping import Ping
 
 BRIDGE, TUNNEL, VNI, COOKIE = "br-int", "vxlan-demo", 77, 0xDE30
 DEMO = UUID("9a1c3a04-6d9c-4f0e-8a55-000000000000")
@@ -202,10 +203,10 @@ def _connect(report: DemoReport, sides: Sequence[Side]) -> None:
         _admit(side)
     report.say(f"one atomic bundle on {one.host.name}; port 1 is vm1's, port 2 is the tunnel:")
     report.quote(changes[0])
-    ping = one.instance.ping(two.address, count=5)
+    ping = _ping_until_answered(one, two.address, count=5)
     report.say(f"{one.address} -> {two.address}: {ping.received} of {ping.sent} answered")
     report.check("vm1 on host1 pings vm2 on host2 through VXLAN", ping.lost == 0)
-    back = two.instance.ping(one.address, count=3)
+    back = _ping_until_answered(two, one.address, count=3)
     report.check("and vm2 pings vm1", back.lost == 0)
 
 
@@ -233,13 +234,21 @@ def _drift(report: DemoReport, sides: Sequence[Side]) -> None:
     report.quote([*str(one.plan()).splitlines(), *_planned_repair(one)])
     one.connect()
     one.converge().raise_failed()
-    ping = one.instance.ping(two.address, count=5)
+    ping = _ping_until_answered(one, two.address, count=5)
     report.check("converging repairs just that, and the ping is back", ping.lost == 0)
     report.check("and then there is nothing left to do", not one.plan() and not one.connect())
 
 
+def _ping_until_answered(side: Side, address: str, count: int) -> Ping:
+    """Ping until all are answered; the switch revalidates its flow cache after the flows."""
+    deadline = time.monotonic() + 10
+    while (ping := side.instance.ping(address, count=count)).lost and time.monotonic() < deadline:
+        pass
+    return ping
+
+
 def _falls_silent(side: Side, address: str) -> bool:
-    """Return whether pings stop; the switch revalidates its flow cache a moment later."""
+    """Return whether pings stop; the switch revalidates its flow cache after the flows."""
     deadline = time.monotonic() + 10
     while side.instance.ping(address, count=2, timeout=0.3).received:
         if time.monotonic() > deadline:
