@@ -1,10 +1,10 @@
 """Run several make targets side by side and print a summary: what `make test` does.
 
-A step takes one share of the machine, or as many as follow its name (`unit:2`); there are two
-shares per core, since a step waits about as often as it computes. Steps start in the given order,
-so the longest come first. Steps that measure (`system-l2-faults:last`) start when all others have
-ended, and beside them, at a low priority, steps that only compute (`unit:low`). The output of a
-step is printed when it has ended.
+A step takes one share of the machine, or as many as follow its name (`unit:2`, or 0 for one that
+mostly waits); there are two shares per core, since a step waits about as often as it computes.
+Steps start in the given order, so the longest come first. Steps that measure
+(`system-l2-faults:last`) start when all others have ended, and beside them, at a low priority,
+steps that only compute (`unit:low`). The output of a step is printed when it has ended.
 """
 
 from __future__ import annotations
