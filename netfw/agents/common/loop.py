@@ -348,10 +348,14 @@ class Loop(Generic[K]):
         return errors
 
     def _publish_at(self, now: float) -> None:
-        """Publish the status, once a second at most; a change of ``ready`` at once."""
+        """Publish the status, once a second at most; new errors and a change of ``ready`` at once.
+
+        The next task may wait for what does not answer.
+        """
         if self._published is not None:
             at, former = self._published
-            urgent = former.ready != self._status.ready
+            new_error = self._status.errors.keys() - former.errors.keys()
+            urgent = new_error or former.ready != self._status.ready
             if not urgent and (former == self._status or now - at < _STATUS_PAUSE):
                 return
         if self._publish is not None:

@@ -67,3 +67,13 @@ def test_the_status_is_written_once_a_second_at_most_but_ready_at_once(env):
     assert len(env.published) == 2
     env.turn(env.pause())
     assert env.published[-1] == env.status
+
+
+def test_a_new_error_is_written_at_once(env):
+    """The loop may then wait long for a source that does not answer."""
+    env.turn()
+    assert env.published[-1].ready
+    env.source.away = True
+    env.loop.notify()
+    env.turn(0.01)
+    assert env.published[-1].errors == {"the source": "the source does not answer"}
