@@ -36,6 +36,7 @@ _CALLERS = 32
 _SPARE_THREADS = 8
 """Threads that refuse requests beyond the limit."""
 _CLOSE_TIMEOUT = 5.0
+_CLOSED = "this transport was closed"
 _BROKER = Caller("broker")
 _BUSY = BackendUnavailable("the server has more requests than it can answer: wait")
 
@@ -77,19 +78,15 @@ class OsloSession:
         deadline = time.monotonic() + timeout
         self._check_size(message)
         if not self._monitor.wait(timeout):
-            raise BackendUnavailable(
-                "this transport was closed"
-                if self._closed
-                else f"no broker within {timeout:g} s: {self._monitor.last_error}"
-            )
+            raise self._refusal(f"no broker within {timeout:g} s: {self._monitor.last_error}")
         answer: Future[Message] = Future()
         with self._lock:
             if self._closed:
-                raise BackendUnavailable("this transport is closed")
+                raise BackendUnavailable(_CLOSED)
             self._waiting.add(answer)
         try:
             if not self._callers.submit(lambda: self._send_request(message, deadline, answer)):
-                raise BackendUnavailable("this process has too many requests under way")
+                raise self._refusal("this process has too many requests under way")
             return answer.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as exc:
             raise BackendUnavailable(self._timeout_reason(message, timeout)) from exc
@@ -147,7 +144,7 @@ class OsloSession:
             servers, self._servers = self._servers, {}
             topics, self._subscriptions = self._subscriptions, {}
         for answer in waiting:
-            _resolve(answer, BackendUnavailable("this transport was closed"))
+            _resolve(answer, BackendUnavailable(_CLOSED))
         ending = [*servers.values(), *(each.server for each in topics.values())]
         _run_all([server.stop_consuming for server in ending])
         self._handlers.end()
@@ -162,6 +159,10 @@ class OsloSession:
         run_with_timeout(self._queue_probe.close, _CLOSE_TIMEOUT)
         run_with_timeout(self._messaging.close, _CLOSE_TIMEOUT)
 
+    def _refusal(self, reason: str) -> BackendUnavailable:
+        """Return the error of a request that was not sent: closing explains every other reason."""
+        return BackendUnavailable(_CLOSED if self._closed else reason)
+
     def _timeout_reason(self, message: Message, timeout: float) -> str:
         if self._monitor.connected and not self._queue_probe.is_known(message.topic):
             return f"no server of {message.topic} within {timeout:g} s: is the server started?"
@@ -169,11 +170,11 @@ class OsloSession:
 
     def _send_request(self, message: Message, deadline: float, answer: Future[Message]) -> None:
         """Send a request and wait for its answer, in a thread of the pool."""
-        if time.monotonic() > deadline or not answer.set_running_or_notify_cancel():
+        if time.monotonic() > deadline or answer.done():
             return
         try:
             if not self._queue_probe.wait(message.topic, deadline, answer.done):
-                return  # the caller has timed out
+                return  # the caller has timed out, or the transport was closed
             left = max(0.001, deadline - time.monotonic())
             outcome = to_answer(self._messaging.call(message.topic, from_message(message), left))
         except oslo_messaging.MessagingTimeout:

@@ -68,7 +68,7 @@ class OsloTransport(Transport):
     def _session(self) -> OsloSession:
         with self._lock:
             if self._closed:
-                raise BackendUnavailable("this transport is closed")
+                raise BackendUnavailable("this transport was closed")
             if self._opened is None:
                 try:
                     from netfw_drivers.transports.oslo.session import OsloSession

@@ -74,7 +74,7 @@ class SocketClient:
         self._loop.call_soon(self._enqueue, number, request)
         try:
             if self._loop.closed:
-                raise BackendUnavailable("this transport is closed")
+                raise BackendUnavailable("this transport was closed")
             return request.answer.result(timeout)
         except TimeoutError as exc:
             raise BackendUnavailable(self._timeout_reason(message, request, timeout)) from exc

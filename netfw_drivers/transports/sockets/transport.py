@@ -78,7 +78,7 @@ class SocketTransport(Transport):
 
     def call(self, message: Message, timeout: float) -> Message:
         if self._closed:
-            raise BackendUnavailable("this transport is closed")
+            raise BackendUnavailable("this transport was closed")
         if self._server is not None:
             return self._call_in_process(message, timeout)
         return self._client.call(message, timeout)
@@ -86,7 +86,7 @@ class SocketTransport(Transport):
     def serve(self, topic: str, handler: Handler) -> Stop:
         with self._lock:
             if self._closed:
-                raise BackendUnavailable("this transport is closed")
+                raise BackendUnavailable("this transport was closed")
             activity = self._handlers.add(topic, handler)
             try:
                 self._start_server()

@@ -169,6 +169,33 @@ def test_waiting_for_a_topic_ends_on_close(over):
     assert not [each for key, each in lines().items() if key not in before]
 
 
+@pytest.mark.spec("RPC-01")
+def test_requests_that_meet_a_close_say_so(over, caplog):
+    """More requests than threads: some wait for an answer, some for a thread, some come late."""
+    client, said = over(), []
+
+    def ask() -> None:
+        try:
+            client.call(Message(topic="unserved", method="a"), 30)
+        except BackendUnavailable as error:
+            said.append(str(error))
+
+    asking = [threading.Thread(target=ask) for _ in range(100)]
+    for thread in asking[:60]:
+        thread.start()
+    assert eventually(callers)
+    closing = threading.Thread(target=client.close)
+    closing.start()
+    for thread in asking[60:]:
+        thread.start()
+    for thread in (closing, *asking):
+        thread.join(30)
+    assert set(said) == {"this transport was closed"}
+    assert len(said) == len(asking)
+    assert eventually(lambda: not callers())
+    assert not caplog.records
+
+
 @pytest.mark.spec("RPC-06")
 def test_a_broker_that_hangs_costs_no_more_than_the_time_out(broker, over):
     server, client = over(), over()
