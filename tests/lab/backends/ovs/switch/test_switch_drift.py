@@ -119,11 +119,11 @@ def test_removed_own_bridges_are_made_again_in_one_call(wired):
 @pytest.mark.spec("L2-03")
 def test_after_a_start_with_the_wrong_datapath_the_right_one_puts_all_right(wired):
     """There is no kernel module here: a bridge of the type system is none."""
-    wired.configure(datapath_type="system", ovsdb_timeout=1.0)
+    wired.configure(datapath_type="system")
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match=r"br-int .* set datapath_type = netdev"):
             wired.start().converge(wired.everything)
-    wired.configure(datapath_type="netdev", ovsdb_timeout=5.0)
+    wired.configure(datapath_type="netdev")
     driver = wired.start()
     assert driver.plan(wired.everything, driver.observe(None)).stages
     outcome = driver.converge(wired.everything)
