@@ -169,7 +169,7 @@ def _wiring_errors(switch: DesiredSwitch, put: Values) -> Outcome[L2Key]:
     failed: dict[L2Key, NetfwError] = {}
     for key in put:
         decision = switch.decision(key.port) if isinstance(key, PortKey) else None
-        if decision is not None and decision.fault:
+        if decision is not None and decision.is_error:
             failed[key] = NotFound(decision.reason)
     return Outcome(failed=failed)
 

@@ -27,7 +27,7 @@ class WiringDecision:
     wiring: Wiring
     reason: str = ""
     """Why it is dead."""
-    fault: bool = False
+    is_error: bool = False
     """It is dead because of an error, not on request."""
 
 
@@ -45,8 +45,8 @@ def decide_wiring(
     every = tuple(segments)
     reachable = tuple(filter(view.reaches, every))
     reason = _dead_reason(port, network)
-    fault = not reason and not reachable
-    if fault:
+    is_error = not reason and not reachable
+    if is_error:
         ways = " or ".join(map(view.unreachable_reason, every)) or "it has none"
         reason = f"no segment of network {port.network_id} reaches this host: {ways}"
     wiring = Wiring(
@@ -59,7 +59,7 @@ def decide_wiring(
         filtered=view.filtered and not is_unfiltered(port),
         open=has_other_macs(port),
     )
-    return WiringDecision(wiring, reason, fault)
+    return WiringDecision(wiring, reason, is_error)
 
 
 def _dead_reason(port: Port, network: Network | None) -> str:

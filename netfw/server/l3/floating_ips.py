@@ -37,7 +37,7 @@ from netfw.server.l3.router_ports import drop_port, make_port
 from netfw.server.l3.router_status import add_status_reasons
 
 TARGET: Final = ("port_id", "fixed_ip_address")
-ASKED: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
+ACTION_ATTRIBUTES: Final = frozenset({*TARGET, "subnet_id", "floating_ip_address", "router_id"})
 """Attributes that request an action instead of being stored as they are."""
 DETAILS: Final = (
     "name",
@@ -71,7 +71,7 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         return super().update(unit, id, body, revision)
 
     def do_update(self, unit: UnitOfWork, before: FloatingIp, body: Body) -> FloatingIp:
-        plain = {name: value for name, value in body.items() if name not in ASKED}
+        plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         after = cast(FloatingIp, parse(self.kind, {**render(before), **plain}))
         if not body:  # the oldest form of a disassociation, which clients still use
             after = _associated(unit, after, {"port_id": None})
@@ -102,8 +102,8 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
 
     def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:
         id, network = uuid4(), NetworkId(UUID(str(body["floating_network_id"])))
-        port = _held_address(unit, id, network, body)
-        plain = {name: value for name, value in body.items() if name not in ASKED}
+        port = _make_outside_port(unit, id, network, body)
+        plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         address = str(port.fixed_ips[0].address)
         attributes = {**plain, "id": str(id), "floating_ip_address": address}
         floating = cast(FloatingIp, parse(self.kind, attributes))
@@ -112,15 +112,15 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
 
 def _add_port_forwardings(moment: Moment, bodies: Sequence[MutableMapping[str, Any]]) -> None:
     """Add their port forwardings to floating IPs, in one statement if any has some."""
-    shown: dict[str, list[dict[str, Any]]] = {str(body["id"]): [] for body in bodies}
+    rendered: dict[str, list[dict[str, Any]]] = {str(body["id"]): [] for body in bodies}
     ids = [UUID(body["id"]) for body in bodies if body["router_id"] and not body["port_id"]]
     for each in find_port_forwardings(moment, floatingip_id=ids) if ids else ():
-        shown[str(each.floating_ip_id)].append(render_forwarded(each))
+        rendered[str(each.floating_ip_id)].append(render_forwarded(each))
     for body in bodies:
-        body["port_forwardings"] = shown[str(body["id"])]
+        body["port_forwardings"] = rendered[str(body["id"])]
 
 
-def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body) -> Port:
+def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body) -> Port:
     """Create the port that holds the outside address.
 
     :raises NotFound: there is no such network that the requester may see.
@@ -147,8 +147,8 @@ def _held_address(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: Body)
                 },
             )
         except InvalidInput as exc:
-            place = "floating_ip_address" if "ip_address" in wanted else "subnet_id"
-            raise InvalidInput({place: "; ".join(exc.problems.values())}) from exc
+            attribute = "floating_ip_address" if "ip_address" in wanted else "subnet_id"
+            raise InvalidInput({attribute: "; ".join(exc.problems.values())}) from exc
         except Conflict as exc:
             refusal = exc
     if refusal is not None:
@@ -192,9 +192,9 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
     :raises Conflict: the address has a floating IP already.
     """
     port_id = body.get("port_id", None if floating.port_id is None else str(floating.port_id))
-    asked = body.get("fixed_ip_address")
+    requested = body.get("fixed_ip_address")
     if port_id is None:
-        if asked is not None:
+        if requested is not None:
             raise InvalidInput({"fixed_ip_address": "belongs to no port; name port_id too"})
         if floating.port_id is None:
             return floating
@@ -206,7 +206,7 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
             "another one"
         )
     port = get_inside_port(unit, str(port_id))
-    fixed = choose_fixed_ip(unit, floating, port, None if asked is None else str(asked))
+    fixed = choose_fixed_ip(unit, floating, port, None if requested is None else str(requested))
     _check_unassociated(unit, floating, port, fixed)
     router = find_router(unit, floating, port.id, fixed)
     after = evolve(floating, port_id=port.id, fixed_address=fixed.address, router_id=router.id)

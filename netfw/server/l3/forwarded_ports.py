@@ -34,11 +34,11 @@ def forwards(floating: FloatingIp) -> bool:
 def render_forwarded(forwarding: PortForwarding) -> dict[str, Any]:
     """Return *forwarding* as a floating IP shows it: ports as a number, or else as a range."""
     body = render(forwarding)
-    shown = {name: body[name] for name in SHOWN}
+    rendered = {name: body[name] for name in SHOWN}
     for name in ("external_port", "internal_port"):
         chosen = name if name in body else f"{name}_range"
-        shown[chosen] = body[chosen]
-    return shown
+        rendered[chosen] = body[chosen]
+    return rendered
 
 
 def lock_floating_ips(unit: UnitOfWork, ids: Iterable[UUID]) -> list[FloatingIp]:

@@ -56,19 +56,19 @@ def get_inside_port(unit: UnitOfWork, id: str) -> Port:
 
 
 def choose_fixed_ip(
-    unit: UnitOfWork, floating: FloatingIp, port: Port, asked: str | None
+    unit: UnitOfWork, floating: FloatingIp, port: Port, requested: str | None
 ) -> FixedIp:
-    """Return the address of *port* that *floating* leads to: the one *asked* for, or the only one.
+    """Return the address of *port* that *floating* leads to: the one *requested*, or the only one.
 
     :raises InvalidInput: there is no such address, or the port is of another project.
     """
     if port.project_id != floating.project_id and not unit.requester.admin:
         raise InvalidInput({"port_id": f"port {port.id} belongs to another project"})
     inside = [each for each in port.fixed_ips if each.address.version == floating.address.version]
-    if asked is not None:
-        inside = [each for each in inside if str(each.address) == asked]
+    if requested is not None:
+        inside = [each for each in inside if str(each.address) == requested]
         if not inside:
-            raise InvalidInput({"fixed_ip_address": f"port {port.id} does not have {asked}"})
+            raise InvalidInput({"fixed_ip_address": f"port {port.id} does not have {requested}"})
     if not inside:
         raise InvalidInput({"port_id": f"port {port.id} has no IPv4 address"})
     if len(inside) > 1:

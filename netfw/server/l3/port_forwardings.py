@@ -188,12 +188,12 @@ class _ForwardingBuilder:
             self._route(new, fixed, None if first else self._floating.router_id)
         return new
 
-    def _inside_address(self, port: str, asked: Any) -> FixedIp:
-        if (port, asked) not in self._inside:
-            self._inside[port, asked] = _find_inside_address(
-                self._unit, self._floating, port, None if asked is None else str(asked)
+    def _inside_address(self, port: str, requested: Any) -> FixedIp:
+        if (port, requested) not in self._inside:
+            self._inside[port, requested] = _find_inside_address(
+                self._unit, self._floating, port, None if requested is None else str(requested)
             )
-        return self._inside[port, asked]
+        return self._inside[port, requested]
 
     def _route(self, new: PortForwarding, fixed: FixedIp, only: RouterId | None) -> None:
         unit, floating = self._unit, self._floating
@@ -209,11 +209,11 @@ class _ForwardingBuilder:
 
 
 def _find_inside_address(
-    unit: UnitOfWork, floating: FloatingIp, port_id: str, asked: str | None
+    unit: UnitOfWork, floating: FloatingIp, port_id: str, requested: str | None
 ) -> FixedIp:
     try:
         port = get_inside_port(unit, port_id)
-        fixed = choose_fixed_ip(unit, floating, port, asked)
+        fixed = choose_fixed_ip(unit, floating, port, requested)
     except InvalidInput as exc:
         names = {"port_id": PORT, "fixed_ip_address": ADDRESS}
         problems = {names[path]: text for path, text in exc.problems.items()}

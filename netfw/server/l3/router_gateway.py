@@ -21,7 +21,7 @@ from netfw.server.l3.router_ports import (
     read_router_ports,
 )
 
-PLACE = "external_gateway_info"
+GATEWAY_INFO = "external_gateway_info"
 
 Info = Mapping[str, Any]
 
@@ -41,14 +41,14 @@ def update_gateway(unit: UnitOfWork, router: Router, info: Info | None) -> Exter
             drop_port(unit, attached.gateway)
         return None
     network_id = NetworkId(UUID(str(info["network_id"])))
-    asked = info.get("external_fixed_ips")
+    requested = info.get("external_fixed_ips")
     before = router.gateway
     stays = before is not None and before.network_id == network_id and attached.gateway is not None
     port = attached.gateway
     if port is None or not stays:
-        port = _new_port(unit, router, network_id, asked, port)
-    elif asked:
-        port = _readdressed(unit, port, asked)
+        port = _new_port(unit, router, network_id, requested, port)
+    elif requested:
+        port = _readdressed(unit, port, requested)
     _check(unit, port, attached)
     return ExternalGateway(
         network_id=network_id,
@@ -68,14 +68,13 @@ def _new_port(
     unit: UnitOfWork,
     router: Router,
     network_id: NetworkId,
-    asked: Sequence[Mapping[str, Any]] | None,
+    requested: Sequence[Mapping[str, Any]] | None,
     old: Port | None,
 ) -> Port:
     network, _ = unit.visible_network(network_id)
     if not network.external:
-        raise InvalidInput(
-            {f"{PLACE}.network_id": f"network {network_id} is not external: no router leads there"}
-        )
+        problem = f"network {network_id} is not external: no router leads there"
+        raise InvalidInput({f"{GATEWAY_INFO}.network_id": problem})
     if old is not None:
         drop_port(unit, old)
     body: dict[str, Any] = {
@@ -84,17 +83,17 @@ def _new_port(
         "device_id": str(router.id),
         "device_owner": DeviceOwner.ROUTER_GATEWAY.value,
     }
-    if asked:
-        body["fixed_ips"] = list(asked)
+    if requested:
+        body["fixed_ips"] = list(requested)
     try:
         return make_port(unit, body)
     except InvalidInput as exc:
         raise _placed(exc) from exc
 
 
-def _readdressed(unit: UnitOfWork, port: Port, asked: Sequence[Mapping[str, Any]]) -> Port:
+def _readdressed(unit: UnitOfWork, port: Port, requested: Sequence[Mapping[str, Any]]) -> Port:
     try:
-        return change_port(unit, port.id, {"fixed_ips": list(asked)})
+        return change_port(unit, port.id, {"fixed_ips": list(requested)})
     except InvalidInput as exc:
         raise _placed(exc) from exc
 
@@ -103,7 +102,7 @@ def _placed(error: InvalidInput) -> InvalidInput:
     """Return *error* of a port with the paths of the router's request."""
     return InvalidInput(
         {
-            f"{PLACE}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
+            f"{GATEWAY_INFO}.{path.replace('fixed_ips', 'external_fixed_ips', 1)}": text
             for path, text in error.problems.items()
         }
     )
@@ -116,7 +115,7 @@ def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
     problems = {}
     for at, fixed in enumerate(port.fixed_ips):
         if fixed.address == subnets[fixed.subnet_id].gateway:
-            problems[f"{PLACE}.external_fixed_ips[{at}].ip_address"] = (
+            problems[f"{GATEWAY_INFO}.external_fixed_ips[{at}].ip_address"] = (
                 f"{fixed.address} is the gateway of the external subnet itself"
             )
     if problems:
@@ -124,4 +123,4 @@ def _check(unit: UnitOfWork, port: Port, before: RouterPorts) -> None:
     inside = {fixed.subnet_id for each in before.interfaces for fixed in each.fixed_ips}
     others = [before.subnets[id] for id in sorted(inside)]
     for fixed in port.fixed_ips:
-        check_apart(subnets[fixed.subnet_id], others, f"{PLACE}.network_id")
+        check_apart(subnets[fixed.subnet_id], others, f"{GATEWAY_INFO}.network_id")

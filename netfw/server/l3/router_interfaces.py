@@ -30,18 +30,18 @@ from netfw.server.l3.router_ports import (
 )
 
 
-def check_apart(new: Subnet, others: Iterable[Subnet], place: str) -> None:
+def check_apart(new: Subnet, others: Iterable[Subnet], path: str) -> None:
     """Validate that *new* does not overlap with the subnets of a router.
 
-    :raises InvalidInput: at *place*, it is one of them, or their addresses overlap.
+    :raises InvalidInput: at *path*, it is one of them, or their addresses overlap.
     """
     for other in others:
         if other.id == new.id:
-            raise InvalidInput({place: f"the router has a port on subnet {new.id} already"})
+            raise InvalidInput({path: f"the router has a port on subnet {new.id} already"})
         if other.cidr.version == new.cidr.version and other.cidr.overlaps(new.cidr):
             raise InvalidInput(
                 {
-                    place: f"{new.cidr} of subnet {new.id} overlaps {other.cidr} of subnet "
+                    path: f"{new.cidr} of subnet {new.id} overlaps {other.cidr} of subnet "
                     f"{other.id}, which the router is connected to"
                 }
             )

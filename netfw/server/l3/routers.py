@@ -24,7 +24,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import follow_agents, follow_ports
-from netfw.server.l3.router_gateway import PLACE, Info, update_gateway
+from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
     add_interface,
     add_routes,
@@ -42,7 +42,7 @@ from netfw.server.l3.router_ports import (
 from netfw.server.l3.router_status import L3Statuses, add_status_reasons
 from netfw.server.scheduling.assignments import add_zones
 
-APART = frozenset({PLACE, "routes"})
+ACTION_ATTRIBUTES = frozenset({GATEWAY_INFO, "routes"})
 """Attributes that request an action instead of being stored as they are."""
 
 
@@ -57,15 +57,15 @@ class RouterHandler(StoredResourceHandler[Router]):
         return tuple(self._new(unit, body) for body in bodies)
 
     def do_update(self, unit: UnitOfWork, before: Router, body: Body) -> Router:
-        plain = {name: value for name, value in body.items() if name not in APART}
+        plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         after = cast(Router, parse(self.kind, {**render(before), **plain}))
         _check_kind(before, after)
         _check_zones(unit, after, before)
         if interface_owner(after) != interface_owner(before):
             for port in read_router_ports(unit.tx, before.id).interfaces:
                 change_port(unit, port.id, {"device_owner": interface_owner(after)})
-        if PLACE in body:
-            gateway = update_gateway(unit, before, cast("Info | None", body[PLACE]))
+        if GATEWAY_INFO in body:
+            gateway = update_gateway(unit, before, cast("Info | None", body[GATEWAY_INFO]))
             after = evolve(after, gateway=gateway)
         if "routes" in body:
             after = self._routed(unit, after, _routes(body))
@@ -103,11 +103,11 @@ class RouterHandler(StoredResourceHandler[Router]):
         }
 
     def _new(self, unit: UnitOfWork, body: Body) -> Router:
-        plain = {name: value for name, value in body.items() if name not in APART}
+        plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         router = cast(Router, parse(self.kind, {**plain, "id": str(uuid4())}))
         _check_zones(unit, router)
         (router,) = unit.insert(router)
-        info = cast("Info | None", body.get(PLACE))
+        info = cast("Info | None", body.get(GATEWAY_INFO))
         if info:
             gateway = update_gateway(unit, router, info)
             router = unit.update(router, evolve(router, gateway=gateway))

@@ -69,7 +69,7 @@ def ineligibility(agent: Agent, router: Router) -> str:
     if router.distributed and mode != CENTRAL:
         return f"router {router.id} is distributed, and its mode is {mode}, not {CENTRAL}"
     if not router.distributed and mode not in (LEGACY, CENTRAL):
-        return f"router {router.id} is in one place, and its mode is {mode}"
+        return f"router {router.id} is on one host, and its mode is {mode}"
     return ""
 
 

@@ -55,6 +55,6 @@ def truncate(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     if len(every) <= MAX_REPORTED:
         return every
     rest = Diagnostic(
-        file=every[MAX_REPORTED].file, problem=f"and {len(every) - MAX_REPORTED} faults more"
+        file=every[MAX_REPORTED].file, problem=f"and {len(every) - MAX_REPORTED} more errors"
     )
     return (*every[:MAX_REPORTED], rest)

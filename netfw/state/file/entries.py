@@ -46,12 +46,12 @@ class Entry:
     """``None`` for an assignment."""
     body: Body
     id: UUID | None = None
-    said: dict[str, str] = field(factory=dict)
+    file_names: dict[str, str] = field(factory=dict)
     """The path in the file, by the path in the API's names."""
 
-    def fault(self, path: str, problem: str) -> Diagnostic:
+    def diagnostic(self, path: str, problem: str) -> Diagnostic:
         """Return a diagnostic at *path* of the body, in the names of the file."""
-        for name, short in self.said.items():
+        for name, short in self.file_names.items():
             if path == name or path.startswith((f"{name}.", f"{name}[")):
                 path = short + path[len(name) :]
         return Diagnostic(file=self.file, path=join(self.path, path), problem=with_advice(problem))
@@ -68,14 +68,14 @@ class Gathered:
     entries: dict[Ref, Entry] = field(factory=dict)
     assignments: list[Entry] = field(factory=list)
     hosts: dict[str, Entry] = field(factory=dict)
-    faults: list[Diagnostic] = field(factory=list)
+    errors: list[Diagnostic] = field(factory=list)
     warnings: list[Diagnostic] = field(factory=list)
     """Warnings about references to ids that are in no file."""
     index: Index = field(factory=Index)
 
 
 def gather(documents: Mapping[str, object]) -> Gathered:
-    """Gather the entries of all *documents*, by file; a duplicate is a fault, across files too."""
+    """Gather the entries of all *documents*, by file; a duplicate is an error, across files too."""
     found = Gathered()
     for file, value in documents.items():
         for entry in _entries_of(file, value, found):
@@ -87,27 +87,27 @@ def gather(documents: Mapping[str, object]) -> Gathered:
         for reference in entry.references:
             for each in resolve(entry.body, reference, found.index):
                 if each.target is None:
-                    found.faults.append(entry.fault(each.path, each.problem))
+                    found.errors.append(entry.diagnostic(each.path, each.problem))
                 elif each.target not in found.index.refs:
                     problem = f"there is no {each.target} in the file"
-                    found.warnings.append(entry.fault(each.path, problem))
+                    found.warnings.append(entry.diagnostic(each.path, problem))
     return found
 
 
 def _entries_of(file: str, value: object, found: Gathered) -> Iterator[Entry]:
     if not isinstance(value, dict):
-        found.faults.append(Diagnostic(file=file, problem=f"is not an object: {describe(value)}"))
+        found.errors.append(Diagnostic(file=file, problem=f"is not an object: {describe(value)}"))
         return
     for key in value:
         if key not in KNOWN:
             near = nearest(key, KNOWN) if isinstance(key, str) and len(key) < 64 else ""
-            found.faults.append(
+            found.errors.append(
                 Diagnostic(file=file, path=_step(key), problem=f"there is no such section{near}")
             )
     project = value.get(PROJECT)
     if project is not None and not isinstance(project, str):
         problem = with_advice(f"not text: {describe(project)}")
-        found.faults.append(Diagnostic(file=file, path=PROJECT, problem=problem))
+        found.errors.append(Diagnostic(file=file, path=PROJECT, problem=problem))
         project = None
     for name, kind in (*SECTIONS.items(), (ASSIGNMENTS, None)):
         for entry in _section(file, name, kind, value, found):
@@ -125,7 +125,7 @@ def _section(
         empty = (
             "is empty; write [] for none" if listed is None else f"not a list: {describe(listed)}"
         )
-        found.faults.append(Diagnostic(file=file, path=name, problem=empty))
+        found.errors.append(Diagnostic(file=file, path=name, problem=empty))
         return
     for position, raw in enumerate(listed):
         yield from _entry(file, f"{name}[{position}]", kind, raw, found)
@@ -136,15 +136,15 @@ def _entry(
 ) -> Iterator[Entry]:
     if not isinstance(raw, dict):
         problem = f"not an object: {describe(raw)}"
-        found.faults.append(Diagnostic(file=file, path=path, problem=problem))
+        found.errors.append(Diagnostic(file=file, path=path, problem=problem))
         return
     entry = Entry(file=file, path=path, kind=kind, body=_copy(raw))
     for short, name in SHORT.get(kind, {}).items() if kind else ():
         if short in entry.body and name not in entry.body:
             entry.body[name] = entry.body.pop(short)
-            entry.said[name] = short
+            entry.file_names[name] = short
     for reference in entry.references:
-        entry.said.update(rename(entry.body, reference))
+        entry.file_names.update(rename(entry.body, reference))
     yield entry
 
 
@@ -154,13 +154,13 @@ def _rules(entry: Entry, project: object, found: Gathered) -> Iterator[Entry]:
         return
     rules, group = entry.body.pop("rules"), entry.body.get("id") or entry.body.get("name")
     if not isinstance(rules, list):
-        found.faults.append(entry.fault("rules", f"not a list: {describe(rules)}"))
+        found.errors.append(entry.diagnostic("rules", f"not a list: {describe(rules)}"))
         return
     for position, raw in enumerate(rules):
         path = join(entry.path, f"rules[{position}]")
         for rule in _entry(entry.file, path, Kind.SECURITY_GROUP_RULE, raw, found):
             if "security_group_id" in rule.body:
-                found.faults.append(rule.fault("security_group_id", "is that of the group"))
+                found.errors.append(rule.diagnostic("security_group_id", "is that of the group"))
             rule.body["security_group_id"] = _group_id(group)
             _own(rule, project)
             yield rule
@@ -175,7 +175,7 @@ def _group_id(group: object) -> str | None:
 def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
     hosts = value.get(HOSTS, {})
     if not isinstance(hosts, dict):
-        found.faults.append(
+        found.errors.append(
             Diagnostic(file=file, path=HOSTS, problem=f"not an object: {describe(hosts)}")
         )
         return
@@ -183,7 +183,7 @@ def _hosts(file: str, value: Mapping[str, Any], found: Gathered) -> None:
         for entry in _entry(file, join(HOSTS, _step(name)), None, raw, found):
             if name in found.hosts:
                 other = found.hosts[name]
-                found.faults.append(entry.fault("", f"is in {other.file} too"))
+                found.errors.append(entry.diagnostic("", f"is in {other.file} too"))
             found.hosts[name] = entry
 
 
@@ -198,13 +198,13 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
         if named and as_id(given) is None:
             body.setdefault("name", given)
     elif given is not None:
-        found.faults.append(entry.fault("id", f"neither an id nor a name: {describe(given)}"))
+        found.errors.append(entry.diagnostic("id", f"neither an id nor a name: {describe(given)}"))
         return
     elif named and name not in (None, ""):
-        found.faults.append(entry.fault("name", f"not text: {describe(name)}"))
+        found.errors.append(entry.diagnostic("name", f"not text: {describe(name)}"))
         return
     elif named and kind is not Kind.SEGMENT:
-        found.faults.append(entry.fault("", "has neither a name nor an id"))
+        found.errors.append(entry.diagnostic("", "has neither a name nor an id"))
         return
     else:
         id = id_by_content(kind, body)
@@ -213,7 +213,7 @@ def _identify(entry: Entry, kind: Kind, found: Gathered) -> None:
     other = found.entries.setdefault(Ref(kind, id), entry)
     if other is not entry:
         location = other.path if other.file == entry.file else f"{other.file}: {other.path}"
-        found.faults.append(entry.fault("", f"is the same as {location}"))
+        found.errors.append(entry.diagnostic("", f"is the same as {location}"))
 
 
 def _own(entry: Entry, project: object) -> None:

@@ -48,7 +48,7 @@ def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Diagnos
     named += [(entry, "host", entry.body["host"]) for entry in gathered.assignments]
     for entry, path, host in named:
         if known and host and host not in known:
-            yield entry.fault(path, f"{host} is not among the hosts{nearest(host, known)}")
+            yield entry.diagnostic(path, f"{host} is not among the hosts{nearest(host, known)}")
 
 
 def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
@@ -59,9 +59,9 @@ def _misplaced(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]
                 continue
             path = f"fixed_ips[{position}]"
             if subnet.network_id != port.network_id:
-                yield entry.fault(path, "its subnet is of another network")
+                yield entry.diagnostic(path, "its subnet is of another network")
             if fixed.address not in subnet.cidr:
-                yield entry.fault(path, f"{fixed.address} is not within {subnet.cidr}")
+                yield entry.diagnostic(path, f"{fixed.address} is not within {subnet.cidr}")
 
 
 def _unrouted(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
@@ -71,21 +71,25 @@ def _unrouted(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
         if not is_router_port(port.device_owner):
             continue
         if as_id(port.device_id) is None:
-            yield entry.fault("device_id", "is the id of no router; write router: and its name")
+            yield entry.diagnostic(
+                "device_id", "is the id of no router; write router: and its name"
+            )
         elif port.device_owner == DeviceOwner.ROUTER_GATEWAY:
             with_gateway.add(str(as_id(port.device_id)))
     for key, entry in gathered.entries.items():
         match resources.get(key):
             case Router(id=id, gateway=ExternalGateway()) if str(id) not in with_gateway:
                 problem = "no port is this gateway: add one on the network, with router:"
-                yield entry.fault("external_gateway_info", problem)
+                yield entry.diagnostic("external_gateway_info", problem)
             case FloatingIp(port_id=UUID(), fixed_address=None):
-                yield entry.fault("", "the address of the port is open: state fixed_ip_address")
+                yield entry.diagnostic(
+                    "", "the address of the port is open: state fixed_ip_address"
+                )
             case FloatingIp(port_id=UUID(), router_id=None):
                 problem = "not one router connects the port with the network: state router"
-                yield entry.fault("", problem)
+                yield entry.diagnostic("", problem)
             case PortForwarding(floating_ip_id=id) if _is_unrouted(resources, id):
-                yield entry.fault("floatingip_id", "is at no router: state router there")
+                yield entry.diagnostic("floatingip_id", "is at no router: state router there")
 
 
 def _is_unrouted(resources: Resources, id: UUID) -> bool:
@@ -101,7 +105,7 @@ def _repeated(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
         for path, address in addresses:
             other = seen.setdefault((port.network_id, address), entry)
             if other is not entry:
-                yield entry.fault(path, f"{address} is that of {other.path} too")
+                yield entry.diagnostic(path, f"{address} is that of {other.path} too")
 
 
 def _connected_twice(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
@@ -113,7 +117,7 @@ def _connected_twice(gathered: Gathered, resources: Resources) -> Iterator[Diagn
                 other = seen.setdefault((port.device_id, fixed.subnet_id), entry)
                 if other is not entry:
                     problem = f"the router is on this subnet by {other.path} too: remove one"
-                    yield entry.fault(f"fixed_ips[{position}]", problem)
+                    yield entry.diagnostic(f"fixed_ips[{position}]", problem)
 
 
 def _associated_and_forwarding(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
@@ -125,4 +129,4 @@ def _associated_and_forwarding(gathered: Gathered, resources: Resources) -> Iter
         floating = resources.get(Ref(Kind.FLOATING_IP, forwarding.floating_ip_id))
         if isinstance(floating, FloatingIp) and floating.port_id is not None:
             text = "stands for a port, so that it forwards no single ports; remove its port_id"
-            yield entry.fault("floatingip_id", f"{floating.address} {text}")
+            yield entry.diagnostic("floatingip_id", f"{floating.address} {text}")

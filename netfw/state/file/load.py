@@ -21,8 +21,8 @@ def read_topology(path: str | os.PathLike[str]) -> Topology:
     :raises InvalidInput: the problems found, by file, line and path.
     """
     topology = TopologyLoader().topology(_read_contents(os.fspath(path)))
-    if topology.faults:
-        raise InvalidInput({fault.location: fault.problem for fault in topology.faults})
+    if topology.errors:
+        raise InvalidInput({error.location: error.problem for error in topology.errors})
     return topology
 
 
@@ -45,21 +45,21 @@ class TopologyLoader:
         self._known: Known = {}
 
     def topology(self, contents: Contents) -> Topology:
-        """Build the topology of all files; faults and warnings have line numbers."""
-        faults = [Diagnostic(file=file, problem=text) for file, text in contents.problems.items()]
+        """Build the topology of all files; errors and warnings have line numbers."""
+        errors = [Diagnostic(file=file, problem=text) for file, text in contents.problems.items()]
         documents: dict[str, object] = {}
         for file, data in contents.files.items():
             parsed = self._parse(file, data)
             documents[file] = parsed.value
-            faults += parsed.faults
+            errors += parsed.errors
         for file in self._parsed.keys() - contents.files.keys():
             del self._parsed[file]
-        if faults:
-            return Topology(faults=truncate(faults))
+        if errors:
+            return Topology(errors=truncate(errors))
         topology = build_topology(documents, self._known)
         return evolve(
             topology,
-            faults=_with_lines(topology.faults, contents.files),
+            errors=_with_lines(topology.errors, contents.files),
             warnings=_with_lines(topology.warnings, contents.files),
         )
 
@@ -82,7 +82,7 @@ def digest_of(*data: bytes) -> bytes:
     return digest.digest()
 
 
-def _with_lines(faults: Iterable[Diagnostic], files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
-    reported = truncate(faults)
-    lines = {file: lines_of(files[file]) for file in {fault.file for fault in reported}}
-    return tuple(evolve(fault, line=line_at(lines[fault.file], fault.path)) for fault in reported)
+def _with_lines(errors: Iterable[Diagnostic], files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+    reported = truncate(errors)
+    lines = {file: lines_of(files[file]) for file in {error.file for error in reported}}
+    return tuple(evolve(error, line=line_at(lines[error.file], error.path)) for error in reported)

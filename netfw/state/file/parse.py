@@ -4,7 +4,7 @@ YAML is built from events, for three reasons.  The result has only plain values.
 files and alias bombs are refused before they are built.  And scalars are those of the YAML 1.2 core
 schema without floats, so that ``12:34:56:00:00:01`` is a MAC address and ``no`` is text.
 
-A duplicate key is a fault in YAML and in JSON.
+A duplicate key is an error in YAML and in JSON.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @frozen(kw_only=True)
 class Parsed:
-    """The value of a file, or its faults."""
+    """The value of a file, or its errors."""
 
     value: object = None
-    faults: tuple[Diagnostic, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
 
 
 def parse(name: str, data: bytes) -> Parsed:
@@ -52,13 +52,13 @@ def parse(name: str, data: bytes) -> Parsed:
         built = _build_yaml(text)
     except Refused as exc:
         return Parsed(
-            faults=(Diagnostic(file=name, path=exc.path, line=exc.line, problem=str(exc)),)
+            errors=(Diagnostic(file=name, path=exc.path, line=exc.line, problem=str(exc)),)
         )
-    faults = (
+    errors = (
         Diagnostic(file=name, path=path, line=line, problem=problem)
-        for path, line, problem in built.faults
+        for path, line, problem in built.errors
     )
-    return Parsed(value=built.value, faults=tuple(faults))
+    return Parsed(value=built.value, errors=tuple(errors))
 
 
 def lines_of(data: bytes) -> Lines:
@@ -151,4 +151,4 @@ def _children(value: object) -> list[object]:
 
 
 def _refused(name: str, problem: str) -> Parsed:
-    return Parsed(faults=(Diagnostic(file=name, problem=problem),))
+    return Parsed(errors=(Diagnostic(file=name, problem=problem),))

@@ -34,14 +34,14 @@ class _Interval:
     text: str
 
 
-def router_faults(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
-    """Yield the faults of all routers, floating IPs and port forwardings."""
-    yield from _floating_ip_faults(gathered, resources)
-    yield from _port_forwarding_faults(gathered, resources)
-    yield from _interface_faults(gathered, resources)
+def router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the errors of all routers, floating IPs and port forwardings."""
+    yield from _floating_ip_errors(gathered, resources)
+    yield from _port_forwarding_errors(gathered, resources)
+    yield from _interface_errors(gathered, resources)
 
 
-def _floating_ip_faults(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+def _floating_ip_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     subnets: dict[NetworkId, list[Subnet]] = defaultdict(list)
     users: dict[tuple[NetworkId, IpAddress], str] = {}
     for key, entry in gathered.entries.items():
@@ -62,23 +62,23 @@ def _floating_ip_faults(gathered: Gathered, resources: Resources) -> Iterator[Di
         user = users.setdefault((floating.network_id, floating.address), own)
         if user != own:
             problem = f"{floating.address} is also {user}; state an address that is free"
-            yield entry.fault("floating_ip_address", problem)
+            yield entry.diagnostic("floating_ip_address", problem)
         elif isinstance(resources.get(Ref(Kind.NETWORK, floating.network_id)), Network):
-            yield from _outside_faults(entry, floating, subnets[floating.network_id])
+            yield from _outside_errors(entry, floating, subnets[floating.network_id])
 
 
-def _outside_faults(
+def _outside_errors(
     entry: Entry, floating: FloatingIp, subnets: Iterable[Subnet]
 ) -> Iterator[Diagnostic]:
-    """Yield a fault if the address is in none of *subnets*; the file may leave all of them out."""
+    """Yield an error if the address is in none of *subnets*; the file may leave all of them out."""
     cidrs = [subnet.cidr for subnet in subnets]
     if cidrs and not any(floating.address in cidr for cidr in cidrs):
         listed = ", ".join(map(str, cidrs[:5])) + (", ..." if len(cidrs) > 5 else "")
         problem = f"{floating.address} is in no subnet of the external network ({listed})"
-        yield entry.fault("floating_ip_address", f"{problem}; state an address of one of them")
+        yield entry.diagnostic("floating_ip_address", f"{problem}; state an address of one of them")
 
 
-def _port_forwarding_faults(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+def _port_forwarding_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     used: dict[tuple[FloatingIpId, ForwardedProtocol], list[_Interval]] = defaultdict(list)
     for position, (key, entry) in enumerate(gathered.entries.items()):
         forwarding = resources.get(key)
@@ -93,10 +93,10 @@ def _port_forwarding_faults(gathered: Gathered, resources: Resources) -> Iterato
     for intervals in used.values():
         for one, other in _overlapping(intervals):
             problem = f"{one.text} overlaps {other.text} of {_location(other.entry)}"
-            yield one.entry.fault(one.path, f"{problem}; state other ports of the floating IP")
+            yield one.entry.diagnostic(one.path, f"{problem}; state other ports of the floating IP")
 
 
-def _interface_faults(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+def _interface_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     """Yield overlapping subnets of a router; two ports on one subnet are a warning elsewhere."""
     used: dict[tuple[str, int], dict[SubnetId, _Interval]] = defaultdict(dict)
     for position, (key, entry) in enumerate(gathered.entries.items()):
@@ -114,7 +114,7 @@ def _interface_faults(gathered: Gathered, resources: Resources) -> Iterator[Diag
         for one, other in _overlapping(intervals.values()):
             problem = f"{one.text} overlaps {other.text} of {_location(other.entry)}"
             advice = "remove a port, or give the router subnets that do not overlap"
-            yield one.entry.fault(one.path, f"{problem}, a port of the same router; {advice}")
+            yield one.entry.diagnostic(one.path, f"{problem}, a port of the same router; {advice}")
 
 
 def _overlapping(intervals: Iterable[_Interval]) -> Iterator[tuple[_Interval, _Interval]]:

@@ -30,7 +30,7 @@ class Built:
     """A value, and the problems of its notation."""
 
     value: object
-    faults: tuple[Located, ...]
+    errors: tuple[Located, ...]
 
 
 def build(text: str, values: int, depth: int, lines: dict[str, int] | None = None) -> Built:
@@ -48,7 +48,7 @@ def build(text: str, values: int, depth: int, lines: dict[str, int] | None = Non
         raise Refused(f"is no YAML: {_describe(exc)}", line=mark and mark.line + 1) from exc
     except yaml.YAMLError as exc:
         raise Refused(f"is no YAML: {str(exc).splitlines()[0]}") from exc
-    return Built(builder.root, tuple(builder.faults))
+    return Built(builder.root, tuple(builder.errors))
 
 
 def _describe(error: Any) -> str:
@@ -74,7 +74,7 @@ class _Builder:
     _depth: int
     _lines: dict[str, int] | None
     root: object = None
-    faults: list[Located] = field(factory=list)
+    errors: list[Located] = field(factory=list)
     _open: list[_Open] = field(factory=list)
     _anchors: dict[str, tuple[object, int]] = field(factory=dict)
     _documents: int = 0
@@ -137,7 +137,7 @@ class _Builder:
             raise Refused("merge keys (<<) are not taken; write it out", self._path(), line)
         top.key = key
         if key in top.value:
-            self.faults.append((self._path(_quoted_key(key)), line, "is there twice"))
+            self.errors.append((self._path(_quoted_key(key)), line, "is there twice"))
         elif self._lines is not None:
             self._lines[self._path(_quoted_key(key))] = line
 

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 class FileSource(StateSource):
     """Desired state from a YAML or JSON file, or a directory of them, that is watched.
 
-    A faulty file changes nothing: all faults are logged and written to the status files, and the
+    An invalid file changes nothing: all errors are logged and written to the status files, and the
     last valid state stays in force.  Until a first valid file was read, the source is unavailable.
     The state in force is not kept over a restart.  Reports are written to one status file for each
     service of each host; see :meth:`flush`.
@@ -107,20 +107,20 @@ class FileSource(StateSource):
         return DriverInfo("file")
 
     def problems(self) -> tuple[str, ...]:
-        """Return the faults of the topology now, before an agent is started with it."""
+        """Return the errors of the topology now, before an agent is started with it."""
         topology = TopologyWatcher(self._watcher.path, self._settle).load_now().topology
-        return tuple(str(fault) for fault in topology.faults)
+        return tuple(str(error) for error in topology.errors)
 
     # Called by embedding programs.
 
-    def refresh(self, anew: bool = False) -> tuple[Diagnostic, ...]:
-        """Read the topology at once, without a debounce; return its faults.
+    def refresh(self, new_epoch: bool = False) -> tuple[Diagnostic, ...]:
+        """Read the topology at once, without a debounce; return its errors.
 
-        With *anew* a new history starts, as after a restart: every agent takes a snapshot.
+        With *new_epoch* a new epoch starts, as after a restart: every agent takes a snapshot.
         """
         with self._load_lock:
-            self._apply(self._watcher.load_now(), anew)
-            return self._faults
+            self._apply(self._watcher.load_now(), new_epoch)
+            return self._last_errors
 
     def forget_history(self) -> None:
         """Discard the change log: agents that have not read it take a snapshot."""
@@ -189,7 +189,7 @@ class FileSource(StateSource):
         return lambda: self._unwatch(hint, stop)
 
     def errors(self) -> tuple[str, ...]:
-        return tuple(map(str, self._faults)) if self._loaded.is_set() else ()
+        return tuple(map(str, self._last_errors)) if self._loaded.is_set() else ()
 
     def close(self) -> None:
         self._ended.set()
@@ -235,31 +235,31 @@ class FileSource(StateSource):
             return
         with self._load_lock:
             if not self._loaded.is_set():
-                self._apply(self._watcher.load_stable(), anew=False)
+                self._apply(self._watcher.load_stable(), new_epoch=False)
             if not self._loaded.is_set():
-                faults = "; ".join(str(fault) for fault in self._faults)
-                raise BackendUnavailable(f"no state was read yet: {faults}")
+                errors = "; ".join(str(error) for error in self._last_errors)
+                raise BackendUnavailable(f"no state was read yet: {errors}")
 
     @property
-    def _faults(self) -> tuple[Diagnostic, ...]:
-        return () if self._last is None else self._last.topology.faults
+    def _last_errors(self) -> tuple[Diagnostic, ...]:
+        return () if self._last is None else self._last.topology.errors
 
     def _poll_once(self) -> None:
         result = self._watcher.poll()
         if result is not None:
-            self._apply(result, anew=False)
+            self._apply(result, new_epoch=False)
 
-    def _apply(self, result: LoadResult, anew: bool) -> None:
-        """Put a load result in force; if it is faulty, keep the state in force."""
-        if result == self._last and not anew:
+    def _apply(self, result: LoadResult, new_epoch: bool) -> None:
+        """Put a load result in force; if it has errors, keep the state in force."""
+        if result == self._last and not new_epoch:
             return
         former, self._last = self._last, result
         topology = result.topology
-        if topology.faults:
-            self._log(logging.ERROR, topology.faults, "has faults; the state in force stays")
+        if topology.errors:
+            self._log(logging.ERROR, topology.errors, "has errors; the state in force stays")
         else:
-            self._commit(topology.items, anew)
-            if former is not None and former.topology.faults:
+            self._commit(topology.items, new_epoch)
+            if former is not None and former.topology.errors:
                 LOG.info("topology %s: recovered, and in force", self._watcher.path)
             if former is None or former.digest != result.digest:
                 self._log(logging.WARNING, topology.warnings, "is in force, with warnings")
@@ -267,12 +267,12 @@ class FileSource(StateSource):
             self._describe(result)
             self._status_files.update(self._memory.resources(), self._memory.serves)
             self._write()
-            if former is not None and former.topology.faults != topology.faults:
+            if former is not None and former.topology.errors != topology.errors:
                 for notify in self._notifiers:
                     notify()  # the agents read `errors`
 
-    def _commit(self, items: Sequence[Item], anew: bool) -> None:
-        if anew:
+    def _commit(self, items: Sequence[Item], new_epoch: bool) -> None:
+        if new_epoch:
             self._memory.restore(*items)
         else:
             gone = {_key(item) for item in self._memory.items()} - {_key(item) for item in items}
@@ -281,14 +281,14 @@ class FileSource(StateSource):
 
     def _describe(self, result: LoadResult) -> None:
         topology = result.topology
-        if not topology.faults:
+        if not topology.errors:
             self._in_force |= {
                 "in_force_since": now(),
                 "digest": result.digest,
                 "items": len(topology.items),
                 "warnings": [asdict(warning) for warning in topology.warnings],
             }
-        self._in_force["errors"] = [asdict(fault) for fault in topology.faults]
+        self._in_force["errors"] = [asdict(error) for error in topology.errors]
 
     def _log(self, level: int, diagnostics: Sequence[Diagnostic], state: str) -> None:
         if diagnostics:

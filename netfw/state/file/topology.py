@@ -1,6 +1,6 @@
 """Topology: the items of all files together.  Pure.
 
-A topology with a fault has no items; every fault is reported.
+A topology with an error has no items; every error is reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from netfw.state.file.entries import Entry, Gathered, gather
 from netfw.state.file.lint import lint
 from netfw.state.file.name_resolution import id_by_content, id_of
 from netfw.state.file.router_defaults import RouterDefaults, complete_address_scopes
-from netfw.state.file.router_validation import router_faults
+from netfw.state.file.router_validation import router_errors
 from netfw.state.file.schema import STATED_ASSIGNMENT, STATED_HOST, StatedHost
 
 T = TypeVar("T")
@@ -49,10 +49,10 @@ AGENT_BINARY: Final = "netfw-ovs-agent"
 
 @frozen(kw_only=True)
 class Topology:
-    """The items of all files, or their faults; and warnings about likely mistakes."""
+    """The items of all files, or their errors; and warnings about likely mistakes."""
 
     items: tuple[Item, ...] = ()
-    faults: tuple[Diagnostic, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
 
 
@@ -68,10 +68,10 @@ def build_topology(documents: Mapping[str, object], known: Known | None = None) 
     gathered = gather(documents)
     build = _Build(gathered, {} if known is None else known)
     build.run()
-    if not build.faults:
-        build.faults += router_faults(gathered, build.resources)
-    if build.faults:
-        return Topology(faults=tuple(build.faults))
+    if not build.errors:
+        build.errors += router_errors(gathered, build.resources)
+    if build.errors:
+        return Topology(errors=tuple(build.errors))
     resources = tuple(build.resources.values())
     warnings = lint(gathered, build.resources)
     return Topology(items=(*resources, *build.assignments), warnings=warnings)
@@ -81,13 +81,13 @@ def build_topology(documents: Mapping[str, object], known: Known | None = None) 
 class _Build:
     gathered: Gathered
     known: Known
-    faults: list[Diagnostic] = field(init=False)
+    errors: list[Diagnostic] = field(init=False)
     resources: dict[Ref, Resource] = field(factory=dict)
     assignments: list[Assignment] = field(factory=list)
 
-    @faults.default
-    def _gathered_faults(self) -> list[Diagnostic]:
-        return list(self.gathered.faults)
+    @errors.default
+    def _gathered_errors(self) -> list[Diagnostic]:
+        return list(self.gathered.errors)
 
     def run(self) -> None:
         hosts = self._hosts()
@@ -102,7 +102,7 @@ class _Build:
         for entry in self._entries(Kind.PORT):
             if entry.id is not None:
                 problems = complete_port(entry.body, entry.id, networks, subnets)
-                self.faults += [entry.fault(path, problem) for path, problem in problems]
+                self.errors += [entry.diagnostic(path, problem) for path, problem in problems]
         self._read(Kind.PORT)
         self._read(Kind.ROUTER)
         self._complete_floating_ips()
@@ -145,8 +145,8 @@ class _Build:
         try:
             resource = parse(key.kind, entry.body)
         except InvalidInput as exc:
-            self.faults += [
-                entry.fault("" if path == key.kind else path, text)
+            self.errors += [
+                entry.diagnostic("" if path == key.kind else path, text)
                 for path, text in exc.problems.items()
             ]
             return
@@ -159,7 +159,7 @@ class _Build:
             try:
                 check_host(name)
             except ValueError as exc:
-                self.faults.append(entry.fault("", str(exc)))
+                self.errors.append(entry.diagnostic("", str(exc)))
                 continue
             host = self._parse(STATED_HOST, entry)
             if host is not None:
@@ -170,8 +170,8 @@ class _Build:
         try:
             return shape.parse(entry.body)
         except ValueError as exc:
-            faults = CodecError.within("", exc)
-            self.faults += [entry.fault(path, text) for path, text in faults.items()]
+            errors = CodecError.within("", exc)
+            self.errors += [entry.diagnostic(path, text) for path, text in errors.items()]
             return None
 
     def _complete_networks(
@@ -183,7 +183,9 @@ class _Build:
             stated = tuple(segment.provider for segment in segments.get(network.id, ()))
             if stated and network.segments and set(stated) != set(network.segments):
                 entry = self.gathered.entries[ref(network)]
-                self.faults.append(entry.fault("", "contradicts the segments that are its own"))
+                self.errors.append(
+                    entry.diagnostic("", "contradicts the segments that are its own")
+                )
             for provider in () if stated else network.segments:
                 segment = _segment(network.id, provider)
                 self.resources[ref(segment)] = segment
@@ -206,7 +208,7 @@ class _Build:
             agent = _agent(name, host, facts)
             if ref(agent) in self.resources:
                 entry = self.gathered.hosts[name]
-                self.faults.append(entry.fault("", "is among the agents too"))
+                self.errors.append(entry.diagnostic("", "is among the agents too"))
             self.resources[ref(agent)] = agent
 
     def _assign(self) -> None:
@@ -220,7 +222,7 @@ class _Build:
                 target = Ref(Kind.ROUTER, stated.router_id)
             assignment = Assignment(stated.service, stated.host, target)
             if assignment in self.assignments:
-                self.faults.append(entry.fault("", "is there twice"))
+                self.errors.append(entry.diagnostic("", "is there twice"))
             self.assignments.append(assignment)
 
     def _evict_known(self) -> None:

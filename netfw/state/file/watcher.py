@@ -68,8 +68,8 @@ class TopologyWatcher:
         self._sleep(self._settle)
         self._seen, self._since = stat_files(self.path), self._clock()
         if self._seen != before:
-            return _faulty(self.path, TORN)
-        return self._load_or_fault(before)
+            return _load_failure(self.path, TORN)
+        return self._load_or_failure(before)
 
     def load_now(self) -> LoadResult:
         """Load without waiting.
@@ -77,12 +77,12 @@ class TopologyWatcher:
         An equal signature afterwards proves nothing, since the clock of a file system is coarse:
         the next polls load it once more.
         """
-        result = self._load_or_fault(stat_files(self.path))
+        result = self._load_or_failure(stat_files(self.path))
         self._seen = self._read = None
         return result
 
-    def _load_or_fault(self, signatures: FileSignatures) -> LoadResult:
-        return self._load(signatures) or _faulty(self.path, TORN)
+    def _load_or_failure(self, signatures: FileSignatures) -> LoadResult:
+        return self._load(signatures) or _load_failure(self.path, TORN)
 
     def _load(self, signatures: FileSignatures) -> LoadResult | None:
         if signatures.problem:
@@ -98,5 +98,5 @@ class TopologyWatcher:
         return LoadResult(self._reader.topology(contents), digest.hex())
 
 
-def _faulty(path: str, problem: str) -> LoadResult:
-    return LoadResult(Topology(faults=(Diagnostic(file=path, problem=problem),)), "")
+def _load_failure(path: str, problem: str) -> LoadResult:
+    return LoadResult(Topology(errors=(Diagnostic(file=path, problem=problem),)), "")

@@ -72,26 +72,26 @@ class RadvdInterface:
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.source, IPv6Address):
             raise InvalidInput({"source": f"{self.source!r} is not an IPv6 address"})
-        faults: dict[str, str] = {}
+        problems: dict[str, str] = {}
         try:
             check_device_name(self.device)
         except ValueError as error:
-            faults["device"] = str(error)
+            problems["device"] = str(error)
         if not self.source.is_link_local:
-            faults["source"] = f"{self.source} is not a link-local address"
+            problems["source"] = f"{self.source} is not a link-local address"
         low, high = IPV6_MTU
         if type(self.mtu) is not int or not low <= self.mtu <= high:
-            faults["mtu"] = f"{self.mtu!r}: IPv6 has MTUs from {low} to {high}"
+            problems["mtu"] = f"{self.mtu!r}: IPv6 has MTUs from {low} to {high}"
         if not all(isinstance(server, IPv6Address) for server in self.dns_servers):
-            faults["dns_servers"] = "IPv4 servers are not advertised"
+            problems["dns_servers"] = "IPv4 servers are not advertised"
         if len(self.prefixes) > MOST_PREFIXES:
-            faults["prefixes"] = f"{len(self.prefixes)}: at most {MOST_PREFIXES}"
+            problems["prefixes"] = f"{len(self.prefixes)}: at most {MOST_PREFIXES}"
         if len(self.dns_servers) > MOST_DNS_SERVERS:
-            faults["dns_servers"] = f"{len(self.dns_servers)}: at most {MOST_DNS_SERVERS}"
+            problems["dns_servers"] = f"{len(self.dns_servers)}: at most {MOST_DNS_SERVERS}"
         if len({each.prefix for each in self.prefixes}) < len(self.prefixes):
-            faults["prefixes"] = "one of them is there twice"
-        if faults:
-            raise InvalidInput(faults)
+            problems["prefixes"] = "one of them is there twice"
+        if problems:
+            raise InvalidInput(problems)
 
 
 def render_radvd(interfaces: Iterable[RadvdInterface]) -> str:

@@ -30,7 +30,7 @@ class PlannedHop:
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """The place in which it is added; it depends on nothing but the route."""
+        """The sort key by which next hops are added; it depends on the route alone."""
         to = self.destination
         return to.version, to.prefixlen, int(to.network_address), int(self.via)
 

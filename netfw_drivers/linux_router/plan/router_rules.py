@@ -123,13 +123,13 @@ class RouterRules:
             name = extension_chain(owner, chain)
             chains[table, name] = rules
             hooked.setdefault((table, chain), []).append(self._rule(target=Jump(name)))
-        for place, rules in self._translation():
-            hooked.setdefault(place, []).extend(rules)
+        for hook, rules in self._translation():
+            hooked.setdefault(hook, []).extend(rules)
         if self._has_scopes:
             chains[RuleTable.MANGLE, _SCOPE] = [*self._scopes()]
         if self.float_chains:
             chains[RuleTable.NAT, _SNAT] = [*self._snat()]
-        rendered = {self._key(*place): Chain(tuple(rules)) for place, rules in chains.items()}
+        rendered = {self._key(*name): Chain(tuple(rules)) for name, rules in chains.items()}
         for (table, chain), rules in hooked.items():
             if rules:
                 key = self._key(table, chain.lower())
@@ -255,8 +255,8 @@ class RouterRules:
         for contribution in self.contributions:
             for rule in contribution.rules:
                 if rule.ip_version == self.family:
-                    place = rule.table, rule.chain, contribution.owner
-                    found.setdefault(place, []).append(self._contributed(rule))
+                    key = rule.table, rule.chain, contribution.owner
+                    found.setdefault(key, []).append(self._contributed(rule))
         return found
 
     def _contributed(self, rule: RouterRule) -> Rule:

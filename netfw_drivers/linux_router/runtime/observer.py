@@ -42,7 +42,7 @@ class RouterObserver:
     ) -> None:
         self._executor, self._radvd, self._context = executor, radvd, context
         self._lock = threading.Lock()
-        self._homes: dict[FloatingIpId, RouterId] | None = None
+        self._floating_ip_routers: dict[FloatingIpId, RouterId] | None = None
         self._indexes: dict[RouterId, TranslationIndex] = {}
         """The floating IPs of each router as last read or written."""
         self._ended: dict[RouterId, frozenset[FloatingIpId]] = {}
@@ -89,17 +89,17 @@ class RouterObserver:
             kept = {key.router for key in update.keep if isinstance(key, RouterKey)}
             named |= self.routers() - kept
             kept_ips = {key.floating_ip for key in update.keep if isinstance(key, FloatingIpKey)}
-            self._read_homes()
+            self._read_routers_of_floating_ips()
             with self._lock:
-                ids |= (self._homes or {}).keys() - kept_ips
-        return frozenset(named | self._homes_of(ids))
+                ids |= (self._floating_ip_routers or {}).keys() - kept_ips
+        return frozenset(named | self._routers_of(ids))
 
     def locate(self, keys: Iterable[RouterDriverKey]) -> frozenset[RouterDriverKey]:
         """Return those of *keys* that are floating IPs of routers on this host now."""
         with self._lock:
-            homes = self._homes or {}
+            routers = self._floating_ip_routers or {}
             return frozenset(
-                key for key in keys if isinstance(key, FloatingIpKey) and key.floating_ip in homes
+                key for key in keys if isinstance(key, FloatingIpKey) and key.floating_ip in routers
             )
 
     def converged(self, router: RouterId) -> ConvergedRouter | None:
@@ -107,9 +107,9 @@ class RouterObserver:
         try:
             found = self._mirrored(router)
         except NotFound:
-            self._forget_homes(router)
+            self._forget_floating_ips(router)
             return None
-        self._record_homes(router, found)
+        self._record_floating_ips(router, found)
         state = self.state(router)
         if state is None:
             gateway = self._read_gateway(found.netns.netns)
@@ -152,7 +152,7 @@ class RouterObserver:
     def reset(self) -> None:
         """Forget everything: another driver may have changed routers meanwhile."""
         with self._lock:
-            self._homes = None
+            self._floating_ip_routers = None
             self._indexes.clear()
             self._ended.clear()
             self._states.clear()
@@ -193,39 +193,41 @@ class RouterObserver:
             former=self._index(router),
         )
         if wanted is not None or not mirrored:
-            self._forget_homes(router)  # all of them are recorded again
-        self._record_homes(router, found)
+            self._forget_floating_ips(router)  # all of them are recorded again
+        self._record_floating_ips(router, found)
         return found
 
     def _index(self, router: RouterId) -> TranslationIndex:
         with self._lock:
             return self._indexes.get(router) or TranslationIndex()
 
-    def _record_homes(self, router: RouterId, found: FoundRouter) -> None:
+    def _record_floating_ips(self, router: RouterId, found: FoundRouter) -> None:
         """Record where the floating IPs of a router are, as far as that changed."""
         index, ended = found.index, found.ended
         with self._lock:
             former = self._indexes.get(router) or TranslationIndex()
             gone = {id for id, _ in former.beyond(index)} | self._ended.pop(router, frozenset())
-            self._drop_homes(router, (id for id in gone - ended if id not in index.translations))
-            if self._homes is not None:
+            self._drop_floating_ips(
+                router, (id for id in gone - ended if id not in index.translations)
+            )
+            if self._floating_ip_routers is not None:
                 new = {id for id, _ in index.beyond(former)} | ended
-                self._homes |= dict.fromkeys(new, router)
+                self._floating_ip_routers |= dict.fromkeys(new, router)
             self._indexes[router], self._ended[router] = index, ended
 
-    def _forget_homes(self, router: RouterId) -> None:
+    def _forget_floating_ips(self, router: RouterId) -> None:
         """Forget where the floating IPs of a router are."""
         with self._lock:
             former = self._indexes.pop(router, TranslationIndex())
             ended = self._ended.pop(router, frozenset())
-            self._drop_homes(router, {*former.translations, *ended})
+            self._drop_floating_ips(router, {*former.translations, *ended})
 
-    def _drop_homes(self, router: RouterId, ids: Iterable[FloatingIpId]) -> None:
+    def _drop_floating_ips(self, router: RouterId, ids: Iterable[FloatingIpId]) -> None:
         """Drop *ids* that are at a router as far as is known.  Called with the lock."""
-        homes = self._homes or {}
+        routers = self._floating_ip_routers or {}
         for id in ids:
-            if homes.get(id) == router:
-                del homes[id]
+            if routers.get(id) == router:
+                del routers[id]
 
     def _read_gateway(self, namespace: str) -> NetnsPort | None:
         """Return the gateway of a router that was not converged as a whole yet."""
@@ -257,23 +259,23 @@ class RouterObserver:
         except NetfwError:
             return None  # the plan refuses it
 
-    def _homes_of(self, ids: Collection[FloatingIpId]) -> set[RouterId]:
+    def _routers_of(self, ids: Collection[FloatingIpId]) -> set[RouterId]:
         if not ids:
             return set()
-        self._read_homes()
+        self._read_routers_of_floating_ips()
         with self._lock:
-            homes = self._homes or {}
-            return {homes[id] for id in ids if id in homes}
+            routers = self._floating_ip_routers or {}
+            return {routers[id] for id in ids if id in routers}
 
-    def _read_homes(self) -> None:
+    def _read_routers_of_floating_ips(self) -> None:
         """Read where each floating IP is, if that is not known."""
         with self._lock:
-            if self._homes is None:
+            if self._floating_ip_routers is None:
                 all_found = {router: self._read_floating_ips(router) for router in self.routers()}
-                self._homes = {}
+                self._floating_ip_routers = {}
                 for router, found in all_found.items():
                     self._indexes[router], self._ended[router] = found.index, found.ended
-                    self._homes |= dict.fromkeys(found.floating_ips, router)
+                    self._floating_ip_routers |= dict.fromkeys(found.floating_ips, router)
 
     def _read_floating_ips(self, router: RouterId) -> FoundRouter:
         namespace = router_namespace(router)

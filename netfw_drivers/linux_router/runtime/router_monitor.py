@@ -150,7 +150,7 @@ class RouterMonitor:
             self._owners |= {port.port: router.id for port in router.ports}
         self._forget_ports(gone)
         unwired = frozenset(
-            port for port in self._ports_of(router.id) if self._asked(self._wiring.watch, port)
+            port for port in self._ports_of(router.id) if self._is_unwired(self._wiring.watch, port)
         )
         self._announce(router, unwired)
         if watch and router.whole is not None:
@@ -161,7 +161,7 @@ class RouterMonitor:
         """Return the ports of a router that the switch has not admitted."""
         with self._lock:
             ports = self._ports_of(router)
-        return frozenset(port for port in ports if self._asked(self._wiring.is_unwired, port))
+        return frozenset(port for port in ports if self._is_unwired(self._wiring.is_unwired, port))
 
     def forget(self, router: RouterId) -> None:
         """Forget a router that is gone."""
@@ -210,7 +210,7 @@ class RouterMonitor:
         keys = _keys(router) if is_gateway else (RouterKey(router.id),)
         self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))
 
-    def _asked(self, is_unwired: Callable[[PortId], bool], port: PortId) -> bool:
+    def _is_unwired(self, is_unwired: Callable[[PortId], bool], port: PortId) -> bool:
         try:
             return is_unwired(port)
         except BackendError as error:

@@ -130,9 +130,9 @@ def _miss(table: of.Table, layout: ExtensionLayout) -> of.Flow:
     return table.flow(of.ANYTHING, *onward, priority=0, cookie=COOKIE)
 
 
-def extension_flows(grant: Grant, addition: SwitchContribution | None) -> Iterator[of.Flow]:
+def extension_flows(grant: Grant, contribution: SwitchContribution | None) -> Iterator[of.Flow]:
     """Yield the flows of an extension, and those by which other packets pass its tables."""
-    flows = addition.flows if addition is not None else ()
+    flows = contribution.flows if contribution is not None else ()
     yield from flows
     own = {flow.identity for flow in flows}
     for table in grant.tables.values():
@@ -180,10 +180,10 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
         )
 
 
-def contribution_flows(additions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
+def contribution_flows(contributions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:
     """Yield the flows of extensions for a port; they exist before the port is live."""
-    for addition in additions:
-        yield from addition.flows
+    for contribution in contributions:
+        yield from contribution.flows
 
 
 def domain_flows(

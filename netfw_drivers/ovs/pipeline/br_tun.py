@@ -31,7 +31,7 @@ from netfw_drivers.ovs.pipeline.tables import (
 )
 
 LEARNT_FOR = 300
-"""Seconds that a sender's place is remembered."""
+"""Seconds that a sender's tunnel is remembered."""
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _ALL = "ff:ff:ff:ff:ff:ff"
 _REQUEST, _REPLY = 1, 2

@@ -52,7 +52,7 @@ _NOT_OF_THE_PACKET = _CAME_BY | {
 
 @frozen(kw_only=True)
 class Step:
-    """An extension's table at a place, and the hop behind it; dropped packets go no further."""
+    """An extension's table at a hook, and the hop behind it; dropped packets go no further."""
 
     hook: PipelineHook
     table: int
@@ -61,37 +61,37 @@ class Step:
 
 @frozen(kw_only=True)
 class ExtensionLayout:
-    """All that was granted, in the order of the claims."""
+    """All that was granted, in the order of the requests."""
 
-    claims: tuple[GrantRequest, ...] = ()
+    requests: tuple[GrantRequest, ...] = ()
     grants: Mapping[str, Grant] = field(factory=dict, hash=False)
     steps: tuple[Step, ...] = ()
     tables_left: tuple[int, ...] = EXTENSION_TABLES
     bits_used: Mapping[int, int] = field(factory=dict, hash=False)
     """Bits in use of each register, counted from its lowest."""
 
-    def granted(self, claim: GrantRequest) -> ExtensionLayout:
-        """This layout with *claim* granted; see :meth:`SwitchDriver.grant`.
+    def granted(self, request: GrantRequest) -> ExtensionLayout:
+        """This layout with *request* granted; see :meth:`SwitchDriver.grant`.
 
-        :raises NotSupported: the switch has no such thing as is claimed.
-        :raises ConfigError: nothing is left, or one name claims twice.
+        :raises NotSupported: the switch has no such thing as is requested.
+        :raises ConfigError: nothing is left, or one owner requests twice.
         """
-        if claim in self.claims:
+        if request in self.requests:
             return self
-        self._refuse(claim)
-        tables, steps, left = self._tables(claim)
-        registers, used = self._registers(claim)
+        self._refuse(request)
+        tables, steps, left = self._tables(request)
+        registers, used = self._registers(request)
         grant = Grant(
-            owner=claim.owner,
-            cookie=COOKIE | (len(self.claims) + 1) << 32,
+            owner=request.owner,
+            cookie=COOKIE | (len(self.requests) + 1) << 32,
             cookie_mask=OWNER_MASK,
-            prefix=f"netfw-{claim.owner}-",
+            prefix=f"netfw-{request.owner}-",
             tables=tables,
             registers=registers,
         )
         return ExtensionLayout(
-            claims=(*self.claims, claim),
-            grants={**self.grants, claim.owner: grant},
+            requests=(*self.requests, request),
+            grants={**self.grants, request.owner: grant},
             steps=(*self.steps, *steps),
             tables_left=left,
             bits_used=used,
@@ -116,7 +116,7 @@ class ExtensionLayout:
         )
 
     def hops(self) -> Iterator[tuple[PipelineHook, int, int]]:
-        """Each hop: its place, its table, and the table that it leads to."""
+        """Yield each hop: its hook, its table, and the table that it leads to."""
         for hook in _HOOKED:
             chain = [step for step in self.steps if step.hook is hook]
             following = [*(step.table for step in chain[1:]), self._end(hook)]
@@ -137,53 +137,57 @@ class ExtensionLayout:
             case PipelineHook.DROPPED:
                 raise ValueError("what was dropped goes nowhere")
 
-    def _refuse(self, claim: GrantRequest) -> None:
-        if claim.owner in self.grants:
-            raise ConfigError(f"two extensions are called {claim.owner}: leave one out")
-        if claim.marks:
-            raise NotSupported(f"{claim.owner} claims marks: on a switch, claim register bits")
-        if claim.meters:
-            raise NotSupported(f"{claim.owner} claims meters, which this switch driver has not")
-        if len(self.claims) == _MOST_EXTENSIONS:
-            raise ConfigError(f"no cookie is left for {claim.owner}: {self._who()}")
+    def _refuse(self, request: GrantRequest) -> None:
+        if request.owner in self.grants:
+            raise ConfigError(f"two extensions are called {request.owner}: leave one out")
+        if request.marks:
+            raise NotSupported(
+                f"{request.owner} requests marks: on a switch, request register bits"
+            )
+        if request.meters:
+            raise NotSupported(f"{request.owner} requests meters, which this switch driver has not")
+        if len(self.requests) == _MOST_EXTENSIONS:
+            raise ConfigError(f"no cookie is left for {request.owner}: {self._who()}")
 
     def _tables(
-        self, claim: GrantRequest
+        self, request: GrantRequest
     ) -> tuple[dict[str, TableGrant], list[Step], tuple[int, ...]]:
         left = list(self.tables_left)
         granted: dict[str, TableGrant] = {}
         steps: list[Step] = []
-        for wanted in claim.tables:
-            number = self._take(left, claim, wanted)
-            hop = self._take(left, claim, wanted) if wanted.hook in _HOOKED else None
+        for wanted in request.tables:
+            number = self._take(left, request, wanted)
+            hop = self._take(left, request, wanted) if wanted.hook in _HOOKED else None
             granted[wanted.name] = TableGrant(number=number, then=hop)
             if wanted.hook is not None:
                 steps.append(Step(hook=wanted.hook, table=number, hop=hop))
         return granted, steps, tuple(left)
 
-    def _take(self, left: list[int], claim: GrantRequest, wanted: TableRequest) -> int:
+    def _take(self, left: list[int], request: GrantRequest, wanted: TableRequest) -> int:
         if not left:
-            raise ConfigError(f"no table is left for {wanted.name} of {claim.owner}: {self._who()}")
+            raise ConfigError(
+                f"no table is left for {wanted.name} of {request.owner}: {self._who()}"
+            )
         return left.pop(0)
 
-    def _registers(self, claim: GrantRequest) -> tuple[dict[str, RegisterGrant], dict[int, int]]:
+    def _registers(self, request: GrantRequest) -> tuple[dict[str, RegisterGrant], dict[int, int]]:
         used = dict(self.bits_used)
         granted: dict[str, RegisterGrant] = {}
-        for wanted in claim.registers:
-            register = self._register_for(wanted, used, claim)
+        for wanted in request.registers:
+            register = self._register_for(wanted, used, request)
             first = used.get(register, 0)
             used[register] = first + wanted.bits
             granted[wanted.name] = RegisterGrant(register=register, first=first, bits=wanted.bits)
         return granted, used
 
     def _register_for(
-        self, wanted: RegisterRequest, used: Mapping[int, int], claim: GrantRequest
+        self, wanted: RegisterRequest, used: Mapping[int, int], request: GrantRequest
     ) -> int:
         for register in FREE_REGISTERS:
             if used.get(register, 0) + wanted.bits <= _REGISTER_BITS:
                 return register
         raise ConfigError(
-            f"no register has {wanted.bits} bits left for {wanted.name} of {claim.owner}: "
+            f"no register has {wanted.bits} bits left for {wanted.name} of {request.owner}: "
             f"{self._who()}"
         )
 
@@ -195,16 +199,16 @@ class ExtensionLayout:
         )
 
 
-def grant_violation(addition: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
-    """Return how *addition* exceeds its grant, or ``None`` if it does not."""
-    if addition.qos:
-        return NotSupported(f"{addition.owner}: this switch driver does not limit ports yet")
-    grant = layout.grants.get(addition.owner)
+def grant_violation(contribution: SwitchContribution, layout: ExtensionLayout) -> NetfwError | None:
+    """Return how *contribution* exceeds its grant, or ``None`` if it does not."""
+    if contribution.qos:
+        return NotSupported(f"{contribution.owner}: this switch driver does not limit ports yet")
+    grant = layout.grants.get(contribution.owner)
     if grant is None:
-        return InvalidInput({addition.owner: "it adds flows without a grant"})
-    for flow in addition.flows:
-        if fault := _problem(flow, grant):
-            return InvalidInput({addition.owner: f"{fault}: {flow}"})
+        return InvalidInput({contribution.owner: "it adds flows without a grant"})
+    for flow in contribution.flows:
+        if problem := _problem(flow, grant):
+            return InvalidInput({contribution.owner: f"{problem}: {flow}"})
     return None
 
 

@@ -91,7 +91,7 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         self._recovered = False
         self._vlans: tuple[object, Vlans] = (None, Vlans({}, {}))
         self._sinks: list[Sink] = []
-        self._flush = frozenset(settings.made if drop_flows_on_start else ())
+        self._flush = frozenset(settings.created_bridges if drop_flows_on_start else ())
         self._mirrors = BridgeMirrors(ovsdb, connect, self._on_drift, self._on_state)
         self._tracker = PortTracker(settings, self._publish)
         self._locks = BridgeLocks(ovsdb, settings, self._publish)
@@ -135,8 +135,8 @@ class OvsSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed]
         return self._tracker.devices
 
     def host_facts(self) -> SwitchFacts:
-        for fault in self._config_problems():
-            raise ConfigError(fault)
+        for problem in self._config_problems():
+            raise ConfigError(problem)
         settings = self._settings
         local = settings.local_ip
         return SwitchFacts(

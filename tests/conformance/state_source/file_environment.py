@@ -47,7 +47,7 @@ class FileBackend:
         with self._lock:
             self._stated = {_key(item): item for item in items}
             self._write()
-            assert self.source.refresh(anew=True) == ()
+            assert self.source.refresh(new_epoch=True) == ()
 
     def status(self, target: Ref, service: Service) -> Status | None:
         """What stands in any host's status file, if it is about the present revision."""

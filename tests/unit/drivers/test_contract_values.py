@@ -28,7 +28,7 @@ def test_a_port_and_a_network_of_one_id_are_two_keys():
     assert len({PortKey(PortId(ID)), NetworkKey(NetworkId(ID))}) == 2
 
 
-def test_a_claim_names_each_thing_once():
+def test_a_grant_request_names_each_thing_once():
     with pytest.raises(ValueError, match="one name twice"):
         GrantRequest(owner="qos", tables=(TableRequest(name="a"), TableRequest(name="a")))
 

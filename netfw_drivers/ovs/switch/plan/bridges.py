@@ -36,7 +36,7 @@ def plan_bridges(
     draft: OvsdbChanges, settings: Settings, records: Mapping[str, str], links: Links
 ) -> None:
     """Plan bridges and links; a new ``br-int`` gets *records* as its ``external_ids``."""
-    for name in settings.made:
+    for name in settings.created_bridges:
         bridge = draft.snapshot.bridges.get(name)
         if bridge is None:
             _add_bridge(draft, settings, name, records if name == settings.integration else {})
@@ -49,7 +49,7 @@ def plan_bridges(
     for bridge_link in settings.bridge_links():
         if (
             bridge_link.far.bridge in draft.snapshot.bridges
-            or bridge_link.far.bridge in settings.made
+            or bridge_link.far.bridge in settings.created_bridges
         ):
             plan_bridge_link(draft, bridge_link, links)
 

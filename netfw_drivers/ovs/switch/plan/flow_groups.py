@@ -81,7 +81,7 @@ class FlowGroupBuilder:
     def base(self, layout: ExtensionLayout) -> None:
         """Set the flows that exist before any port."""
         settings, groups = self._settings, self.groups
-        groups.put.update({name: {} for name in settings.made})
+        groups.put.update({name: {} for name in settings.created_bridges})
         link = settings.tunnel_link
         inward = self._draft.number(link.near.name) if settings.has_tunnels else None
         groups.set(
@@ -91,12 +91,12 @@ class FlowGroupBuilder:
             partial(br_int.base_flows, inward, layout),
         )
         for owner, grant in layout.grants.items():
-            addition = self._wanted.get(ExtensionKey(owner), SwitchContribution)
+            contribution = self._wanted.get(ExtensionKey(owner), SwitchContribution)
             groups.set(
                 settings.integration,
                 owner_of(ExtensionKey(owner)),
-                (grant, addition),
-                partial(br_int.extension_flows, grant, addition),
+                (grant, contribution),
+                partial(br_int.extension_flows, grant, contribution),
             )
         outward = self._draft.number(link.far.name) if settings.has_tunnels else None
         if outward is not None:
@@ -111,10 +111,10 @@ class FlowGroupBuilder:
         """Set the flows of a live port, and those that extensions add before it is live."""
         bridge, groups = self._settings.integration, self.groups
         wiring = self._wanted.get(key, Wiring) if port is not None else None
-        additions = wiring.contributions if wiring is not None else ()
-        if additions:
-            make = partial(br_int.contribution_flows, additions)
-            groups.set(bridge, owner_of(key, ADDED), additions, make)
+        contributions = wiring.contributions if wiring is not None else ()
+        if contributions:
+            make = partial(br_int.contribution_flows, contributions)
+            groups.set(bridge, owner_of(key, ADDED), contributions, make)
         else:
             groups.unset(bridge, owner_of(key, ADDED))
         if port is None or not port.live:
@@ -264,8 +264,8 @@ class FlowGroupBuilder:
                 yield self._tunnelled(key.network, segment, vlan)
             elif segment.provider.physical_network is not None:
                 yield from self._physical(segment, vlan)
-        for addition in network.contributions:
-            yield self._settings.integration, addition, partial(list, addition.flows)
+        for contribution in network.contributions:
+            yield self._settings.integration, contribution, partial(list, contribution.flows)
 
     def _tunnelled(
         self, network: NetworkId, segment: Segment, vlan: int

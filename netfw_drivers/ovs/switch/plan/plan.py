@@ -103,7 +103,7 @@ def _plan_flows(
     for bridge in settings.bridges:
         if bridge not in planned.groups.put and bridge not in planned.groups.drop:
             continue
-        if bridge not in observed.snapshot.bridges and bridge not in settings.made:
+        if bridge not in observed.snapshot.bridges and bridge not in settings.created_bridges:
             continue
         everything = EVERYBODY if bridge in observed.flush else OURS
         request = FlowRequest(
@@ -273,9 +273,9 @@ class _Planner:
 
     def _requested_first(self, others: Set[K], kind: type[K]) -> Iterable[K]:
         """Return the keys of the update, then *others*, in the same order in every run."""
-        asked = dict.fromkeys([*_of(self._put, kind), *_of(self._drop, kind)])
-        rest = sorted(others - asked.keys() - self._keep, key=str)
-        return [*(key for key in asked if key not in self._keep), *rest]
+        requested = dict.fromkeys([*_of(self._put, kind), *_of(self._drop, kind)])
+        rest = sorted(others - requested.keys() - self._keep, key=str)
+        return [*(key for key in requested if key not in self._keep), *rest]
 
     def _extensions(self) -> None:
         """Record on ``br-int`` which extensions have flows that belong to no port."""

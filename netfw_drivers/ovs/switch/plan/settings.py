@@ -74,14 +74,14 @@ class Settings:
         return bool(self.tunnel_types)
 
     @property
-    def made(self) -> tuple[str, ...]:
-        """The bridges that the driver makes itself."""
+    def created_bridges(self) -> tuple[str, ...]:
+        """The bridges that the driver creates itself."""
         return (self.integration, *((self.tunnel,) if self.has_tunnels else ()))
 
     @property
     def bridges(self) -> tuple[str, ...]:
         """All bridges that the driver puts flows on."""
-        return (*self.made, *self.mappings.values())
+        return (*self.created_bridges, *self.mappings.values())
 
     def bridge_links(self) -> Iterator[BridgeLink]:
         """Yield all desired links."""

@@ -95,10 +95,10 @@ def _tunnel(endpoint: Endpoint, settings: Settings) -> Iterator[NetfwError]:
 
 
 def _additions(
-    additions: Iterable[SwitchContribution], layout: ExtensionLayout
+    contributions: Iterable[SwitchContribution], layout: ExtensionLayout
 ) -> Iterator[NetfwError]:
-    for addition in additions:
-        problem = grant_violation(addition, layout)
+    for contribution in contributions:
+        problem = grant_violation(contribution, layout)
         if problem is not None:
             yield problem
 
@@ -107,5 +107,5 @@ def _addition(
     key: ExtensionKey, value: SwitchContribution, layout: ExtensionLayout
 ) -> Iterator[NetfwError]:
     if value.owner != key.owner:
-        yield InvalidInput({str(key): f"it is an addition of {value.owner}"})
+        yield InvalidInput({str(key): f"it is a contribution of {value.owner}"})
     yield from _additions((value,), layout)

@@ -317,7 +317,7 @@ def test_once_leaves_no_status_file(cloud, host, seconds):
 
 
 @pytest.mark.spec("L2-43", "DRV-21")
-def test_topology_faults_and_unfiltered_ports_are_in_the_status(cloud, host):
+def test_topology_errors_and_unfiltered_ports_are_in_the_status(cloud, host):
     host.instance(1)
     host.instance(9)
     host.start_ready()

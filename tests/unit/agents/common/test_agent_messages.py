@@ -82,7 +82,7 @@ def test_many_unbound_devices_are_counted():
 
 
 @pytest.mark.spec("DRV-21", "L2-43")
-def test_topology_faults_are_errors_of_an_agent_that_stays_ready(tmp_path):
+def test_topology_errors_are_errors_of_an_agent_that_stays_ready(tmp_path):
     path = tmp_path / "net.json"
     good = {"networks": [{"name": "n", "network_type": "local"}]}
     path.write_text(json.dumps(good))

@@ -103,7 +103,7 @@ def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reaso
     made = desired(SEGMENT, *resources)
     assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
     decision = made.decision(PORT.id)
-    assert (decision.reason, decision.fault) == (reason, False)
+    assert (decision.reason, decision.is_error) == (reason, False)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_a_port_that_is_not_to_be_admitted_is_dead_and_says_why(resources, reaso
         ),
     ],
 )
-def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_a_fault(unreachable, remedy):
+def test_a_port_whose_network_does_not_reach_this_host_is_dead_by_an_error(unreachable, remedy):
     made = desired(NET, unreachable, PORT)
     assert made.values == {PortKey(PORT.id): wiring(PORT, Admission.DEAD)}
-    assert made.decision(PORT.id).fault
+    assert made.decision(PORT.id).is_error
     reason = f"no segment of network {NET.id} reaches this host: {remedy}"
     assert made.decision(PORT.id).reason == reason
 

@@ -134,7 +134,7 @@ def test_a_port_that_goes_and_a_switch_that_restarts_need_nothing_from_an_extens
 def test_an_extension_that_the_switch_cannot_serve_stops_the_agent():
     env = L2AgentEnvironment(extensions=[Marker()])
 
-    def grant(claim):
+    def grant(request):
         raise NotSupported("this switch has no tables")
 
     env.switch.grant = grant

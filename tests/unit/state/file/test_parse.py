@@ -1,4 +1,4 @@
-"""Bytes become plain values, or a fault with its line; nothing else."""
+"""Bytes become plain values, or an error with its line; nothing else."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def yaml(text: str) -> Parsed:
 
 
 def problem(parsed: Parsed) -> str:
-    (fault,) = parsed.faults
-    return str(fault)
+    (error,) = parsed.errors
+    return str(error)
 
 
 def test_scalars_are_those_of_yaml_1_2_so_that_addresses_and_words_stay_text() -> None:
@@ -113,7 +113,7 @@ def test_json_comes_back_as_it_was(value: object) -> None:
 
 
 @given(st.binary(max_size=300) | st.text("-:[]{}&*!#|>'\"?,a1 \n\t%@", max_size=80).map(str.encode))
-def test_any_bytes_are_a_value_or_a_fault(data: bytes) -> None:
+def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
     for name in ("t.yaml", "t.json"):
         parsed = parse(name, data)
         assert isinstance(parsed, Parsed)

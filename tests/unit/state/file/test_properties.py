@@ -1,4 +1,4 @@
-"""Whatever stands in a file, it is a topology or faults; what is written is read back."""
+"""Whatever stands in a file, it is a topology or errors; what is written is read back."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def any_document(chance: random.Random) -> Any:
 
 
 def check(topology: Topology) -> None:
-    assert not (topology.faults and topology.items)
-    for fault in topology.faults:
-        assert "\n" not in str(fault)
-        str(fault).encode()
+    assert not (topology.errors and topology.items)
+    for error in topology.errors:
+        assert "\n" not in str(error)
+        str(error).encode()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_any_document_is_a_topology_or_faults(seed: int) -> None:
+def test_any_document_is_a_topology_or_errors(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(60):
         found = [any_document(chance) for _ in range(chance.randrange(1, 3))]
@@ -81,7 +81,7 @@ def test_any_document_is_a_topology_or_faults(seed: int) -> None:
 
 
 @given(st.sampled_from(SAMPLES), st.data())
-def test_any_damage_to_a_file_is_a_topology_or_faults(path: Path, data: st.DataObject) -> None:
+def test_any_damage_to_a_file_is_a_topology_or_errors(path: Path, data: st.DataObject) -> None:
     content = path.read_bytes()
     at = data.draw(st.integers(0, len(content)))
     length = data.draw(st.integers(0, 40))
@@ -99,7 +99,7 @@ def test_any_damage_to_a_file_is_a_topology_or_faults(path: Path, data: st.DataO
 def test_what_is_written_is_read_back(drawn: list[Any]) -> None:
     items = list({key(item): item for item in drawn}.values())
     once = build_topology({"t": render_topology(items)})
-    assert once.faults == ()
+    assert once.errors == ()
     # A network learns of its segments and subnets; all else is as it was.
     assert {item for item in once.items if not isinstance(item, Network)} == {
         item for item in items if not isinstance(item, Network)

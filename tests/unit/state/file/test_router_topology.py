@@ -17,7 +17,7 @@ from netfw.state.dependencies import reachable
 from netfw.state.file import read_topology
 from netfw.state.file.name_resolution import id_of
 from tests import ROOT
-from tests.unit.state.file.topology_samples import all_of, faults_of, good, the, topology
+from tests.unit.state.file.topology_samples import all_of, errors_of, good, the, topology
 
 CLOUD = """
 networks: [{name: n}, {name: out, "router:external": true}]
@@ -51,15 +51,15 @@ def test_a_router_port_may_state_its_owner() -> None:
     ] * 2
 
 
-def test_a_device_that_is_not_the_router_is_a_fault() -> None:
+def test_a_device_that_is_not_the_router_is_an_error() -> None:
     stated = CLOUD.replace("name: inside,", "name: inside, device_id: x,")
-    assert faults_of(stated) == ["0.yaml:8: ports[0].device_id: contradicts the router"]
+    assert errors_of(stated) == ["0.yaml:8: ports[0].device_id: contradicts the router"]
 
 
-def test_a_router_by_a_wrong_name_is_a_fault() -> None:
-    [fault] = faults_of(CLOUD.replace("router: r, fixed_ips: [10", "router: rr, fixed_ips: [10"))
+def test_a_router_by_a_wrong_name_is_an_error() -> None:
+    [error] = errors_of(CLOUD.replace("router: r, fixed_ips: [10", "router: rr, fixed_ips: [10"))
     assert (
-        fault == "0.yaml:8: ports[0].router: there is no router 'rr' in the file, did you mean 'r'?"
+        error == "0.yaml:8: ports[0].router: there is no router 'rr' in the file, did you mean 'r'?"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_floating_ip_between_two_routers_names_one() -> None:
 )
 def test_a_router_without_its_ports_is_a_warning(change: tuple[str, str], warning: str) -> None:
     found = topology(CLOUD.replace(*change))
-    assert found.faults == ()
+    assert found.errors == ()
     assert warning in "".join(each.problem for each in found.warnings)
 
 
@@ -173,16 +173,16 @@ FREE = "state an address that is free"
         ),
     ],
 )
-def test_a_floating_ip_whose_address_cannot_be_its_own_is_a_fault(
+def test_a_floating_ip_whose_address_cannot_be_its_own_is_an_error(
     address: str, problem: str
 ) -> None:
-    found = faults_of(CLOUD, floating_ips(f"floating_ip_address: {address}, port: vm"))
+    found = errors_of(CLOUD, floating_ips(f"floating_ip_address: {address}, port: vm"))
     assert found == [f"1.yaml:1: floatingips[0].floating_ip_address: {address} {problem}"]
 
 
-def test_a_floating_ip_that_is_there_twice_is_a_fault() -> None:
+def test_a_floating_ip_that_is_there_twice_is_an_error() -> None:
     twice = [f"id: f{number}, floating_ip_address: 203.0.113.9" for number in (1, 2)]
-    assert faults_of(CLOUD, floating_ips(*twice)) == [
+    assert errors_of(CLOUD, floating_ips(*twice)) == [
         "1.yaml:1: floatingips[1].floating_ip_address: 203.0.113.9 is also the address of "
         "floatingips[0] in 1.yaml; state an address that is free"
     ]
@@ -208,7 +208,7 @@ def forwardings(*bodies: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("bodies", "fault"),
+    ("bodies", "error"),
     [
         (
             ["protocol: tcp, external_port: 80", 'protocol: tcp, external_port_range: "70:90"'],
@@ -222,8 +222,8 @@ def forwardings(*bodies: str) -> str:
         ),
     ],
 )
-def test_overlapping_port_forwardings_are_a_fault(bodies: list[str], fault: str) -> None:
-    assert faults_of(CLOUD, forwardings(*bodies)) == [f"1.yaml:2: {fault}"]
+def test_overlapping_port_forwardings_are_an_error(bodies: list[str], error: str) -> None:
+    assert errors_of(CLOUD, forwardings(*bodies)) == [f"1.yaml:2: {error}"]
 
 
 def test_port_forwardings_of_other_ports_or_protocols_are_accepted() -> None:
@@ -242,13 +242,15 @@ def test_port_forwardings_of_other_ports_or_protocols_are_accepted() -> None:
         ("203.0.113.128/25", "203.0.113.130", "subnet 203.0.113.0/24 of ports[1] in 0.yaml"),
     ],
 )
-def test_overlapping_subnets_of_a_router_are_a_fault(cidr: str, address: str, earlier: str) -> None:
+def test_overlapping_subnets_of_a_router_are_an_error(
+    cidr: str, address: str, earlier: str
+) -> None:
     more = f"""
     networks: [{{name: other}}]
     subnets: [{{name: s2, network: other, cidr: {cidr}}}]
     ports: [{{name: second, network: other, router: r, fixed_ips: [{address}]}}]
     """
-    assert faults_of(CLOUD, more) == [
+    assert errors_of(CLOUD, more) == [
         f"1.yaml:4: ports[0].fixed_ips[0]: subnet {cidr} overlaps {earlier}, a port of the same "
         "router; remove a port, or give the router subnets that do not overlap"
     ]

@@ -216,17 +216,19 @@ def test_warnings_are_written_to_the_status_file(
         }
     ]
     assert "is in force, with warnings" in caplog.text
-    assert "fault" not in caplog.text
+    assert "error" not in caplog.text
 
 
-def test_faults_are_errors_and_cause_a_notification(path: Path, source: FileSource) -> None:
+def test_topology_errors_are_reported_and_cause_a_notification(
+    path: Path, source: FileSource
+) -> None:
     hints: list[int] = []
     stop = source.watch(Subscription("h1", {Service.L2}), lambda: hints.append(1))
     assert source.errors() == ()
     del hints[:]
     path.write_text("{ nonsense")
-    (fault,) = source.refresh()
-    assert source.errors() == (str(fault),)
+    (error,) = source.refresh()
+    assert source.errors() == (str(error),)
     assert hints
     del hints[:]
     path.write_text(TEXT)

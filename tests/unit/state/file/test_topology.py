@@ -19,7 +19,7 @@ from netfw.state.dependencies import Assignment
 from netfw.state.file.file_reader import Contents
 from netfw.state.file.load import TopologyLoader
 from netfw.state.file.name_resolution import id_of
-from tests.unit.state.file.topology_samples import BLUE, all_of, faults_of, good, the
+from tests.unit.state.file.topology_samples import BLUE, all_of, errors_of, good, the
 
 
 def test_names_become_ids_that_never_change() -> None:
@@ -63,11 +63,11 @@ def test_a_network_and_its_segments_and_subnets_say_the_same() -> None:
 
 
 def test_a_network_that_contradicts_its_segments_is_refused() -> None:
-    (fault,) = faults_of(
+    (error,) = errors_of(
         "networks: [{name: n, network_type: local}]\n"
         "segments: [{network: n, network_type: vxlan, segmentation_id: 7}]"
     )
-    assert fault == "0.yaml:1: networks[0]: contradicts the segments that are its own"
+    assert error == "0.yaml:1: networks[0]: contradicts the segments that are its own"
 
 
 def test_a_tunnel_leaves_less_room_over_ipv6_too() -> None:

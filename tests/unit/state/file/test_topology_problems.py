@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.state.file.topology_samples import BLUE, faults_of, good
+from tests.unit.state.file.topology_samples import BLUE, errors_of, good
 
 
 @pytest.mark.spec("DRV-21")
-def test_all_faults_of_all_files_are_reported_with_file_line_and_path() -> None:
+def test_all_errors_of_all_files_are_reported_with_file_line_and_path() -> None:
     first = """\
 networks:
 - name: blue
@@ -30,7 +30,7 @@ prots: []
 hosts:
   h1: {local_ip: nonsense, tunnel_type: [vxlan]}
 """
-    assert sorted(faults_of(first, second)) == [
+    assert sorted(errors_of(first, second)) == [
         "0.yaml:4: networks[0].segmentation_id: 99999999 is outside 1 to 16777215 of vxlan",
         "0.yaml:5: networks[1].name: not text: a list",
         "0.yaml:7: subnets[0].network: there is no network 'bleu' in the file, "
@@ -46,7 +46,7 @@ hosts:
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "error"),
     [
         ("[]", "is not an object: a list"),
         ("null", "is not an object: null"),
@@ -94,12 +94,12 @@ hosts:
         ),
     ],
 )
-def test_a_fault_says_what_is_wrong(text: str, fault: str) -> None:
-    assert any(fault in each for each in faults_of(text)), faults_of(text)
+def test_an_error_says_what_is_wrong(text: str, error: str) -> None:
+    assert any(error in each for each in errors_of(text)), errors_of(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "error"),
     [
         ("networks: [{name: n, description: 1400}]", "networks[0].description: not text: 1400"),
         ("networks: [{name: n, description: true}]", "networks[0].description: not text: True"),
@@ -110,32 +110,32 @@ def test_a_fault_says_what_is_wrong(text: str, fault: str) -> None:
         ("hosts: {a: {bridge_mappings: {p: 1}}}", "hosts.a.bridge_mappings.'p': not text: 1"),
     ],
 )
-def test_a_number_where_text_is_wanted_needs_quotes(text: str, fault: str) -> None:
-    assert f"0.yaml:1: {fault}; put it in quotes" in faults_of(text)
+def test_a_number_where_text_is_wanted_needs_quotes(text: str, error: str) -> None:
+    assert f"0.yaml:1: {error}; put it in quotes" in errors_of(text)
 
 
 @pytest.mark.parametrize("value", ["null", "[a]", "{}"])
 def test_quotes_are_no_advice_for_what_no_text_can_be(value: str) -> None:
-    (fault,) = faults_of(f"networks: [{{name: n, description: {value}}}]")
-    assert "not text" in fault
-    assert "quotes" not in fault
+    (error,) = errors_of(f"networks: [{{name: n, description: {value}}}]")
+    assert "not text" in error
+    assert "quotes" not in error
 
 
 def test_one_thing_in_two_files_is_refused() -> None:
-    assert faults_of("networks: [{name: a}]", "networks: [{name: a}]") == [
+    assert errors_of("networks: [{name: a}]", "networks: [{name: a}]") == [
         "1.yaml:1: networks[0]: is the same as 0.yaml: networks[0]"
     ]
-    assert faults_of("hosts: {a: {}}", "hosts: {a: {}}") == ["1.yaml:1: hosts.a: is in 0.yaml too"]
+    assert errors_of("hosts: {a: {}}", "hosts: {a: {}}") == ["1.yaml:1: hosts.a: is in 0.yaml too"]
 
 
 def test_files_refer_to_each_other() -> None:
     assert good("subnets: [{name: s, network: blue, cidr: 10.9.0.0/24}]", BLUE).warnings == ()
 
 
-def test_many_faults_are_truncated_and_counted() -> None:
-    found = faults_of("ports: [" + ", ".join(["1"] * 5000) + "]")
+def test_many_errors_are_truncated_and_counted() -> None:
+    found = errors_of("ports: [" + ", ".join(["1"] * 5000) + "]")
     assert len(found) == 101
-    assert found[-1] == "0.yaml: and 4900 faults more"
+    assert found[-1] == "0.yaml: and 4900 more errors"
 
 
 def test_a_port_forwarding_of_an_associated_floating_ip_causes_a_warning() -> None:

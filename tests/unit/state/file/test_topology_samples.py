@@ -18,7 +18,7 @@ SAMPLES = sorted((ROOT / "samples/topologies").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_a_sample_is_without_fault(path: Path) -> None:
+def test_a_sample_is_without_errors(path: Path) -> None:
     topology = read_topology(path)
     assert topology.warnings == ()
     ports = [item for item in topology.items if isinstance(item, Port)]
@@ -62,7 +62,7 @@ def test_the_example_of_the_manual_is_good(tmp_path: Path, page: str) -> None:
         assert read_topology(file).warnings == ()
 
 
-def test_a_faulty_file_is_refused_with_all_its_faults(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_with_all_its_errors(tmp_path: Path) -> None:
     file = tmp_path / "t.yaml"
     file.write_text("ports: 1\nsubnets: 2\n")
     with pytest.raises(InvalidInput) as caught:

@@ -64,7 +64,7 @@ def status(path: Path) -> dict[str, object]:
 def problems(path: Path) -> list[str]:
     source = status(path)["source"]
     assert isinstance(source, dict)
-    return [fault["problem"] for fault in source["errors"]]
+    return [error["problem"] for error in source["errors"]]
 
 
 class FakeTime:
@@ -117,7 +117,7 @@ def point_at_itself(path: Path) -> str:
     "harm",
     [remove, empty, cut, misspell, become_a_pipe, become_an_empty_directory, point_at_itself],
 )
-def test_a_faulty_file_changes_nothing_and_is_visible(
+def test_an_invalid_file_changes_nothing_and_is_visible(
     harm: Callable[[Path], str], path: Path, source: FileSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = names(source)
@@ -151,7 +151,7 @@ def test_a_good_file_is_in_force_again(
 def test_a_file_is_read_only_after_it_stayed_the_same_for_a_while(path: Path) -> None:
     fake = FakeTime()
     watched = TopologyWatcher(str(path), settle=1.0, clock=fake.clock, sleep=lambda _: None)
-    assert watched.load_stable().topology.faults == ()
+    assert watched.load_stable().topology.errors == ()
     half = "networks: [{name: n}]\n"  # good YAML, and without it every port would go
     with path.open("w") as file:
         for part in (half, "ports:\n", "- {name: p, network: n, host: h1}\n"):
@@ -175,7 +175,7 @@ def test_a_first_reading_waits_for_the_writer_too(path: Path) -> None:
             file.write("# more\n")
 
     watched = TopologyWatcher(str(path), settle=1.0, sleep=write_on)
-    assert [fault.problem for fault in watched.load_stable().topology.faults] == [
+    assert [error.problem for error in watched.load_stable().topology.errors] == [
         "is being written"
     ]
 
@@ -185,7 +185,7 @@ def test_a_directory_that_is_being_filled_is_not_taken_at_first(tmp_path: Path) 
     watched = TopologyWatcher(
         str(tmp_path), settle=1.0, sleep=lambda _: replace(tmp_path / "b.yaml", "ports: []")
     )
-    assert [fault.problem for fault in watched.load_stable().topology.faults] == [
+    assert [error.problem for error in watched.load_stable().topology.errors] == [
         "is being written"
     ]
 

@@ -25,12 +25,12 @@ def topology(*texts: str) -> Topology:
 
 def good(*texts: str) -> Topology:
     found = topology(*texts)
-    assert found.faults == ()
+    assert found.errors == ()
     return found
 
 
-def faults_of(*texts: str) -> list[str]:
-    return [str(fault) for fault in topology(*texts).faults]
+def errors_of(*texts: str) -> list[str]:
+    return [str(error) for error in topology(*texts).errors]
 
 
 def the(kind: type[T], found: Topology) -> T:

@@ -16,7 +16,7 @@ from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout, grant_v
 from netfw_drivers.ovs.pipeline.tables import OWNER_MASK, SPACE_MASK, SWITCH_SPACE
 
 
-def claim(owner: str, *hooks: PipelineHook | None, bits: int = 0) -> GrantRequest:
+def grant_request(owner: str, *hooks: PipelineHook | None, bits: int = 0) -> GrantRequest:
     tables = tuple(TableRequest(name=f"t{n}", hook=hook) for n, hook in enumerate(hooks))
     return GrantRequest(
         owner=owner, tables=tables, registers=(RegisterRequest("bits", bits),) if bits else ()
@@ -37,13 +37,13 @@ def walk(layout: ExtensionLayout, hook: PipelineHook) -> list[int]:
 def test_extensions_of_one_place_are_met_in_the_order_of_the_configuration():
     layout = (
         ExtensionLayout()
-        .granted(claim("a", PipelineHook.FROM_PORT))
-        .granted(claim("b", PipelineHook.FROM_PORT))
+        .granted(grant_request("a", PipelineHook.FROM_PORT))
+        .granted(grant_request("b", PipelineHook.FROM_PORT))
     )
     assert walk(layout, PipelineHook.FROM_PORT) == [100, 101, 102, 103, 30]
     assert (
         layout.grants["a"]
-        == ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT)).grants["a"]
+        == ExtensionLayout().granted(grant_request("a", PipelineHook.FROM_PORT)).grants["a"]
     )
 
 
@@ -56,15 +56,15 @@ def test_without_extensions_packets_go_straight_on():
 def test_what_is_delivered_passes_both_places_and_then_leaves():
     layout = (
         ExtensionLayout()
-        .granted(claim("a", PipelineHook.RECEIVED))
-        .granted(claim("b", PipelineHook.TO_PORT))
+        .granted(grant_request("a", PipelineHook.RECEIVED))
+        .granted(grant_request("b", PipelineHook.TO_PORT))
     )
     assert walk(layout, PipelineHook.TO_PORT) == [102, 103, 100, 101, 64]
     assert layout.delivers
 
 
 def test_every_cookie_is_in_the_space_of_the_switch_driver():
-    layout = ExtensionLayout().granted(claim("a")).granted(claim("b"))
+    layout = ExtensionLayout().granted(grant_request("a")).granted(grant_request("b"))
     cookies = [grant.cookie for grant in layout.grants.values()]
     assert len({cookie & OWNER_MASK for cookie in cookies}) == 2
     assert {cookie & SPACE_MASK for cookie in cookies} == {SWITCH_SPACE}
@@ -73,27 +73,27 @@ def test_every_cookie_is_in_the_space_of_the_switch_driver():
 def test_bits_of_one_grant_are_in_one_register_and_in_no_other_grant():
     layout = ExtensionLayout()
     for owner in "abcdefgh":
-        layout = layout.granted(claim(owner, bits=20))
-        if len(layout.claims) == 7:
+        layout = layout.granted(grant_request(owner, bits=20))
+        if len(layout.requests) == 7:
             break
     taken = [grant.registers["bits"] for grant in layout.grants.values()]
     assert [bits.register for bits in taken] == [9, 10, 11, 12, 13, 14, 15]
-    layout = layout.granted(claim("small", bits=12))
+    layout = layout.granted(grant_request("small", bits=12))
     small = layout.grants["small"].registers["bits"]
     assert (small.register, small.first) == (9, 20)
     with pytest.raises(ConfigError, match="a has 0 tables and 20 bits"):
-        layout.granted(claim("large", bits=20))
+        layout.granted(grant_request("large", bits=20))
 
 
 def test_what_a_switch_has_not_is_refused():
     with pytest.raises(NotSupported, match="meters"):
         ExtensionLayout().granted(GrantRequest(owner="a", meters=1))
     with pytest.raises(ConfigError, match="two extensions are called a"):
-        ExtensionLayout().granted(claim("a")).granted(claim("a", PipelineHook.SENT))
+        ExtensionLayout().granted(grant_request("a")).granted(grant_request("a", PipelineHook.SENT))
 
 
 def test_a_contribution_may_go_on_and_write_within_its_grant():
-    layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=4))
+    layout = ExtensionLayout().granted(grant_request("a", PipelineHook.FROM_PORT, bits=4))
     grant = layout.grants["a"]
     table = grant.tables["t0"]
     assert table.then is not None
@@ -115,14 +115,17 @@ IN_PORT = of.Bits(of.FIELD["in_port"], 0, 15)
 
 def learn(*specs: LearnSpec, table: int = 100) -> of.Learn:
     cookie = (
-        ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20)).grants["a"].cookie
+        ExtensionLayout()
+        .granted(grant_request("a", PipelineHook.FROM_PORT, bits=20))
+        .grants["a"]
+        .cookie
     )
     return of.learn(table, of.learn_match(of.FIELD["eth_src"]), *specs, cookie=cookie)
 
 
 def violation(*actions: of.Action) -> object:
     """Return the violation of an extension with table 100 and 20 bits that does this."""
-    layout = ExtensionLayout().granted(claim("a", PipelineHook.FROM_PORT, bits=20))
+    layout = ExtensionLayout().granted(grant_request("a", PipelineHook.FROM_PORT, bits=20))
     cookie = layout.grants["a"].cookie
     flow = of.Flow(table=100, priority=1, match=of.ipv4(), actions=actions, cookie=cookie)
     return grant_violation(SwitchContribution(owner="a", flows=(flow,)), layout)
