@@ -16,7 +16,7 @@ from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind
 from netfw.server.core.resource_handler import (
-    Moment,
+    Reader,
     ResourceHandler,
     StoredResourceHandler,
     apply_query,
@@ -32,16 +32,16 @@ SERVICES: Final[Mapping[str, Service]] = {DHCP_AGENT: Service.DHCP, L3_AGENT: Se
 """Service of an agent type."""
 
 
-def agents(moment: Moment, settings: Settings, **filters: str) -> tuple[Agent, ...]:
+def agents(reader: Reader, settings: Settings, **filters: str) -> tuple[Agent, ...]:
     """Return the agents that match *filters* (``host``, ``agent_type``), with their liveness.
 
     Two statements at most, however many there are.
     """
     query = Query(filters={name: (value,) for name, value in filters.items()})
-    found = [cast(Agent, row.resource()) for row in moment.resources.find(Kind.AGENT, query)]
+    found = [cast(Agent, row.resource()) for row in reader.resources.find(Kind.AGENT, query)]
     if not found:
         return ()
-    heartbeats = moment.heartbeats.latest([agent.id for agent in found] if filters else None)
+    heartbeats = reader.heartbeats.latest([agent.id for agent in found] if filters else None)
     return tuple(_with_liveness(agent, heartbeats.get(agent.id), settings) for agent in found)
 
 
@@ -84,15 +84,15 @@ class AgentHandler(StoredResourceHandler[Agent]):
         unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         if "alive" in query.filters:
-            query = evolve(query, filters=self._by_id(moment, query.filters))
-        return super().find(moment, requester, query)
+            query = evolve(query, filters=self._by_id(reader, query.filters))
+        return super().find(reader, requester, query)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
-        heartbeats = self._heartbeats(moment, [UUID(body["id"]) for body in bodies])
+        heartbeats = self._heartbeats(reader, [UUID(body["id"]) for body in bodies])
         for body in bodies:
             heartbeat = heartbeats.get(UUID(body["id"]))
             body["alive"] = _alive(heartbeat, self._settings)
@@ -101,11 +101,11 @@ class AgentHandler(StoredResourceHandler[Agent]):
                 body["heartbeat_timestamp"] = _render_time(heartbeat.at)
                 body["started_at"] = _render_time(heartbeat.started)
 
-    def _by_id(self, moment: Moment, filters: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_id(self, reader: Reader, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return *filters* with the ids of live, or dead, agents instead of ``alive``."""
         rest = {name: values for name, values in filters.items() if name != "alive"}
         wanted = {_flag(value) for value in filters["alive"]}
-        heartbeats = moment.heartbeats.latest()
+        heartbeats = reader.heartbeats.latest()
         ids = {
             str(id)
             for id, heartbeat in heartbeats.items()
@@ -116,8 +116,8 @@ class AgentHandler(StoredResourceHandler[Agent]):
         return {**rest, "id": tuple(sorted(ids))}
 
     @staticmethod
-    def _heartbeats(moment: Moment, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
-        return moment.heartbeats.latest(ids if len(ids) < MANY else None)
+    def _heartbeats(reader: Reader, ids: Sequence[UUID]) -> Mapping[UUID, AgentHeartbeat]:
+        return reader.heartbeats.latest(ids if len(ids) < MANY else None)
 
 
 MANY: Final = 100
@@ -147,9 +147,9 @@ def _with_liveness(agent: Agent, heartbeat: AgentHeartbeat | None, settings: Set
     )
 
 
-def _render_time(moment: datetime | None) -> str | None:
+def _render_time(reader: datetime | None) -> str | None:
     """Render a time in the format that clients expect of agents."""
-    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return None if reader is None else reader.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 SCHEDULED: Final[Mapping[str, str]] = MappingProxyType({DHCP_AGENT: "network", L3_AGENT: "router"})
@@ -167,9 +167,9 @@ class ZoneHandler(ResourceHandler):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         useful: dict[tuple[str, str], bool] = {}
-        for agent in agents(moment, self._settings):
+        for agent in agents(reader, self._settings):
             what = SCHEDULED.get(agent.agent_type)
             if what is not None and agent.availability_zone:
                 key = agent.availability_zone, what
@@ -180,7 +180,7 @@ class ZoneHandler(ResourceHandler):
         ]
         return apply_query(zones, query, "name")
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
-        for zone in self.find(moment, requester, Query(filters={"name": (id,)})):
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        for zone in self.find(reader, requester, Query(filters={"name": (id,)})):
             return zone
         raise NotFound(f"there is no availability zone {id[:80]!r}")

@@ -30,7 +30,7 @@ from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.server.core.context import SERVER, ServerContext
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.pools import HostMacs
 from netfw.server.db.database import Transaction
@@ -72,8 +72,8 @@ class AgentRpcHandlers:
         """
         device = dhcp_device_id(request.host, request.network)
 
-        def present(moment: Moment) -> Port | None:
-            port = _first(_ports(moment, request.network, DeviceOwner.DHCP.value, device))
+        def present(reader: Reader) -> Port | None:
+            port = _first(_ports(reader, request.network, DeviceOwner.DHCP.value, device))
             return port if port is not None and _is_complete(port, request) else None
 
         return self._find_or_make(present, lambda unit: _make_dhcp_port(unit, request, device))
@@ -94,15 +94,15 @@ class AgentRpcHandlers:
     def find_ports(self, request: FindPorts) -> tuple[Port, ...]:
         """Return the ports that have an address on a network, or on any network of a router."""
 
-        def find(moment: Moment) -> tuple[Port, ...]:
-            networks = _networks(moment, request)
+        def find(reader: Reader) -> tuple[Port, ...]:
+            networks = _networks(reader, request)
             if not networks:
                 return ()
             address = f"ip_address={request.address}"
-            found = _find(moment, network_id=networks, fixed_ips=(address,))
+            found = _find(reader, network_id=networks, fixed_ips=(address,))
             mac = link_local_mac(request.address)
             if mac is not None:
-                derived = _find(moment, network_id=networks, mac_address=(mac,))
+                derived = _find(reader, network_id=networks, mac_address=(mac,))
                 found += tuple(port for port in derived if port not in found)
             return found
 
@@ -122,8 +122,8 @@ class AgentRpcHandlers:
         """
         device = f"fg{uuid5(NAMESPACE_DNS, request.host)}"
         return self._find_or_make(
-            lambda moment: _first(
-                _ports(moment, request.network, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device)
+            lambda reader: _first(
+                _ports(reader, request.network, DeviceOwner.FLOATING_IP_AGENT_GATEWAY.value, device)
             ),
             lambda unit: _make_gateway_port(unit, request, device),
         )
@@ -145,7 +145,7 @@ class AgentRpcHandlers:
         return self.context.database.transaction(give)
 
     def _find_or_make(
-        self, present: Callable[[Moment], Port | None], make: Callable[[UnitOfWork], PortId]
+        self, present: Callable[[Reader], Port | None], make: Callable[[UnitOfWork], PortId]
     ) -> Port:
         """Return the port that *present* finds or *make* creates, as it is after the commit."""
         known = self.context.read(present)
@@ -260,22 +260,22 @@ def _is_complete(port: Port, request: EnsureDhcpPort) -> bool:
     )
 
 
-def _networks(moment: Moment, request: FindPorts) -> tuple[str, ...]:
+def _networks(reader: Reader, request: FindPorts) -> tuple[str, ...]:
     if request.network is not None:
         return (str(request.network),)
-    ports = _find(moment, device_id=(str(request.router),))
+    ports = _find(reader, device_id=(str(request.router),))
     return tuple(
         sorted({str(port.network_id) for port in ports if is_router_port(port.device_owner)})
     )
 
 
-def _ports(moment: Moment, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:
+def _ports(reader: Reader, network: NetworkId, owner: str, device: str) -> tuple[Port, ...]:
     """Return the ports of that owner: any user of a network can give a port this *device*."""
-    return _find(moment, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
+    return _find(reader, network_id=(str(network),), device_owner=(owner,), device_id=(device,))
 
 
-def _find(moment: Moment, **filters: tuple[str, ...]) -> tuple[Port, ...]:
-    rows = moment.resources.find(Kind.PORT, Query(filters=filters))
+def _find(reader: Reader, **filters: tuple[str, ...]) -> tuple[Port, ...]:
+    rows = reader.resources.find(Kind.PORT, Query(filters=filters))
     return tuple(cast(Port, row.resource()) for row in rows)
 
 

@@ -14,7 +14,7 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported
 from netfw.model.binding import VifType
 from netfw.model.resource import Kind
-from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.resource_handler import Reader, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 
 LATER = "a port has one binding, which follows its binding:host_id; a second one is not supported"
@@ -26,16 +26,16 @@ class PortBindingHandler(ResourceHandler):
 
     name: ClassVar[str] = "binding"
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         ports = [str(each) for each in query.filters.get(PARENT, ())]
         if len(ports) != 1:
             raise InvalidInput({PARENT: "say the one port whose bindings you want"})
-        found = _bindings(moment, requester, ports[0])
+        found = _bindings(reader, requester, ports[0])
         return tuple(body for body in found if _wanted(body, query))
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         port, _, host = id.partition("/")
-        for body in _bindings(moment, requester, port):
+        for body in _bindings(reader, requester, port):
             if body["host"] == host:
                 return body
         raise NotFound(f"port {port[:80]} has no binding to host {host[:80]!r}")
@@ -53,12 +53,12 @@ class PortBindingHandler(ResourceHandler):
         raise NotSupported(LATER)
 
 
-def _bindings(moment: Moment, requester: RequestContext, port: str) -> tuple[dict[str, Any], ...]:
+def _bindings(reader: Reader, requester: RequestContext, port: str) -> tuple[dict[str, Any], ...]:
     try:
         id = UUID(port)
     except ValueError:
         raise NotFound(f"there is no port {port[:80]!r}") from None
-    body = moment.resources.get(Kind.PORT, id, project=requester.sees).body
+    body = reader.resources.get(Kind.PORT, id, project=requester.sees).body
     if not body["binding:host_id"]:
         return ()
     return (_binding(body),)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, nearest
-from netfw.server.core.resource_handler import Moment, ResourceHandler, apply_query
+from netfw.server.core.resource_handler import Reader, ResourceHandler, apply_query
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.quotas import UNLIMITED, Usage
 
@@ -33,15 +33,15 @@ class QuotaHandler(ResourceHandler):
             "details": self._details,
         }
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """Return the projects that have limits of their own."""
-        every = moment.quotas.all()
+        every = reader.quotas.all()
         seen = [each for each in every if requester.sees in (None, each)]
         return apply_query((self._shown(each, every[each]) for each in seen), query, "project_id")
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         _check(requester, id)
-        return self._shown(id, moment.quotas.of_project(id))
+        return self._shown(id, reader.quotas.of_project(id))
 
     def update(self, unit: UnitOfWork, id: str, body: Body, revision: int | None = None) -> Body:
         _check(unit.requester, id)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Resource)
 
-Moment = ReadSnapshot | Transaction
+Reader = ReadSnapshot | Transaction
 """Reader of rows: a snapshot of the database, or the transaction of a request."""
 Act = Callable[["UnitOfWork", R, Body], Body]
 """Member action on a resource that was read and locked."""
@@ -47,11 +47,11 @@ class ResourceHandler(ABC):
         raise NotSupported(f"a {self.name} cannot be deleted")
 
     @abstractmethod
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """Return the resources that match *query* and are visible to *requester*."""
 
     @abstractmethod
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         """Return the resource of *id*.
 
         :raises NotFound: it does not exist, or is invisible to the requester.
@@ -91,13 +91,13 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         if self.quota is not None:
             unit.count(self.quota, (before,), gone=True)
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
-        rows = moment.resources.find(self.kind, query, project=requester.sees)
-        return self._decorated(moment, requester, rows)
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        rows = reader.resources.find(self.kind, query, project=requester.sees)
+        return self._decorated(reader, requester, rows)
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
-        row = moment.resources.get(self.kind, self.identity(id), project=requester.sees)
-        return self._decorated(moment, requester, (row,))[0]
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        row = reader.resources.get(self.kind, self.identity(id), project=requester.sees)
+        return self._decorated(reader, requester, (row,))[0]
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action in TAG_ACTIONS:
@@ -129,7 +129,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         return {}
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         """Add attributes that follow from other rows, in a constant number of statements."""
 
@@ -171,10 +171,10 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         return {"tags": sorted(unit.update(before, after).tags)}
 
     def _decorated(
-        self, moment: Moment, requester: RequestContext, rows: Sequence[Row]
+        self, reader: Reader, requester: RequestContext, rows: Sequence[Row]
     ) -> tuple[Body, ...]:
         bodies = [row.shown for row in rows]
-        self.decorate(moment, requester, bodies)
+        self.decorate(reader, requester, bodies)
         return tuple(bodies)
 
 

@@ -17,7 +17,7 @@ from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import (
     TAG_ACTIONS,
     TAG_FILTERS,
-    Moment,
+    Reader,
     ResourceHandler,
     apply_tag_action,
     matches_tags,
@@ -63,7 +63,7 @@ class VendorResourceHandler(ResourceHandler):
         self._in(unit.tx).delete(UUID(before["id"]))
         self._count(unit, [before], -1)
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         by_column: dict[str, Sequence[str]] = {}
         others: dict[str, tuple[Any, ...]] = {}
         for name, values in query.filters.items():
@@ -72,11 +72,11 @@ class VendorResourceHandler(ResourceHandler):
                 by_column[column] = [str(value) for value in values]
             else:
                 others["project_id" if name == "tenant_id" else name] = values
-        found = self._in(moment).find(by_column, project=requester.sees)
+        found = self._in(reader).find(by_column, project=requester.sees)
         return tuple(_page([body for body in found if _passes(body, others)], query))
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
-        return self._in(moment).get(self._identity(id), project=requester.sees)
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
+        return self._in(reader).get(self._identity(id), project=requester.sees)
 
     def act(self, unit: UnitOfWork, id: str, action: str, body: Body) -> Body:
         if action not in TAG_ACTIONS:
@@ -122,8 +122,8 @@ class VendorResourceHandler(ResourceHandler):
         for project, count in Counter(str(body["project_id"]) for body in bodies).items():
             unit.tx.quotas.use(project, self.name, each * count, limit)
 
-    def _in(self, moment: Moment) -> VendorResources:
-        return VendorResources(moment.connection, self.name)
+    def _in(self, reader: Reader) -> VendorResources:
+        return VendorResources(reader.connection, self.name)
 
 
 class DocumentsPlugin(HandlerPlugin, ServicePlugin):

@@ -19,7 +19,7 @@ from netfw.model.text_validation import counted
 from netfw.model.wire import Json, parse, render
 from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.type_drivers import PREFIX, TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
@@ -80,10 +80,10 @@ class NetworkHandler(StoredResourceHandler[Network]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(Kind.NETWORK, bodies)
-        add_zones(moment, DHCP_AGENT, bodies)
+        add_zones(reader, DHCP_AGENT, bodies)
 
     def _new(self, unit: UnitOfWork, body: Body) -> Network:
         plain = dict(self._extensions.plain(Kind.NETWORK, body))

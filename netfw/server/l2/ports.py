@@ -22,7 +22,7 @@ from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
 from netfw.server.binding.binder import LEVELS, PortBinder
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.l2.port_addresses import (
@@ -213,7 +213,7 @@ class PortHandler(StoredResourceHandler[Port]):
         self._binder.unbind(unit, before)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(self.kind, bodies)
         for body in bodies:

@@ -20,7 +20,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.text_validation import counted
 from netfw.model.wire import parse, render
 from netfw.server.core.extension_drivers import ExtensionDrivers
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
 from netfw.server.l2.networks import LEAST_MTU
@@ -79,17 +79,17 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         unit.delete(before)
         _list_subnets(unit, before.network_id, left)
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         shared = query.filters.get("shared")
         if shared is None:
-            return super().find(moment, requester, query)
-        networks = _shared_networks(moment, requester, query)
+            return super().find(reader, requester, query)
+        networks = _shared_networks(reader, requester, query)
         others = {name: query.filters[name] for name in query.filters if name != "shared"}
         of_networks = evolve(query, filters={**others, "network_id": networks})
-        return super().find(moment, requester, of_networks) if networks else ()
+        return super().find(reader, requester, of_networks) if networks else ()
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         self._extensions.extend(Kind.SUBNET, bodies)
 
@@ -139,9 +139,9 @@ class SubnetHandler(StoredResourceHandler[Subnet]):
         unit.update(port, self._extensions.apply(unit, port, after, {}, network))
 
 
-def _shared_networks(moment: Moment, requester: RequestContext, query: Query) -> tuple[str, ...]:
+def _shared_networks(reader: Reader, requester: RequestContext, query: Query) -> tuple[str, ...]:
     """Return the networks to search for subnets: a subnet is shared as its network is."""
-    found = moment.resources.find(
+    found = reader.resources.find(
         Kind.NETWORK, Query(filters={"shared": query.filters["shared"]}), project=requester.sees
     )
     wanted = query.filters.get("network_id")

@@ -23,7 +23,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.subnet import Subnet
 from netfw.model.wire import parse, render
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_ports import find_port_forwardings, forwards, render_forwarded
 from netfw.server.l3.inside_ports import (
@@ -89,16 +89,16 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         wanted = {Ref(Kind.PORT, UUID(body["port_id"])) for body in bodies if body["port_id"]}
-        rows = moment.resources.present(wanted) if wanted else ()
+        rows = reader.resources.present(wanted) if wanted else ()
         ports = {row.body["id"]: row.body for row in rows}
         for body in bodies:
             port = ports.get(body["port_id"])
             body["port_details"] = None if port is None else {name: port[name] for name in DETAILS}
-        _add_port_forwardings(moment, bodies)
-        add_status_reasons(moment, self.kind, bodies)
+        _add_port_forwardings(reader, bodies)
+        add_status_reasons(reader, self.kind, bodies)
 
     def _new(self, unit: UnitOfWork, body: Body) -> FloatingIp:
         id, network = uuid4(), NetworkId(UUID(str(body["floating_network_id"])))
@@ -110,11 +110,11 @@ class FloatingIpHandler(StoredResourceHandler[FloatingIp]):
         return unit.insert(_associated(unit, floating, body))[0]
 
 
-def _add_port_forwardings(moment: Moment, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+def _add_port_forwardings(reader: Reader, bodies: Sequence[MutableMapping[str, Any]]) -> None:
     """Add their port forwardings to floating IPs, in one statement if any has some."""
     rendered: dict[str, list[dict[str, Any]]] = {str(body["id"]): [] for body in bodies}
     ids = [UUID(body["id"]) for body in bodies if body["router_id"] and not body["port_id"]]
-    for each in find_port_forwardings(moment, floatingip_id=ids) if ids else ():
+    for each in find_port_forwardings(reader, floatingip_id=ids) if ids else ():
         rendered[str(each.floating_ip_id)].append(render_forwarded(each))
     for body in bodies:
         body["port_forwardings"] = rendered[str(body["id"])]

@@ -13,16 +13,16 @@ from netfw.model.common_fields import Status
 from netfw.model.floating_ip import FloatingIp, PortForwarding
 from netfw.model.resource import Kind, ref
 from netfw.model.wire import render
-from netfw.server.core.resource_handler import Moment
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 
 SHOWN: Final = ("id", "internal_port_id", "internal_ip_address", "protocol")
 
 
-def find_port_forwardings(moment: Moment, **filters: Iterable[UUID]) -> list[PortForwarding]:
+def find_port_forwardings(reader: Reader, **filters: Iterable[UUID]) -> list[PortForwarding]:
     """Return the port forwardings of floating IPs or of ports, in one statement."""
     query = Query(filters={name: tuple(map(str, values)) for name, values in filters.items()})
-    rows = moment.resources.find(Kind.PORT_FORWARDING, query)
+    rows = reader.resources.find(Kind.PORT_FORWARDING, query)
     return [cast(PortForwarding, row.resource()) for row in rows]
 
 

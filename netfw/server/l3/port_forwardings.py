@@ -30,7 +30,7 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.forwarded_port_index import ForwardedPortIndex
 from netfw.server.l3.forwarded_ports import find_port_forwardings, release_router
@@ -91,14 +91,14 @@ class PortForwardingHandler(StoredResourceHandler[PortForwarding]):
         _check_parent(found.id, str(found.floating_ip_id), floating)
         return found
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         floating, _, own = id.partition("/")
-        row = moment.resources.get(self.kind, self.identity(own), project=requester.sees)
+        row = reader.resources.get(self.kind, self.identity(own), project=requester.sees)
         _check_parent(row.ref.id, row.body[PARENT], floating)
-        return self._decorated(moment, requester, (row,))[0]
+        return self._decorated(reader, requester, (row,))[0]
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         """Remove the floating IP, which the URL names, and tags, which there are none of."""
         for body in bodies:

@@ -16,7 +16,7 @@ from netfw.model.port import FixedIp, Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.model.subnet import Subnet
-from netfw.server.core.resource_handler import Moment
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l2.ports import PortHandler
 
@@ -57,16 +57,16 @@ class RouterPorts:
         return None
 
 
-def read_router_ports(moment: Moment, router: UUID) -> RouterPorts:
+def read_router_ports(reader: Reader, router: UUID) -> RouterPorts:
     """Read the ports of a router, in two statements."""
     filters = {"device_id": (str(router),), "device_owner": ROUTER_ATTACHMENTS}
-    rows = moment.resources.find(Kind.PORT, Query(filters=filters))
+    rows = reader.resources.find(Kind.PORT, Query(filters=filters))
     ports = [cast(Port, row.resource()) for row in rows]
     gateways = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_GATEWAY]
     return RouterPorts(
         gateway=gateways[0] if gateways else None,
         interfaces=tuple(port for port in ports if port.device_owner != DeviceOwner.ROUTER_GATEWAY),
-        subnets=subnets_of(moment, (fixed for port in ports for fixed in port.fixed_ips)),
+        subnets=subnets_of(reader, (fixed for port in ports for fixed in port.fixed_ips)),
     )
 
 
@@ -78,10 +78,10 @@ def router_of(port: Port) -> UUID | None:
         return None
 
 
-def subnets_of(moment: Moment, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId, Subnet]:
+def subnets_of(reader: Reader, fixed_ips: Iterable[FixedIp]) -> Mapping[SubnetId, Subnet]:
     """Read the subnets of addresses, in one statement."""
     refs = {Ref(Kind.SUBNET, fixed.subnet_id) for fixed in fixed_ips}
-    rows = moment.resources.present(refs) if refs else ()
+    rows = reader.resources.present(refs) if refs else ()
     found = (cast(Subnet, row.resource()) for row in rows)
     return {subnet.id: subnet for subnet in found}
 

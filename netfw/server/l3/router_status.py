@@ -21,7 +21,7 @@ from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER, ServerContext
-from netfw.server.core.resource_handler import Moment
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.heartbeats import agents_on
 from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outdated_routers
@@ -149,12 +149,12 @@ class L3Statuses:
 
 
 def add_status_reasons(
-    moment: Moment, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]
+    reader: Reader, kind: Kind, bodies: Sequence[MutableMapping[str, Any]]
 ) -> None:
     """Add to resources of *kind* why they are not ACTIVE, in one statement if any is not."""
     refs = {body["id"]: Ref(kind, UUID(body["id"])) for body in bodies}
     waiting = [refs[body["id"]] for body in bodies if _awaits_a_host(body)]
-    reports = StatusReports(moment.connection).of(waiting) if waiting else {}
+    reports = StatusReports(reader.connection).of(waiting) if waiting else {}
     for body in bodies:
         body["status_reason"] = render_reason(reports.get(refs[body["id"]], ()))
 

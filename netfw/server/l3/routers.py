@@ -19,7 +19,7 @@ from netfw.model.wire import parse, render
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.resource_handler import Act, Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
@@ -89,10 +89,10 @@ class RouterHandler(StoredResourceHandler[Router]):
         return super().render_all(unit, resources)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
-        add_zones(moment, L3_AGENT, bodies)
-        add_status_reasons(moment, self.kind, bodies)
+        add_zones(reader, L3_AGENT, bodies)
+        add_status_reasons(reader, self.kind, bodies)
 
     def actions(self) -> Mapping[str, Act[Any]]:
         return {

@@ -15,7 +15,7 @@ from netfw.model.ids import NetworkId, RouterId
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.core.context import ServerContext
-from netfw.server.core.resource_handler import Moment, ResourceHandler
+from netfw.server.core.resource_handler import Reader, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.scheduling.choice import ineligibility
 from netfw.server.scheduling.dhcp import DhcpScheduler
@@ -36,26 +36,26 @@ class _Listing(ResourceHandler):
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
+    def related(self, reader: Reader, parent: UUID) -> Sequence[UUID]:
         """Return the members of *parent*."""
         raise NotImplementedError
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         filters = dict(query.filters)
         ids: set[str] = set()
         for parent in filters.pop(self.parent, ()):
-            ids |= set(map(str, self.related(moment, _id(str(parent)))))
+            ids |= set(map(str, self.related(reader, _id(str(parent)))))
         if "id" in filters:
             ids &= set(map(str, filters["id"]))
         return self._members().find(
-            moment, requester, evolve(query, filters={**filters, "id": tuple(sorted(ids))})
+            reader, requester, evolve(query, filters={**filters, "id": tuple(sorted(ids))})
         )
 
-    def show(self, moment: Moment, requester: RequestContext, id: str) -> Body:
+    def show(self, reader: Reader, requester: RequestContext, id: str) -> Body:
         parent, member = _pair(id)
-        if member not in self.related(moment, parent):
+        if member not in self.related(reader, parent):
             raise NotFound(f"{self.member} {member} is not there")
-        return self._members().show(moment, requester, str(member))
+        return self._members().show(reader, requester, str(member))
 
     def _members(self) -> ResourceHandler:
         return self._context.handler(self.member)
@@ -71,13 +71,13 @@ class _Servers(_Listing):
     member: ClassVar[str] = "agent"
     kind: ClassVar[Kind]
 
-    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
+    def related(self, reader: Reader, parent: UUID) -> Sequence[UUID]:
         target = Ref(self.kind, parent)
-        if not moment.resources.present([target]):
+        if not reader.resources.present([target]):
             raise NotFound(f"there is no {target}")
-        hosts = self._scheduler.assignments.hosts(moment, target)
+        hosts = self._scheduler.assignments.hosts(reader, target)
         return [
-            each.id for each in self._scheduler.assignments.agents(moment) if each.host in hosts
+            each.id for each in self._scheduler.assignments.agents(reader) if each.host in hosts
         ]
 
 
@@ -102,11 +102,11 @@ class _Served(_Listing):
 
     parent: ClassVar[str] = "agent_id"
 
-    def related(self, moment: Moment, parent: UUID) -> Sequence[UUID]:
-        agent = cast(Agent, moment.resources.get(Kind.AGENT, parent).resource())
+    def related(self, reader: Reader, parent: UUID) -> Sequence[UUID]:
+        agent = cast(Agent, reader.resources.get(Kind.AGENT, parent).resource())
         if agent.agent_type != self._scheduler.agent_type:
             return ()
-        return self._scheduler.assignments.at(moment, agent.host)
+        return self._scheduler.assignments.at(reader, agent.host)
 
     def _agent(self, unit: UnitOfWork, id: UUID, *, useful: bool) -> Agent:
         agent = cast(Agent, unit.tx.resources.get(Kind.AGENT, id).resource())

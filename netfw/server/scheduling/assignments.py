@@ -13,7 +13,7 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import SERVICES, agents
-from netfw.server.core.resource_handler import Moment
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
@@ -33,31 +33,31 @@ class AgentAssignments:
     def _service(self) -> Service:
         return SERVICES[self.agent_type]
 
-    def agents(self, moment: Moment) -> tuple[Agent, ...]:
+    def agents(self, reader: Reader) -> tuple[Agent, ...]:
         """Return all agents of the type, dead ones included."""
-        return agents(moment, self.settings, agent_type=self.agent_type)
+        return agents(reader, self.settings, agent_type=self.agent_type)
 
-    def any(self, moment: Moment) -> bool:
+    def any(self, reader: Reader) -> bool:
         """Return whether there is an agent, dead or alive."""
         query = Query(filters={"agent_type": (self.agent_type,)}, limit=1)
-        return bool(moment.resources.find(Kind.AGENT, query))
+        return bool(reader.resources.find(Kind.AGENT, query))
 
-    def dead(self, moment: Moment) -> frozenset[str]:
+    def dead(self, reader: Reader) -> frozenset[str]:
         """Return the hosts of dead agents."""
-        return frozenset(agent.host for agent in self.agents(moment) if not agent.alive)
+        return frozenset(agent.host for agent in self.agents(reader) if not agent.alive)
 
-    def switched_off(self, moment: Moment) -> frozenset[str]:
+    def switched_off(self, reader: Reader) -> frozenset[str]:
         """Return the hosts of agents that are switched off."""
-        return frozenset(agent.host for agent in self.agents(moment) if not agent.admin_up)
+        return frozenset(agent.host for agent in self.agents(reader) if not agent.admin_up)
 
-    def hosts(self, moment: Moment, target: Ref) -> frozenset[str]:
+    def hosts(self, reader: Reader, target: Ref) -> frozenset[str]:
         """Return the hosts that serve *target*."""
-        found = AssignmentRows(moment.connection).of([target])
+        found = AssignmentRows(reader.connection).of([target])
         return frozenset(each.host for each in found if each.service is self.service)
 
-    def at(self, moment: Moment, host: str) -> tuple[UUID, ...]:
+    def at(self, reader: Reader, host: str) -> tuple[UUID, ...]:
         """Return the ids of what *host* serves."""
-        found = AssignmentRows(moment.connection).at(self.service, host)
+        found = AssignmentRows(reader.connection).at(self.service, host)
         return tuple(sorted(each.ref.id for each in found))
 
     def fill(
@@ -114,9 +114,9 @@ def _run_hooks(unit: UnitOfWork, target: Ref) -> None:
         hook(unit, target)
 
 
-def add_zones(moment: Moment, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:
+def add_zones(reader: Reader, agent_type: str, bodies: Sequence[MutableMapping[str, Any]]) -> None:
     """Add to *bodies* the zones in which agents of a type serve them, in one statement."""
-    rows = AssignmentRows(moment.connection)
+    rows = AssignmentRows(reader.connection)
     ids = [UUID(body["id"]) for body in bodies]
     zones = rows.zones(SERVICES[agent_type], agent_type, ids) if ids else {}
     for body, id in zip(bodies, ids, strict=True):

@@ -20,7 +20,7 @@ from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import ServerContext
-from netfw.server.core.resource_handler import Moment
+from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
@@ -161,14 +161,14 @@ class RouterScheduler:
         return True
 
 
-def find_routers_with_ports(moment: Moment, ids: Collection[UUID]) -> frozenset[UUID]:
+def find_routers_with_ports(reader: Reader, ids: Collection[UUID]) -> frozenset[UUID]:
     """Return those of the routers *ids* that have ports, in one statement."""
     if not ids:
         return frozenset()
     query = Query(filters={"device_id": tuple(map(str, ids))})
     return frozenset(
         UUID(row.body["device_id"])
-        for row in moment.resources.find(Kind.PORT, query)
+        for row in reader.resources.find(Kind.PORT, query)
         if is_router_port(row.body["device_owner"])
     )
 

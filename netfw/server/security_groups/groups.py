@@ -18,7 +18,7 @@ from netfw.model.security_group import SecurityGroup
 from netfw.model.wire import parse, render
 from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.security_groups.rules import (
     SecurityGroupRuleHandler,
@@ -106,13 +106,13 @@ class SecurityGroupHandler(StoredResourceHandler[SecurityGroup]):
         unit.delete(before)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         rules: dict[str, list[dict[str, Any]]] = {body["id"]: [] for body in bodies}
         ids = tuple(rules)
         for at in range(0, len(ids), AT_ONCE):
             query = Query(filters={"security_group_id": ids[at : at + AT_ONCE]})
-            for row in moment.resources.find(Kind.SECURITY_GROUP_RULE, query):
+            for row in reader.resources.find(Kind.SECURITY_GROUP_RULE, query):
                 rule = row.shown
                 add_nulls(rule)
                 rules[rule["security_group_id"]].append(rule)

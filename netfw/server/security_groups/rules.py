@@ -22,7 +22,7 @@ from netfw.model.resource import Kind, ref
 from netfw.model.security_group import Direction, Ethertype, SecurityGroup, SecurityGroupRule
 from netfw.model.validation import Problem
 from netfw.model.wire import parse, render
-from netfw.server.core.resource_handler import Moment, StoredResourceHandler
+from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 
 CHANGEABLE = frozenset({"description"})
@@ -64,15 +64,15 @@ class SecurityGroupRuleHandler(StoredResourceHandler[SecurityGroupRule]):
         unit.delete(before)
         unit.touch(cast(SecurityGroup, row.resource()))
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         protocols = query.filters.get("protocol")
         if protocols is not None:
             names = tuple(map(_protocol_name, protocols))
             query = evolve(query, filters={**query.filters, "protocol": names})
-        return super().find(moment, requester, query)
+        return super().find(reader, requester, query)
 
     def decorate(
-        self, moment: Moment, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
+        self, reader: Reader, requester: RequestContext, bodies: Sequence[MutableMapping[str, Any]]
     ) -> None:
         for body in bodies:
             add_nulls(body)
@@ -96,9 +96,9 @@ def member_rules(group: SecurityGroup) -> tuple[SecurityGroupRule, ...]:
     )
 
 
-def rules_of(moment: Moment, **filters: tuple[Value, ...]) -> tuple[SecurityGroupRule, ...]:
+def rules_of(reader: Reader, **filters: tuple[Value, ...]) -> tuple[SecurityGroupRule, ...]:
     """Return the rules that match *filters*."""
-    rows = moment.resources.find(Kind.SECURITY_GROUP_RULE, Query(filters=filters))
+    rows = reader.resources.find(Kind.SECURITY_GROUP_RULE, Query(filters=filters))
     return tuple(cast(SecurityGroupRule, row.resource()) for row in rows)
 
 
