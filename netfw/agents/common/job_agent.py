@@ -75,7 +75,7 @@ class JobAgentConfig:
     host: str
     threads: int = 4
     """Number of groups that are converged in parallel."""
-    patience: float = 0.1
+    wait_timeout: float = 0.1
     """Seconds that a pass waits for its jobs; later results come with a later pass."""
     pause: float = 1.0
     """Seconds without new jobs, so that garbage is removed while none is running."""
@@ -238,11 +238,11 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         return Outcome(failed={GARBAGE: late})
 
     def _submit(self, jobs: Iterable[Job[G, K, V]]) -> frozenset[K]:
-        """Submit *jobs* and wait a moment for them; return their keys."""
+        """Submit *jobs* and wait for a limited time; return their keys."""
         submitted = tuple(jobs)
         for job in submitted:
             self._workers.submit(job.group, job, job.priority)
-        self._workers.wait((job.group for job in submitted), self._settings.patience)
+        self._workers.wait((job.group for job in submitted), self._settings.wait_timeout)
         return frozenset(key for job in submitted for key in job)
 
     def _start_threads(self) -> Outcome[Hashable]:

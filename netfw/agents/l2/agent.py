@@ -112,9 +112,10 @@ class L2Agent(HostAgent[L2Key]):
         )
 
     def _read_host(self) -> L2HostContext:
-        """Read what the host offers.
+        """Read what the host offers, and validate the configuration against it.
 
-        :raises ConfigError: the configuration contradicts it.
+        :raises BackendUnavailable: the switch does not answer.
+        :raises ConfigError: tunnels or local addresses of the configuration contradict the host.
         """
         view = L2HostContext(
             host=self._settings.host,

@@ -74,7 +74,7 @@ class DhcpAgentEnvironment(JobAgentEnvironment):
         self.dhcp = FakeDhcp()
         self.metadata = FakeMetadata(self.dhcp)
         self.machine = self.dhcp.machine
-        self.settings = {"metadata": rules or MetadataPolicy(), "patience": 5.0, **settings}
+        self.settings = {"metadata": rules or MetadataPolicy(), "wait_timeout": 5.0, **settings}
         self.begin()
 
     def drivers(self):

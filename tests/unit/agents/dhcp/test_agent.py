@@ -111,7 +111,7 @@ def test_ports_are_said_to_be_ready_at_their_revision():
 
 
 def test_nothing_is_said_of_a_port_before_it_was_tried_as_it_is_now():
-    env = make_environment(patience=0.0)
+    env = make_environment(wait_timeout=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
     changed = evolve(ONE, mac="fa:16:3e:99:99:99", revision=2)
     env.source.put(changed)
@@ -177,7 +177,7 @@ def test_source_outage_does_not_affect_served_networks():
 
 @pytest.mark.spec("DHCP-06", "DHCP-04")
 def test_slow_network_delays_no_other():
-    env = DhcpAgentEnvironment(*CLOUD, ONE, THREE, patience=0.0)
+    env = DhcpAgentEnvironment(*CLOUD, ONE, THREE, wait_timeout=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
     env.until(lambda status: 2 in env.served() and env.status_of(THREE) is not None)
     env.until(lambda status: env.dhcp.at_gate == {NET.id})
@@ -238,7 +238,7 @@ def test_events_about_strangers_cause_nothing():
 
 
 def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_attempt_makes():
-    env = DhcpAgentEnvironment(*CLOUD, ONE, patience=0.0)
+    env = DhcpAgentEnvironment(*CLOUD, ONE, wait_timeout=0.0)
     converge = env.dhcp.converge
 
     def noisy(update):
@@ -267,7 +267,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
 
 
 def test_what_is_spoilt_while_it_is_made_is_looked_at_again():
-    env = make_environment(patience=0.0)
+    env = make_environment(wait_timeout=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
     env.source.put(port(13, NET))
     env.until(lambda status: env.dhcp.at_gate == {NET.id})

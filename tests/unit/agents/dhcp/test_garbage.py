@@ -57,7 +57,7 @@ def test_garbage_that_cannot_be_removed_is_degraded_and_delays_nothing():
 
 
 def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
-    env = make_environment(patience=0.0)
+    env = make_environment(wait_timeout=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
     calls = len(env.dhcp.calls)
     env.source.put(port(13, NET))
@@ -78,7 +78,7 @@ def test_a_complete_pass_waits_for_what_is_at_work_and_comes_alone():
 
 
 def test_garbage_waits_for_a_slow_network_and_delays_nothing():
-    env = make_environment(patience=0.0, pause=0.0)
+    env = make_environment(wait_timeout=0.0, pause=0.0)
     gate = env.dhcp.gates[NET.id] = threading.Event()
     calls = len(env.dhcp.calls)
     env.source.put(port(13, NET))

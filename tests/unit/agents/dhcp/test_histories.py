@@ -100,7 +100,7 @@ def let_all_go(env):
 @given(st.lists(steps, max_size=14))
 def test_the_machine_ends_as_it_should_be(history):
     begin = (NET, SUBNET, assigned(NET), OTHER, OTHER_SUBNET, port(11, NET))
-    env = DhcpAgentEnvironment(*begin, rules=MetadataPolicy(isolated=True), patience=0.0)
+    env = DhcpAgentEnvironment(*begin, rules=MetadataPolicy(isolated=True), wait_timeout=0.0)
     env.turn()
     for step in history:
         play(env, step)

@@ -93,7 +93,7 @@ class L3Environment(JobAgentEnvironment):
         self.interface = FakeInterface()
         self.machine = self.router.machine
         self.extensions, self.directory = extensions, directory
-        self.settings = {"patience": 5.0, **settings}
+        self.settings = {"wait_timeout": 5.0, **settings}
         self.begin()
 
     def drivers(self):

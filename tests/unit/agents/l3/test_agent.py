@@ -120,7 +120,7 @@ def test_refused_router_is_removed_and_degraded_with_the_reason(environment):
 
 @pytest.mark.spec("L3-03")
 def test_slow_router_delays_no_other_and_only_its_last_state_is_made(environment):
-    found = environment(patience=0.0)
+    found = environment(wait_timeout=0.0)
     gate = found.router.gates[EDGE.id] = threading.Event()
     found.until(lambda status: INNER.id in found.router.routers())
     found.until(lambda status: found.router.at_gate == {EDGE.id})
@@ -139,7 +139,7 @@ def test_slow_router_delays_no_other_and_only_its_last_state_is_made(environment
 @pytest.mark.spec("L3-03")
 def test_removal_and_change_go_before_background_sync(environment):
     many = [router(number) for number in range(10, 20)]
-    found = environment(*many, *map(assigned, many), threads=1, patience=0.0)
+    found = environment(*many, *map(assigned, many), threads=1, wait_timeout=0.0)
     gate = threading.Event()
     found.router.gates.update(dict.fromkeys((each.id for each in (EDGE, INNER, *many)), gate))
     found.until(lambda status: bool(found.router.at_gate))
@@ -177,7 +177,7 @@ def test_no_two_calls_concern_one_router_when_a_floating_ip_moves(environment):
 
 @pytest.mark.spec("L3-03")
 def test_agent_without_threads_is_degraded_and_goes_on_when_it_gets_them(environment):
-    found = environment(ONE, patience=0.0)
+    found = environment(ONE, wait_timeout=0.0)
     with no_threads():
         status = found.until(lambda status: status.degraded)
         assert "0 of 8 worker threads" in status.degraded["worker threads"]
@@ -279,7 +279,7 @@ def test_router_of_which_a_part_is_left_out_is_degraded_and_served(environment):
 
 @pytest.mark.spec("L3-12")
 def test_first_full_sync_is_marked_once_every_router_was_tried(environment):
-    found = environment(ONE, patience=0.0)
+    found = environment(ONE, wait_timeout=0.0)
     found.machine.refused[RouterKey(INNER.id)] = "no"
     gate = found.router.gates[EDGE.id] = threading.Event()
     found.until(lambda status: "mark of the first full sync" in status.waiting)

@@ -89,7 +89,7 @@ def evolved(world, item, **more):
 
 @given(st.lists(steps, max_size=14))
 def test_machine_ends_as_the_source_says(history):
-    world = L3Environment(*CLOUD, patience=0.0)
+    world = L3Environment(*CLOUD, wait_timeout=0.0)
     world.turn()
     for step in history:
         play(world, step)

@@ -18,7 +18,7 @@ def environment():
 @pytest.mark.spec("L3-10")
 @pytest.mark.parametrize("turns", [0, 1])
 def test_router_that_is_put_back_before_it_is_removed_is_reported_again(environment, turns):
-    found = environment(ONE, patience=0.0)
+    found = environment(ONE, wait_timeout=0.0)
     found.ready()
     gate = found.router.gates[EDGE.id] = threading.Event()
     found.source.remove(assigned(EDGE))
@@ -33,7 +33,7 @@ def test_router_that_is_put_back_before_it_is_removed_is_reported_again(environm
 
 @pytest.mark.spec("L3-13")
 def test_counts_are_reported_as_soon_as_the_first_routers_are_made(environment):
-    found = environment(ONE, patience=0.0)
+    found = environment(ONE, wait_timeout=0.0)
     gate = found.router.gates[EDGE.id] = threading.Event()
     found.until(lambda status: found.router.at_gate == {EDGE.id})
     gate.set()
