@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import field, fields, frozen
 from attrs.validators import optional
@@ -17,7 +17,7 @@ from netfw.model.text_validation import (
     check_socket_path,
     check_token,
 )
-from netfw.model.validation import Problem, Validated, checked_by, outside
+from netfw.model.validation import Problem, Validated, checked_by, each, outside
 
 
 class VnicType(enum.StrEnum):
@@ -90,7 +90,7 @@ class VifDetails(Validated):
                 yield "other", f"{name} has a field of its own"
 
 
-_DETAILS = frozenset(each.name for each in fields(VifDetails)) - {"other"}
+_DETAILS = frozenset(detail.name for detail in fields(VifDetails)) - {"other"}
 
 
 def check_vif_type(text: str) -> None:
@@ -105,13 +105,34 @@ def _check_binding_host(text: str) -> None:
         check_host(text)
 
 
+def _set_of_hosts(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
+
+
 @frozen(kw_only=True)
 class Binding(Validated):
-    """The host a port is on, and how it is plugged there.  No host: not bound yet."""
+    """The host a port is on, and how it is plugged there.  No host: not bound yet.
+
+    The interfaces and the gateway of a highly available router are on several hosts at once.
+    """
 
     host: str = field(default="", validator=checked_by(_check_binding_host))
+    """The host that uses the port; of a port on several hosts, the active one, if it is known."""
+    hosts: frozenset[str] = field(
+        default=frozenset(), converter=_set_of_hosts, validator=each(check_host)
+    )
+    """All hosts that have the port plugged at once; empty for a port on one host."""
     vnic_type: VnicType = VnicType.NORMAL
     vif_type: str = field(default=VifType.UNBOUND.value, validator=checked_by(check_vif_type))
     vif_details: VifDetails = field(factory=VifDetails)
     profile: JsonDocument = field(factory=JsonDocument)
     """Data of the compute service about the card; drivers read it, netfw does not."""
+
+    @property
+    def all_hosts(self) -> frozenset[str]:
+        """Every host that has the port plugged."""
+        return self.hosts | {self.host} if self.host else self.hosts
+
+    def is_on(self, host: str) -> bool:
+        """Return whether the port is plugged on *host*."""
+        return bool(host) and (host == self.host or host in self.hosts)

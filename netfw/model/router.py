@@ -12,7 +12,10 @@ from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
 from netfw.model.route import Route
 from netfw.model.text_validation import check_host
-from netfw.model.validation import Problem, Validated, each, repeated
+from netfw.model.validation import Problem, Validated, each, outside, repeated
+
+VRIDS = range(1, 256)
+"""Virtual router ids of VRRP: unique among the routers of one HA network."""
 
 
 class HaRole(enum.StrEnum):
@@ -47,6 +50,8 @@ class Router(Named):
     admin_up: bool = True
     status: Status = Status.ACTIVE
     ha: bool = False
+    vrid: int | None = None
+    """The virtual router id of a highly available router; only servers and agents exchange it."""
     distributed: bool = False
     availability_zone_hints: tuple[str, ...] = field(
         default=(), converter=tuple[str, ...], validator=each(check_host)
@@ -59,3 +64,5 @@ class Router(Named):
     def _problems(self) -> Iterator[Problem]:
         for at in repeated(self.routes):
             yield f"routes[{at}]", "is there twice"
+        if self.vrid is not None and self.vrid not in VRIDS:
+            yield "vrid", outside(self.vrid, VRIDS)

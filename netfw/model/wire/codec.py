@@ -87,11 +87,12 @@ class Nullable(Generic[T]):
 
 @frozen
 class Listed(Generic[T]):
-    """A list; *gather* builds the model's collection."""
+    """A list; *gather* builds the model's collection.  With *silent*, an empty one is omitted."""
 
     codec: Codec[T]
     gather: Callable[[Iterable[T]], Any] = tuple
     limit: int = LIST_LENGTH
+    silent: bool = field(default=False, kw_only=True)
 
     def parse(self, raw: object) -> Any:
         if not isinstance(raw, list | tuple):
@@ -109,11 +110,11 @@ class Listed(Generic[T]):
             raise CodecError(problems)
         return self.gather(values)
 
-    def render(self, value: Iterable[T]) -> Json:
+    def render(self, value: Iterable[T]) -> Json | Absent:
         rendered = [self.codec.render(item) for item in value]
         if isinstance(value, frozenset):
             rendered.sort(key=str)
-        return rendered
+        return rendered if rendered or not self.silent else ABSENT
 
 
 @frozen

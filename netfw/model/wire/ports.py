@@ -23,6 +23,7 @@ from netfw.model.wire.scalars import (
     DEVICE_NAME,
     DNS_NAME,
     DOCUMENT,
+    HOST,
     HOST_OR_EMPTY,
     ID,
     MAC,
@@ -55,6 +56,7 @@ BINDING = ObjectCodec(
     Binding,
     (
         Attribute("binding:host_id", Nullable(HOST_OR_EMPTY, instead=""), "host"),
+        Attribute("binding:hosts", Listed(HOST, frozenset, silent=True), "hosts"),
         Attribute("binding:vnic_type", choice(VnicType), "vnic_type"),
         Attribute("binding:vif_type", VIF_TYPE, "vif_type"),
         Attribute("binding:vif_details", VIF_DETAILS, "vif_details"),

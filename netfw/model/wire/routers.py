@@ -17,7 +17,16 @@ from netfw.model.wire.common import (
     ZONES,
 )
 from netfw.model.wire.object_codec import Attribute, ObjectCodec
-from netfw.model.wire.scalars import ADDRESS, BOOLEAN, DNS_NAME, ID, PORT_RANGE, SINGLE_PORT, choice
+from netfw.model.wire.scalars import (
+    ADDRESS,
+    BOOLEAN,
+    DNS_NAME,
+    ID,
+    PORT_RANGE,
+    SINGLE_PORT,
+    VRID,
+    choice,
+)
 
 GATEWAY = ObjectCodec(
     ExternalGateway,
@@ -38,6 +47,7 @@ ROUTER = ObjectCodec(
         ADMIN_STATE,
         Attribute("status", STATUS),
         Attribute("ha", BOOLEAN),
+        Attribute("vrid", Nullable(VRID, silent=True)),
         Attribute("distributed", BOOLEAN),
         Attribute("availability_zone_hints", ZONES),
         Attribute("availability_zones", ZONES),

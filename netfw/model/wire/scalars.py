@@ -17,6 +17,7 @@ from netfw.model.device_names import check_device_name
 from netfw.model.json_document import JsonDocument
 from netfw.model.port_range import PortRange
 from netfw.model.protocol import NAMES, NUMBERS
+from netfw.model.router import VRIDS
 from netfw.model.text_validation import (
     check_dhcp_option_name,
     check_dhcp_option_value,
@@ -245,6 +246,7 @@ BOOLEAN: Scalar[bool] = Scalar(_parse_boolean, bool)
 REVISION = integer(0, 2**63 - 1)
 NUMBER = integer(0, 2**32 - 1)
 PORT_NUMBER = integer(1, 65535)
+VRID = integer(VRIDS[0], VRIDS[-1])
 IP_VERSION: Scalar[int] = Scalar(_parse_ip_version, int)
 
 ID: Scalar[Any] = Scalar(_parse_id, str)

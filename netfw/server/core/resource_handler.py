@@ -15,7 +15,7 @@ from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.database import ReadSnapshot, Transaction
-from netfw.server.db.resources.rows import Row
+from netfw.server.db.resources.rows import Row, api_body
 
 if TYPE_CHECKING:
     from netfw.server.core.unit_of_work import UnitOfWork
@@ -161,7 +161,9 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
 
     def render_all(self, unit: UnitOfWork, resources: Sequence[R]) -> tuple[Body, ...]:
         """Return *resources*, which this transaction stored, as API bodies."""
-        bodies = [{**unit.body_of(each), **unit.extra_of(each)} for each in resources]
+        bodies = [
+            api_body(self.kind, unit.body_of(each), unit.extra_of(each)) for each in resources
+        ]
         self.decorate(unit.tx, unit.requester, bodies)
         return tuple(bodies)
 

@@ -214,10 +214,11 @@ def vif_details() -> SearchStrategy[VifDetails]:
 
 @cache
 def bindings() -> SearchStrategy[Binding]:
-    """Draw bindings, bound or unbound."""
+    """Draw bindings: unbound, to one host, to several."""
     return st.builds(
         Binding,
         host=st.just("") | hosts(),
+        hosts=st.frozensets(hosts(), max_size=3),
         vnic_type=st.sampled_from(VnicType),
         vif_type=st.sampled_from([member.value for member in VifType]),
         vif_details=vif_details(),

@@ -33,6 +33,7 @@ from netfw.model import (
 )
 from netfw.model.protocol import ICMP, ICMPV6, NAMES, PORTED
 from netfw.model.qos import DSCP_MARKS
+from netfw.model.router import VRIDS
 from netfw.testing.strategies.basic import (
     addresses,
     booleans,
@@ -81,6 +82,7 @@ def routers() -> SearchStrategy[Router]:
         admin_up=booleans,
         status=st.sampled_from(Status),
         ha=booleans,
+        vrid=maybe(st.integers(VRIDS[0], VRIDS[-1])),
         distributed=booleans,
         availability_zone_hints=several(hosts()),
         availability_zones=several(hosts()),

@@ -36,6 +36,7 @@ from netfw.model import (
     Ref,
     Resource,
     Route,
+    Router,
     SecurityGroupRule,
     Subnet,
     SubPort,
@@ -288,6 +289,27 @@ def test_sub_ports_share_neither_vlan_nor_port() -> None:
     assert problems(lambda: SubPort(port_id=A, segmentation_id=4095)).keys() == {"segmentation_id"}
 
 
+def test_a_virtual_router_id_is_1_to_255() -> None:
+    assert [Router(id=A, vrid=vrid).vrid for vrid in (1, 255, None)] == [1, 255, None]
+    for vrid in (0, 256, -1):
+        assert problems(lambda vrid=vrid: Router(id=A, vrid=vrid)).keys() == {"vrid"}
+
+
+@pytest.mark.parametrize(
+    ("binding", "everywhere"),
+    [
+        (Binding(), set()),
+        (Binding(host="a"), {"a"}),
+        (Binding(hosts=["a", "b"]), {"a", "b"}),
+        (Binding(host="a", hosts=["a", "b"]), {"a", "b"}),
+        (Binding(host="c", hosts=["a", "b"]), {"a", "b", "c"}),
+    ],
+)
+def test_a_port_is_on_its_host_and_on_all_its_hosts(binding: Binding, everywhere: set[str]) -> None:
+    assert binding.all_hosts == everywhere
+    assert {host for host in ("", "a", "b", "c") if binding.is_on(host)} == everywhere
+
+
 @pytest.mark.spec("DHCP-48", "FW-12")
 @pytest.mark.parametrize(
     "make",
@@ -304,6 +326,7 @@ def test_sub_ports_share_neither_vlan_nor_port() -> None:
         lambda text: DhcpOption(name=text, value=""),
         lambda text: DhcpOption(name="mtu", value=text),
         lambda text: Binding(host=text),
+        lambda text: Binding(hosts={text}),
         lambda text: Binding(vif_type=text),
         lambda text: VifDetails(bridge_name=text),
         lambda text: VifDetails(vhostuser_socket=text),

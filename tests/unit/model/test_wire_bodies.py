@@ -285,6 +285,17 @@ def test_unbinding_by_null_leaves_no_host() -> None:
     assert read.binding == Binding()
 
 
+def test_hosts_of_a_port_on_several_hosts_are_on_the_wire_only_if_there_are_any() -> None:
+    body = {"id": A, "network_id": B, "mac_address": MAC, "binding:hosts": ["b", "a"]}
+    read = parse(Kind.PORT, body)
+    assert isinstance(read, Port)
+    assert read.binding == Binding(hosts={"a", "b"})
+    assert render(read)["binding:hosts"] == ["a", "b"]
+    alone = Port(id=ID_A, network_id=ID_B, mac=MAC, binding=Binding(host="a"))
+    assert "binding:hosts" not in render(alone)
+    assert port_problems(**{"binding:hosts": ["a", ""]}).keys() == {"binding:hosts[1]"}
+
+
 def test_the_ip_version_of_a_subnet_follows_from_its_cidr() -> None:
     body = {"id": A, "network_id": B, "cidr": "10.0.0.77/24"}
     assert render(parse(Kind.SUBNET, body))["ip_version"] == 4

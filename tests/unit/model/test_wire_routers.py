@@ -45,6 +45,15 @@ def test_a_router_is_read_with_its_gateway() -> None:
     }
 
 
+def test_a_virtual_router_id_is_on_the_wire_only_if_there_is_one() -> None:
+    router = Router(id=ID_A, ha=True, vrid=7)
+    assert render(router)["vrid"] == 7
+    assert parse(Kind.ROUTER, render(router)) == router
+    assert "vrid" not in render(Router(id=ID_A, ha=True))
+    for vrid in (0, 256):
+        assert problems(Kind.ROUTER, id=A, vrid=vrid) == {"vrid": f"{vrid} is outside 1 to 255"}
+
+
 def test_a_floating_ip_keeps_its_two_addresses_apart() -> None:
     body = {
         "id": A,

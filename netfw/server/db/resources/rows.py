@@ -36,15 +36,8 @@ from netfw.server.db.engine.prepared import Prepared
 from netfw.server.db.journal.journal import Journal
 from netfw.server.db.journal.topics import NOTHING, TopicLinks, topic_links
 from netfw.server.db.resources.query_builder import conditions, selection, sort_columns, visible
-from netfw.server.db.schema.resource_tables import (
-    STORED,
-    TAGS,
-    TableMapping,
-    related_rows,
-    row_values,
-    table_mapping,
-    unique_key_text,
-)
+from netfw.server.db.schema.resource_tables import STORED, TAGS, TableMapping, table_mapping
+from netfw.server.db.schema.row_values import related_rows, row_values, unique_key_text
 
 R = TypeVar("R", bound=Resource)
 
@@ -97,6 +90,21 @@ def _new(table: Table) -> Prepared:
     return Prepared.insert(table)
 
 
+INTERNAL: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.PORT: ("binding:hosts",),
+    Kind.ROUTER: ("vrid",),
+}
+"""Attributes that only servers and agents exchange."""
+
+
+def api_body(kind: Kind, body: Json, extra: Json) -> dict[str, Any]:
+    """Return a resource as the API shows it; *extra*: attributes of extension drivers."""
+    shown = {**body, **extra}
+    for name in INTERNAL.get(kind, ()):
+        shown.pop(name, None)
+    return shown
+
+
 @frozen(kw_only=True)
 class Row:
     """A stored resource in the form of the API, parsed into the model on demand."""
@@ -113,7 +121,7 @@ class Row:
     @property
     def shown(self) -> dict[str, Any]:
         """The resource as the API shows it."""
-        return {**self.body, **self.extra}
+        return api_body(self.kind, self.body, self.extra)
 
     def resource(self) -> Resource:
         """Parse the row into a resource of the model."""

@@ -6,13 +6,10 @@ alone.  Sets of an attribute (a port's addresses, its groups) are rows of a tabl
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import orjson
 from attrs import field, frozen
 from sqlalchemy import Boolean, Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
 from sqlalchemy.types import TypeEngine
@@ -272,6 +269,15 @@ PORT_GROUPS = Table(
     Index(None, "security_group_id"),
     **TABLE_OPTIONS,
 )
+PORT_HOSTS = Table(
+    "port_hosts",
+    METADATA,
+    _member("port_id", "ports"),
+    Column("host", text(), primary_key=True),
+    Index(None, "host"),
+    **TABLE_OPTIONS,
+)
+"""The hosts of ports that are on several hosts at once."""
 TAGS = Table(
     "tags",
     METADATA,
@@ -288,6 +294,10 @@ def _addresses(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
 
 def _groups(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
     return frozenset((group,) for group in body["security_groups"])
+
+
+def _hosts(body: Mapping[str, Any]) -> frozenset[tuple[Any, ...]]:
+    return frozenset((host,) for host in body.get("binding:hosts", ()))
 
 
 def _mapping(
@@ -308,6 +318,7 @@ _MAPPINGS = (
         relations=(
             Relation(table=PORT_ADDRESSES, rows=_addresses),
             Relation(table=PORT_GROUPS, rows=_groups),
+            Relation(table=PORT_HOSTS, rows=_hosts),
         ),
     ),
     _mapping(Kind.ROUTER, "routers", _ROUTER),
@@ -338,53 +349,3 @@ def table_mapping(kind: Kind) -> TableMapping:
         return STORED[kind]
     except KeyError:
         raise NotSupported(f"this database does not store resources of kind {kind}") from None
-
-
-Json = Mapping[str, Any]
-
-
-@cache
-def _fields(kind: Kind) -> tuple[tuple[str, ColumnMapping], ...]:
-    """Return the columns of the attributes of a kind."""
-    return tuple((each.column, each) for each in (*COMMON, *table_mapping(kind).fields))
-
-
-@cache
-def _names(table: Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.columns)
-
-
-def row_values(how: TableMapping, body: Json, extra: Json) -> dict[str, Any]:
-    """Return the row of the resource *body*; *extra*: attributes of extension drivers."""
-    values = {name: each.value(body) for name, each in _fields(how.kind)}
-    text = orjson.dumps(body).decode()
-    return {"id": body["id"], **values, "body": text, "extra": _extra(extra)}
-
-
-def _extra(content: Json) -> str:
-    """Render JSON; unlike the resource itself, it may have integers of any length."""
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False) if content else "{}"
-
-
-def related_rows(how: TableMapping, bodies: Iterable[Json]) -> dict[Table, list[dict[str, Any]]]:
-    """Return the rows of *bodies* in other tables."""
-    found: dict[Table, list[dict[str, Any]]] = {}
-    for body in bodies:
-        for relation in how.relations:
-            names = _names(relation.table)
-            for row in sorted(relation.rows(body)):
-                values = dict(zip(names, (body["id"], *row), strict=True))
-                found.setdefault(relation.table, []).append(values)
-        for tag in body.get("tags", ()):
-            found.setdefault(TAGS, []).append({"resource_id": body["id"], "tag": tag})
-    return found
-
-
-def unique_key_text(how: TableMapping) -> str:
-    """Return a description of the unique keys of a kind, for messages."""
-    uniques = {
-        Kind.PORT: "id, MAC address or fixed IP",
-        Kind.FLOATING_IP: "id or address",
-        Kind.AGENT: "id, or type and host",
-    }
-    return uniques.get(how.kind, "id")

@@ -167,6 +167,16 @@ STATUS_REPORTS: Final = Table(
 )
 """The last status report of a service of a host on a resource."""
 
+ROUTER_ROLES: Final = Table(
+    "router_roles",
+    METADATA,
+    Column("router_id", word(), ForeignKey("routers.id", ondelete="CASCADE"), primary_key=True),
+    Column("host", text(), primary_key=True),
+    Column("role", word(), nullable=False),
+    **TABLE_OPTIONS,
+)
+"""The last role that the L3 agent of a host reported of a highly available router."""
+
 HOST_MACS: Final = Table(
     "host_macs",
     METADATA,

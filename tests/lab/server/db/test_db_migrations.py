@@ -8,12 +8,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 from sqlalchemy import Integer, MetaData, Table
 
 from netfw.drivers.server.query import Query
 from netfw.errors import BackendBroken, InvalidInput
+from netfw.model.address import Mac
+from netfw.model.binding import Binding
 from netfw.model.network import Network
-from netfw.model.resource import Kind
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Resource
+from netfw.model.router import Router
 from netfw.server.db import Database, migration
 from tests.lab.databases import EmptyDatabase
 
@@ -140,6 +145,33 @@ def test_renamed_tables_and_columns_keep_their_rows_both_ways(
     assert _read(database, new) == new
     migration.downgrade(database, "0006")
     assert _read(database, old) == old
+
+
+@pytest.mark.spec("ML2-11")
+def test_ha_attributes_go_with_a_downgrade_and_the_resources_stay(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    network = Network(id=UUID(int=1), project_id="p")
+    router = Router(id=UUID(int=2), project_id="p", ha=True, vrid=7)
+    port = Port(
+        id=UUID(int=3),
+        network_id=network.id,
+        mac=Mac("fa:16:3e:00:00:01"),
+        binding=Binding(host="a", hosts={"a", "b"}),
+    )
+    for resource in (network, router, port):
+        database.transaction(lambda tx, resource=resource: tx.resources.insert(resource))
+    migration.downgrade(database, "0008")
+    migration.upgrade(database)
+
+    def stored(kind: Kind) -> Resource:
+        return database.read(lambda view: view.resources.find(kind, Query()))[0].resource()
+
+    assert migration.differences(database) == ()
+    assert stored(Kind.ROUTER) == evolve(router, revision=1, vrid=None)
+    assert stored(Kind.PORT) == evolve(port, revision=1, binding=Binding(host="a"))
 
 
 def _insert(database: Database, tables: Mapping[str, Mapping[str, Any]]) -> None:
