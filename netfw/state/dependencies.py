@@ -17,6 +17,8 @@ that is only a member of a group brings nothing.  Roles keep the graph free of c
                               -> floating IP HOME -> port SEEN, QoS policy
                               -> floating IP FORWARDING -> port forwardings
 
+A port on several hosts (an interface of a highly available router) is HOME on each of them.
+
 This module is stateless: a store with rows follows the same edges by queries.
 """
 
@@ -190,15 +192,15 @@ def _port_edges(port: Port) -> Iterator[Edge]:
         yield ResourceRole(subnet, Role.AROUND), seen
     if is_router_port(port.device_owner):
         yield from _router_port_edges(port)
-    if port.binding.host:
-        yield AgentRoot(Service.L2, port.binding.host), home
-        yield from _bound_edges(port, ResourceRole(network, Role.PEERS), seen)
+    for host in port.binding.all_hosts:
+        yield AgentRoot(Service.L2, host), home
+        yield from _bound_edges(port, host, ResourceRole(network, Role.PEERS))
+    if port.binding.all_hosts:
+        yield ResourceRole(network, Role.PEERS), seen
 
 
-def _bound_edges(port: Port, peers: ResourceRole, seen: ResourceRole) -> Iterator[Edge]:
-    host = port.binding.host
+def _bound_edges(port: Port, host: str, peers: ResourceRole) -> Iterator[Edge]:
     yield AgentRoot(Service.POPULATION, host), peers
-    yield peers, seen
     if not is_router_port(port.device_owner):
         for subnet in _subnets(port):
             yield AgentRoot(Service.L3, host), ResourceRole(subnet, Role.ROUTED)

@@ -17,7 +17,7 @@ from netfw.model.device_owner import ROUTER_PORT_PREFIXES, DeviceOwner
 from netfw.model.resource import Kind, Ref
 from netfw.server.db.journal.topics import source
 from netfw.server.db.resources.rows import AT_ONCE, Row, Rows
-from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
+from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, PORT_HOSTS, STORED
 from netfw.server.db.schema.tables import SUBSCRIPTIONS
 from netfw.state.dependencies import (
     EVERYWHERE,
@@ -37,7 +37,7 @@ class TopicSubscription:
 
 PORTS: Final = STORED[Kind.PORT].table.c
 DISTRIBUTED: Final = PORTS.device_owner == DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value
-BOUND: Final = PORTS.binding_host_id != ""
+BOUND: Final = or_(PORTS.binding_host_id != "", PORTS.id.in_(select(PORT_HOSTS.c.port_id)))
 IS_ROUTER_PORT: Final = or_(
     *(PORTS.device_owner.startswith(prefix, autoescape=True) for prefix in ROUTER_PORT_PREFIXES)
 )
@@ -100,7 +100,7 @@ PARTS: Final[Mapping[tuple[Kind, Role], tuple[ColumnLookup | Members, ...]]] = M
         (Kind.FLOATING_IP, Role.FORWARDING): (ColumnLookup(Kind.PORT_FORWARDING, "floatingip_id"),),
     }
 )
-BOUND_PORTS: Final = ColumnLookup(Kind.PORT, "binding_host_id")
+BOUND_PORTS: Final = (ColumnLookup(Kind.PORT, "binding_host_id"), Members(PORT_HOSTS.c.host))
 """The ports that the root of the L2 service of a host delivers."""
 
 
@@ -168,7 +168,7 @@ class Topics:
             elif each.service is Service.L2:
                 everywhere |= each.host == EVERYWHERE
                 hosts += [each.host] if each.host else []
-        found = set(self._named(BOUND_PORTS, hosts))
+        found = {ref for part in BOUND_PORTS for ref in self._named(part, hosts)}
         for how, ids in wanted.items():
             for part in PARTS.get(how, ()):
                 found.update(self._named(part, ids))

@@ -64,6 +64,7 @@ OWNERS = (
     DeviceOwner.DHCP.value,
     DeviceOwner.ROUTER_INTERFACE.value,
     DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED.value,
+    DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE.value,
 )
 PORTS = 120
 
@@ -121,7 +122,10 @@ def _port(chance: random.Random) -> Port:
         fixed_ips=tuple(FixedIp(subnet_id=id, address=CIDRS[id][9]) for id in subnets),
         security_groups=frozenset(chance.sample(GROUPS, chance.randint(0, 2))),
         qos_policy_id=chance.choice((None, *POLICIES)),
-        binding=Binding(host=chance.choice(("", *HOSTS, *HOSTS))),
+        binding=Binding(
+            host=chance.choice(("", *HOSTS, *HOSTS)),
+            hosts=chance.sample(HOSTS, chance.choice((0, 0, 1, 2))),
+        ),
         device_owner=chance.choice(OWNERS),
         device_id=str(chance.choice(ROUTERS)),
         name=chance.choice(NAMES),
