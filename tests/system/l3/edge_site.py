@@ -108,7 +108,7 @@ class EdgeSite(RoutedCloud):
         wait_until(lambda: len(self.processes()) == 2, self.processes)
 
     def prefer_switches(self) -> None:
-        """Give the switches priority: their sockets overflow if they wait for a core."""
+        """Run the switches in real time: their sockets overflow if they wait for a core."""
         for each in self.hosts:
             _prefer_switch(each.host)
 
@@ -258,7 +258,7 @@ def _prefer_switch(host: Host) -> None:
     pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(PermissionError):  # of a user without privileges
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), -10)
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
 
 
 @contextmanager
