@@ -68,6 +68,9 @@ SUBNET = Subnet(id=SubnetId(_id(30)), network_id=NET.id, cidr=IPv4Network("10.0.
 OTHER_SUBNET = Subnet(
     id=SubnetId(_id(31)), network_id=OTHER_NET.id, cidr=IPv4Network("10.1.0.0/24")
 )
+HA_NET = Network(id=NetworkId(_id(12)), name="ha")
+HA_SUBNET = Subnet(id=SubnetId(_id(32)), network_id=HA_NET.id, cidr=IPv4Network("169.254.192.0/18"))
+SUBNETS = {subnet.network_id: subnet for subnet in (SUBNET, OTHER_SUBNET, HA_SUBNET)}
 WEB = SecurityGroup(id=SecurityGroupId(_id(40)), name="web")
 DB = SecurityGroup(id=SecurityGroupId(_id(41)), name="db")
 OFFICE = AddressGroup(
@@ -89,7 +92,7 @@ FROM_OFFICE = SecurityGroupRule(
 
 def port(number: int, host: str, network: Network = NET, *groups: SecurityGroup) -> Port:
     """Return an instance's port on *host*, with an address on the network's subnet."""
-    subnet = SUBNET if network.id == NET.id else OTHER_SUBNET
+    subnet = SUBNETS[network.id]
     return Port(
         id=PortId(_id(100 + number)),
         network_id=network.id,
@@ -145,6 +148,26 @@ GATEWAY_PORT = evolve(
 )
 DHCP_ASSIGNMENT = Assignment(Service.DHCP, HERE, ref(NET))
 ROUTER_ASSIGNMENT = Assignment(Service.L3, HERE, ref(ROUTER))
+
+HA_ROUTER = Router(id=RouterId(_id(61)), name="ha-router", ha=True, vrid=1)
+HA_INTERFACE = evolve(
+    port(7, ""),
+    device_owner=DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE.value,
+    device_id=str(HA_ROUTER.id),
+    binding=Binding(hosts={HERE, THERE}),
+)
+HA_PORT_HERE, HA_PORT_THERE = (
+    evolve(
+        port(number, host, HA_NET),
+        device_owner=DeviceOwner.ROUTER_HA_INTERFACE.value,
+        device_id=str(HA_ROUTER.id),
+    )
+    for number, host in ((10, HERE), (11, THERE))
+)
+HA_RESOURCES: tuple[Resource, ...] = (
+    HA_NET, HA_SUBNET, HA_ROUTER, HA_INTERFACE, HA_PORT_HERE, HA_PORT_THERE,
+)  # fmt: skip
+HA_ASSIGNMENTS = tuple(Assignment(Service.L3, host, ref(HA_ROUTER)) for host in (HERE, THERE))
 
 BACKGROUND: tuple[Resource, ...] = (
     QOS, NET, OTHER_NET, SEGMENT, SUBNET, OTHER_SUBNET, WEB, DB, OFFICE, FROM_DB, FROM_OFFICE,

@@ -31,6 +31,7 @@ from netfw.testing.conformance.common.promises import proves, proves_raise
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE
 from netfw.testing.conformance.state_source.environment import Follower
+from netfw.testing.conformance.state_source.ha_routers import HaRouterTests
 from netfw.testing.conformance.state_source.histories import Step, histories, subscriptions
 from netfw.testing.conformance.state_source.recording import (
     HintedReader,
@@ -49,7 +50,7 @@ class UnknownRequest(Request[None]):
     """A request of a kind that no source answers."""
 
 
-class StateSourceConformance(RouterTests):
+class StateSourceConformance(RouterTests, HaRouterTests):
     """The tests of state sources.  Override :meth:`setting`."""
 
     @proves(StateSource, 1)

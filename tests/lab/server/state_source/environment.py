@@ -26,7 +26,7 @@ from netfw.model.resource import Kind, Ref, Resource, ref
 from netfw.server.db import Database, Transaction
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Retention
-from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, STORED
+from netfw.server.db.schema.resource_tables import PORT_ADDRESSES, PORT_GROUPS, PORT_HOSTS, STORED
 from netfw.server.db.schema.tables import ASSIGNMENTS
 from netfw.state.agent_requests import dhcp_port, find_ports
 from netfw.state.dependencies import Assignment, Item, reachable
@@ -126,7 +126,7 @@ class DatabaseBackend:
                 tx.assignments.remove(key)
             elif key.kind not in ABSENT and (old := _stored(tx, key)) is not None:
                 tx.resources.delete(old)
-                for table in (PORT_ADDRESSES, PORT_GROUPS):
+                for table in (PORT_ADDRESSES, PORT_GROUPS, PORT_HOSTS):
                     gone = delete(table).where(table.c.port_id == str(key.id))
                     tx.connection.execute(gone)
         for item in put:
@@ -192,7 +192,7 @@ def _counts(report: StatusReport, items: Sequence[Item]) -> bool:
     found = here.get(report.ref)
     if found is None or found.revision != report.revision:
         return False
-    return not isinstance(found, Port) or found.binding.host == report.host
+    return not isinstance(found, Port) or found.binding.is_on(report.host)
 
 
 def _unchecked(dialect: str) -> Callable[[Any, Any], None]:
