@@ -70,8 +70,9 @@ class StateSource(Driver):
        ``CursorLost``; no delta leaves a change out.
     9. A hint follows every commit that concerns its subscription, and then ``changes`` has it.
        Hints may be late, doubled, merged or lost, and carry nothing.
-    10. A report counts only while its resource has the reported revision and its host serves it;
-        any other is ignored without an error.  Repeating a report changes nothing.
+    10. A report counts only while its host serves the resource, a status only while the resource
+        also has the reported revision; any other is ignored without an error.  Repeating a report
+        changes nothing.
     11. ``request`` is idempotent: the same request gives an equal answer and no second effect.
     12. Agents do not affect each other: reading changes nothing for another agent.
     """

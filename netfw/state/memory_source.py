@@ -114,7 +114,7 @@ class MemorySource(StateSource):
             self._store.discard_history()
 
     def status(self, target: Ref, service: Service = Service.L2) -> StatusReport | None:
-        """Return the last report of the host that implements *target*, or ``None``."""
+        """Return the report that decides the status of *target*, or ``None``."""
         with self._lock:
             return self._statuses.status(target, service)
 

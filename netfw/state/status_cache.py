@@ -11,6 +11,7 @@ from netfw.model.resource import Ref
 from netfw.model.router import HaRole
 from netfw.state.dependencies import AgentRoot
 from netfw.state.reachability import Touched
+from netfw.state.status_decision import find_deciding_report
 from netfw.state.store import Store
 
 R = TypeVar("R", StatusReport, RoleReport)
@@ -33,11 +34,13 @@ class StatusCache:
         return tuple(report for report in reports if self._record(report))
 
     def status(self, target: Ref, service: Service) -> StatusReport | None:
-        """Return the last report of the host that implements *target*, or ``None``."""
-        for root, report in self._statuses.get(target, {}).items():
-            if root.service is service and self._store.serves(root, target):
-                return report
-        return None
+        """Return the report that decides the status of *target*, or ``None``."""
+        reports = [
+            report
+            for root, report in self._statuses.get(target, {}).items()
+            if root.service is service and self._store.serves(root, target)
+        ]
+        return find_deciding_report(self._store.resources.get(target), reports)
 
     def roles(self, router: Ref) -> Mapping[str, HaRole]:
         """Return the role that each host of *router* reported."""
@@ -78,11 +81,11 @@ class StatusCache:
 
     def _is_valid(self, report: StatusReport | RoleReport) -> bool:
         resource = self._store.resources.get(report.ref)
-        return (
-            resource is not None
-            and resource.revision == report.revision
-            and self._store.serves(AgentRoot(report.service, report.host), report.ref)
-        )
+        if resource is None or not self._store.serves(
+            AgentRoot(report.service, report.host), report.ref
+        ):
+            return False
+        return isinstance(report, RoleReport) or report.revision == resource.revision
 
 
 def _set(cache: dict[Ref, dict[AgentRoot, R]], report: R) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -35,12 +34,11 @@ class StatusReport:
 
 @frozen(kw_only=True)
 class RoleReport:
-    """The HA role of a router on this host."""
-
-    DRAFT: ClassVar[bool] = True
+    """The role of a highly available router on a host: a fact, whatever revision it has."""
 
     ref: Ref
     revision: int
+    """The revision that the agent knows."""
     host: str
     role: HaRole
     service: Service = Service.L3

@@ -97,14 +97,19 @@ class PortBinder:
     def rebind(
         self, unit: UnitOfWork, before: Port, after: Port, agents: Agents | None = None
     ) -> Port:
-        """Return *after*, bound anew instead of *before*; it is DOWN until its host reports."""
+        """Return *after*, bound anew instead of *before*; it is DOWN until its host reports.
+
+        A port on several hosts stays as it is when another one of them becomes the active host.
+        """
         former = _levels(unit, before)
         if agents is None:
             agents = self.agents(unit, (after.binding.host,))
         bound = self.bind(unit, after, agents)
+        self._clear(unit, before, former[1:], _levels(unit, bound))
+        if before.binding.hosts & bound.binding.hosts and _is_usable(bound.binding):
+            return bound
         if before.binding.host:
             unit.tx.statuses.delete([ref(before)], Service.L2)
-        self._clear(unit, before, former[1:], _levels(unit, bound))
         return evolve(bound, status=Status.DOWN)
 
     def unbind(self, unit: UnitOfWork, gone: Port) -> None:
@@ -194,6 +199,10 @@ class PortBinder:
 
 def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]]", unit.extra_of(port).get(LEVELS, ()))
+
+
+def _is_usable(binding: Binding) -> bool:
+    return not binding.host or binding.vif_type != VifType.BINDING_FAILED.value
 
 
 def _plain(requested: Binding, vif_type: VifType) -> Binding:

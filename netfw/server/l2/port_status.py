@@ -1,8 +1,8 @@
 """PortStatuses: the status of ports, derived from the reports of agents.
 
 A port is ACTIVE when the host that it is bound to has wired it, and a DHCP agent of its network
-serves its addresses. A status is no change of the port: its revision stays, and agents receive no
-update.
+serves its addresses. Of a port on several hosts the active one decides, or any while that one is
+unknown. A status is no change of the port: its revision stays, and agents receive no update.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _valid_reports(
 
 def _is_responsible(report: StatusReport, row: Row, served: frozenset[Assignment]) -> bool:
     if report.service is Service.L2:
-        return _is_distributed(row.body) or row.body["binding:host_id"] == report.host
+        return _is_distributed(row.body) or report.host in _hosts(row.body)
     return Assignment(report.service, report.host, _network(row)) in served
 
 
@@ -149,19 +149,41 @@ def _merge(known: Known, new: Sequence[StatusReport]) -> Known:
 
 
 def _wired_status(body: Mapping[str, Any], reports: Sequence[StatusReport]) -> Status:
-    """Return the status of a port according to the switch of its host."""
+    """Return the status of a port according to the switches of its hosts."""
     distributed = _is_distributed(body)
-    if not body["admin_state_up"] or (body["binding:vif_type"] in _UNBOUND and not distributed):
+    if not body["admin_state_up"] or not (distributed or _is_bound(body)):
         return Status.DOWN
+    deciding = _deciding_hosts(body)
     reported = {
         report.status
         for report in reports
-        if report.service is Service.L2 and (distributed or report.host == body["binding:host_id"])
+        if report.service is Service.L2 and (distributed or report.host in deciding)
     }
     for status in (Status.ACTIVE, Status.ERROR):
         if status in reported:
             return status
     return Status.DOWN
+
+
+def _hosts(body: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hosts that wire a port."""
+    return frozenset({body["binding:host_id"], *body.get("binding:hosts", ())}) - {""}
+
+
+def _deciding_hosts(body: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hosts that decide the status of a port.
+
+    Of a port on several hosts it is the active one, so that a standby does not take the port down;
+    any of them while that one is unknown.
+    """
+    return frozenset({body["binding:host_id"]}) - {""} or _hosts(body)
+
+
+def _is_bound(body: Mapping[str, Any]) -> bool:
+    """Return whether a host wires the port; one on several hosts is bound without an active one."""
+    if body["binding:host_id"]:
+        return body["binding:vif_type"] not in _UNBOUND
+    return bool(_hosts(body))
 
 
 def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:

@@ -147,6 +147,42 @@ def test_dhcp_reports_on_ports_of_the_networks_it_serves():
     assert source.status(ref(port), Service.L2) is None
 
 
+def test_a_standby_does_not_take_a_port_on_several_hosts_down():
+    source = MemorySource(samples.HA_INTERFACE)
+    target = ref(samples.HA_INTERFACE)
+
+    def status(**hosts):
+        port = source.resources()[target]
+        source.report([evolve(up(port, host), status=hosts[host]) for host in hosts])
+        report = source.status(target)
+        return None if report is None else (report.host, report.status)
+
+    assert status(here=Status.DOWN) == ("here", Status.DOWN)
+    assert status(there=Status.ACTIVE) == ("there", Status.ACTIVE)
+    assert status(here=Status.ERROR) == ("there", Status.ACTIVE)
+    binding = evolve(samples.HA_INTERFACE.binding, host="here")
+    source.put(evolve(samples.HA_INTERFACE, binding=binding))
+    assert status(there=Status.ACTIVE) == ("here", Status.ERROR)
+    assert status(here=Status.ACTIVE, there=Status.DOWN) == ("here", Status.ACTIVE)
+
+
+def test_a_router_on_several_hosts_works_if_it_works_on_one():
+    source = MemorySource(samples.HA_ROUTER, *samples.HA_ASSIGNMENTS)
+    router = source.resources()[ref(samples.HA_ROUTER)]
+    for host, status in (("here", Status.ERROR), ("there", Status.ACTIVE), ("here", Status.DOWN)):
+        source.report([up(router, host, service=Service.L3, status=status)])
+    assert source.status(ref(router), Service.L3).status is Status.ACTIVE
+
+
+def test_a_role_counts_whatever_the_revision_is():
+    source = MemorySource(samples.HA_ROUTER, *samples.HA_ASSIGNMENTS)
+    target = ref(samples.HA_ROUTER)
+    source.report([RoleReport(ref=target, revision=77, host="here", role=HaRole.STANDBY)])
+    assert source.roles(target) == {"here": HaRole.STANDBY}
+    source.remove(samples.HA_ASSIGNMENTS[0])
+    assert source.roles(target) == {}
+
+
 def test_roles_of_a_router_are_kept_by_host():
     source = MemorySource(samples.ROUTER, samples.ROUTER_ASSIGNMENT)
     router = source.resources()[ref(samples.ROUTER)]
