@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from netfw.errors import BackendUnavailable, ConfigError, Conflict
 from netfw.server.db.agents.assignments import Assignments
 from netfw.server.db.agents.heartbeats import Heartbeats
+from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.allocation.free_ranges import Ranges
 from netfw.server.db.allocation.pools import Addresses, SegmentIdStore
@@ -90,6 +91,7 @@ class Transaction:
     default_groups: DefaultSecurityGroups
     heartbeats: Heartbeats
     statuses: StatusReports
+    roles: RouterRoleRows
     outbox: Outbox
     journal: Journal
 
@@ -108,6 +110,7 @@ class Transaction:
             DefaultSecurityGroups(connection),
             Heartbeats(connection),
             StatusReports(connection),
+            RouterRoleRows(connection),
             Outbox(connection),
             journal,
         )

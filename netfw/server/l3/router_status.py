@@ -97,7 +97,7 @@ class L3Statuses:
         if len(routers) == 1:
             return
         ids = [id for id in routers if id is not None]
-        unserved = [id for id, hosts in _hosts_of_routers(unit, ids).items() if not hosts]
+        unserved = [id for id, hosts in hosts_of_routers(unit, ids).items() if not hosts]
         rows = unit.tx.statuses.get_for_update(Kind.ROUTER, unserved)
         _recompute(unit, rows, {id: frozenset() for id in rows}, frozenset())
 
@@ -221,9 +221,9 @@ def _delete_former_reports(unit: UnitOfWork, rows: Mapping[UUID, Row], hosts: Ho
 def _serving_hosts(unit: UnitOfWork, kind: Kind, rows: Mapping[UUID, Row]) -> Hosts:
     """Return the hosts that serve each of *rows*, which are of one kind."""
     if kind is Kind.ROUTER:
-        return _hosts_of_routers(unit, rows)
+        return hosts_of_routers(unit, rows)
     routers = {id: UUID(row.body["router_id"]) for id, row in rows.items() if row.body["router_id"]}
-    assigned = _hosts_of_routers(unit, set(routers.values()))
+    assigned = hosts_of_routers(unit, set(routers.values()))
     local = _hosts_of_ports(unit, routers, rows)
     return {
         id: (assigned[routers[id]] if id in routers else frozenset()) | local.get(id, frozenset())
@@ -231,7 +231,8 @@ def _serving_hosts(unit: UnitOfWork, kind: Kind, rows: Mapping[UUID, Row]) -> Ho
     }
 
 
-def _hosts_of_routers(unit: UnitOfWork, ids: Collection[UUID]) -> Hosts:
+def hosts_of_routers(unit: UnitOfWork, ids: Collection[UUID]) -> Hosts:
+    """Return the hosts that each of these routers is assigned to."""
     assigned = unit.tx.assignments.of(_router_refs(ids)) if ids else ()
     hosts: dict[UUID, set[str]] = {id: set() for id in ids}
     for each in assigned:

@@ -21,6 +21,7 @@ from netfw.server.core.context import ServerContext, server_context
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.l3 import router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import follow_agents, follow_ports
@@ -39,6 +40,7 @@ from netfw.server.l3.router_ports import (
     quote_ids,
     read_router_ports,
 )
+from netfw.server.l3.router_roles import RouterRoles
 from netfw.server.l3.router_status import L3Statuses, add_status_reasons
 from netfw.server.scheduling.assignments import add_zones
 
@@ -141,8 +143,10 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))
         statuses = L3Statuses(context)
         context.precommit_hooks += [check_port_change, follow_ports, statuses.follow_ports]
-        context.reassignment_hooks += [follow_agents, statuses.follow_agents]
-        context.report_handlers.append(statuses)
+        context.precommit_hooks.append(router_roles.follow_changes)
+        context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
+        context.reassignment_hooks.append(statuses.follow_agents)
+        context.report_handlers += [statuses, RouterRoles(context)]
         context.reconcilers.append(statuses.reconcile)
 
     @classmethod

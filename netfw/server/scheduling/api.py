@@ -17,8 +17,10 @@ from netfw.model.router import Router
 from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.agents.router_roles import RouterRoleRows
 from netfw.server.scheduling.choice import ineligibility
 from netfw.server.scheduling.dhcp import DhcpScheduler
+from netfw.server.scheduling.ha_states import ha_state
 from netfw.server.scheduling.routers import RouterScheduler
 
 Scheduler = DhcpScheduler | RouterScheduler
@@ -95,6 +97,20 @@ class L3AgentHandler(_Servers):
     name: ClassVar[str] = "l3_agent"
     parent: ClassVar[str] = "router_id"
     kind: ClassVar[Kind] = Kind.ROUTER
+
+    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+        """Find the agents of a router with their ``ha_state``: null unless it is highly
+        available."""
+        found = super().find(moment, requester, query)
+        (router,) = (_id(str(parent)) for parent in query.filters[self.parent])
+        (row,) = moment.resources.present([Ref(Kind.ROUTER, router)])
+        if not row.body["ha"]:
+            return tuple({**body, "ha_state": None} for body in found)
+        roles = RouterRoleRows(moment.connection).of([router])[router]
+        return tuple(
+            {**body, "ha_state": ha_state(roles.get(str(body["host"])), alive=bool(body["alive"]))}
+            for body in found
+        )
 
 
 class _Served(_Listing):

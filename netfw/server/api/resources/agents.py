@@ -65,8 +65,8 @@ def _scheduled(collection: str, parent: str, member: str) -> ApiResource:
     )
 
 
-def _schedulers(collection: str, parent: str) -> ApiResource:
-    """Return the resource of the agents that serve a *parent*."""
+def _schedulers(collection: str, parent: str, *more: ApiAttribute) -> ApiResource:
+    """Return the resource of the agents that serve a *parent*; *more*: what they show beside it."""
     return ApiResource(
         name=collection.removesuffix("s").replace("-", "_"),
         collection=collection,
@@ -78,9 +78,15 @@ def _schedulers(collection: str, parent: str) -> ApiResource:
         verbs=READ,
         member_shown=False,
         checks=_FOR_ADMINS,
-        attributes=(IDENTITY,),
+        attributes=(IDENTITY, *more),
     )
 
+
+_HA_STATE = read_only(
+    "ha_state",
+    Nullable(TOKEN),
+    note="Of a highly available router: active, standby, or unknown if the agent is dead.",
+)
 
 AVAILABILITY_ZONE = ApiResource(
     name="availability_zone",
@@ -101,6 +107,6 @@ AGENT_RESOURCES = (
     _scheduled("dhcp-networks", "agent", "network"),
     _scheduled("l3-routers", "agent", "router"),
     _schedulers("dhcp-agents", "network"),
-    _schedulers("l3-agents", "router"),
+    _schedulers("l3-agents", "router", _HA_STATE),
     AVAILABILITY_ZONE,
 )

@@ -9,6 +9,7 @@ import pytest
 
 from netfw.drivers.server.query import Query
 from netfw.model.resource import Kind
+from netfw.model.router import HaRole, Router
 from netfw.server.db import Database
 from tests.lab.server.db.processes import at_once, default_group
 from tests.lab.server.db.samples import group, store, uid
@@ -27,6 +28,30 @@ def test_an_agent_is_as_silent_as_the_clock_of_the_database_says(database: Datab
     database.transaction(lambda tx: tx.heartbeats.delete(two))
     assert database.read(lambda view: view.heartbeats.silent_for()).keys() == {one}
     assert database.read(lambda view: view.journal.cursor()).seq == 0
+
+
+@pytest.mark.spec("L3-42")
+def test_the_last_role_of_each_host_is_kept_until_its_router_is_deleted(database: Database) -> None:
+    router = Router(id=uid(1), ha=True)
+    store(database, router)
+
+    def record(**roles: HaRole) -> list[str]:
+        reported = {(router.id, host): role for host, role in roles.items()}
+        new = database.transaction(lambda tx: tx.roles.record(reported))
+        return [host for _, host in new]
+
+    assert record(one=HaRole.ACTIVE, two=HaRole.STANDBY) == ["one", "two"]
+    assert record(one=HaRole.ACTIVE, two=HaRole.STANDBY) == []
+    assert record(two=HaRole.FAULT, three=HaRole.STANDBY) == ["two", "three"]
+    database.transaction(lambda tx: tx.roles.delete(router.id, {"three", "unknown"}))
+    roles = {"one": HaRole.ACTIVE, "two": HaRole.FAULT}
+    assert database.transaction(lambda tx: tx.roles.of([router.id, uid(2)])) == {
+        router.id: roles,
+        uid(2): {},
+    }
+    stored = database.read(lambda view: view.resources.get(Kind.ROUTER, router.id).resource())
+    database.transaction(lambda tx: tx.resources.delete(stored))
+    assert database.transaction(lambda tx: tx.roles.of([router.id])) == {router.id: {}}
 
 
 @pytest.mark.spec("API-06")
