@@ -98,15 +98,15 @@ class L3AgentHandler(_Servers):
     parent: ClassVar[str] = "router_id"
     kind: ClassVar[Kind] = Kind.ROUTER
 
-    def find(self, moment: Moment, requester: RequestContext, query: Query) -> tuple[Body, ...]:
+    def find(self, reader: Reader, requester: RequestContext, query: Query) -> tuple[Body, ...]:
         """Find the agents of a router with their ``ha_state``: null unless it is highly
         available."""
-        found = super().find(moment, requester, query)
+        found = super().find(reader, requester, query)
         (router,) = (_id(str(parent)) for parent in query.filters[self.parent])
-        (row,) = moment.resources.present([Ref(Kind.ROUTER, router)])
+        (row,) = reader.resources.present([Ref(Kind.ROUTER, router)])
         if not row.body["ha"]:
             return tuple({**body, "ha_state": None} for body in found)
-        roles = RouterRoleRows(moment.connection).of([router])[router]
+        roles = RouterRoleRows(reader.connection).of([router])[router]
         return tuple(
             {**body, "ha_state": ha_state(roles.get(str(body["host"])), alive=bool(body["alive"]))}
             for body in found
