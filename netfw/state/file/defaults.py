@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -58,17 +58,21 @@ def complete_policy(body: Body, id: UUID) -> None:
 
 
 def complete_port(
-    body: Body, id: UUID, networks: Mapping[NetworkId, Network], subnets: Subnets
+    body: Body,
+    id: UUID,
+    networks: Mapping[NetworkId, Network],
+    subnets: Subnets,
+    ha_routers: Container[str] = (),
 ) -> Iterator[Found]:
     """Set the MAC address, the subnets of fixed IPs, and what is inherited from the network.
 
-    Yield the problems found.
+    *ha_routers* has the ids of highly available routers.  Yield the problems found.
     """
     body.setdefault("mac_address", mac_of(id))
-    if body.get("binding:host_id"):
+    if body.get("binding:host_id") or body.get("binding:hosts"):
         body.setdefault("binding:vif_type", VifType.OVS.value)
     home = _network_id(body)
-    yield from complete_router_port(body, networks.get(home))
+    yield from complete_router_port(body, networks.get(home), ha_routers)
     if (network := networks.get(home)) is not None:
         body.setdefault("port_security_enabled", network.port_security)
         if network.qos_policy_id is not None:

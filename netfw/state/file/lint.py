@@ -42,9 +42,10 @@ def _ports(gathered: Gathered, resources: Resources) -> Iterator[tuple[Entry, Po
 
 def _unknown_hosts(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
     known = gathered.hosts
-    named = [
-        (entry, "binding:host_id", port.binding.host) for entry, port in _ports(gathered, resources)
-    ]
+    named = []
+    for entry, port in _ports(gathered, resources):
+        named.append((entry, "binding:host_id", port.binding.host))
+        named += [(entry, "binding:hosts", host) for host in sorted(port.binding.hosts)]
     named += [(entry, "host", entry.body["host"]) for entry in gathered.assignments]
     for entry, path, host in named:
         if known and host and host not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from uuid import UUID
 
 from netfw.model.address import IpAddress
@@ -24,9 +24,11 @@ def complete_address_scopes(body: Body) -> None:
             body[name] = str(address_scope_id(body[name]))
 
 
-def complete_router_port(body: Body, network: Network | None) -> Iterator[Found]:
+def complete_router_port(
+    body: Body, network: Network | None, ha_routers: Container[str]
+) -> Iterator[Found]:
     """Make a port with ``router_id`` the gateway of that router on an external network, and its
-    interface elsewhere.
+    interface elsewhere, for one of *ha_routers* on several hosts.
 
     Yield the problems found.
     """
@@ -36,6 +38,8 @@ def complete_router_port(body: Body, network: Network | None) -> Iterator[Found]
     if body.setdefault("device_id", router) != router:
         yield "device_id", "contradicts the router"
     owner = DeviceOwner.ROUTER_INTERFACE
+    if str(router) in ha_routers:
+        owner = DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE
     if network is not None and network.external:
         owner = DeviceOwner.ROUTER_GATEWAY
     body.setdefault("device_owner", owner.value)

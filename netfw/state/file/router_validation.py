@@ -17,6 +17,7 @@ from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
+from netfw.state.file.ha_validation import ha_router_errors
 
 Resources = Mapping[Ref, Resource]
 
@@ -39,6 +40,7 @@ def router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnost
     yield from _floating_ip_errors(gathered, resources)
     yield from _port_forwarding_errors(gathered, resources)
     yield from _interface_errors(gathered, resources)
+    yield from ha_router_errors(gathered, resources)
 
 
 def _floating_ip_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:

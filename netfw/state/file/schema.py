@@ -114,7 +114,7 @@ SHORT: Final[Mapping[Kind, Mapping[str, str]]] = MappingProxyType(
             name: f"provider:{name}"
             for name in ("network_type", "physical_network", "segmentation_id")
         },
-        Kind.PORT: {"host": "binding:host_id"},
+        Kind.PORT: {"host": "binding:host_id", "hosts": "binding:hosts"},
     }
 )
 """Further short names."""

@@ -99,9 +99,12 @@ class _Build:
             complete_address_scopes(entry.body)
         self._read(Kind.NETWORK)
         networks = {network.id: network for network in self._of(Network)}
+        ha_routers = {
+            str(entry.id) for entry in self._entries(Kind.ROUTER) if entry.body.get("ha") is True
+        }
         for entry in self._entries(Kind.PORT):
             if entry.id is not None:
-                problems = complete_port(entry.body, entry.id, networks, subnets)
+                problems = complete_port(entry.body, entry.id, networks, subnets, ha_routers)
                 self.errors += [entry.diagnostic(path, problem) for path, problem in problems]
         self._read(Kind.PORT)
         self._read(Kind.ROUTER)

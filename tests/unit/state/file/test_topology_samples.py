@@ -23,7 +23,7 @@ def test_a_sample_is_without_errors(path: Path) -> None:
     assert topology.warnings == ()
     ports = [item for item in topology.items if isinstance(item, Port)]
     assert ports
-    assert all(port.fixed_ips and port.binding.host for port in ports)
+    assert all(port.fixed_ips and port.binding.all_hosts for port in ports)
 
 
 def test_there_are_samples_for_one_host_and_for_two() -> None:

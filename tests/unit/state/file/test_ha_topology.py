@@ -1,0 +1,118 @@
+"""Highly available routers of a file, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.values.subscription import Service, Subscription
+from netfw.model.binding import Binding
+from netfw.model.port import Port
+from netfw.model.router import Router
+from netfw.state.dependencies import reachable
+from netfw.state.file import read_topology
+from tests import ROOT
+from tests.unit.state.file.topology_samples import all_of, errors_of, good, the, topology
+
+CLOUD = """
+networks: [{name: n}, {name: out, "router:external": true}, {name: ha}]
+subnets:
+- {name: s, network: n, cidr: 10.0.0.0/24}
+- {name: o, network: out, cidr: 203.0.113.0/24}
+- {name: h, network: ha, cidr: 169.254.192.0/18, gateway_ip: null}
+routers:
+- {name: r, ha: true, vrid: 7}
+ports:
+- {name: inside, network: n, router: r, hosts: [a, b], fixed_ips: [10.0.0.1]}
+- {name: outside, network: out, router: r, hosts: [a, b], fixed_ips: [203.0.113.2]}
+- {name: ha1, network: ha, router: r, device_owner: OWNER, host: a, fixed_ips: [169.254.192.1]}
+- {name: ha2, network: ha, router: r, device_owner: OWNER, host: b, fixed_ips: [169.254.192.2]}
+""".replace("OWNER", "network:router_ha_interface")
+SECOND = """
+routers:
+- {name: r2, ha: true, vrid: VRID}
+ports:
+- {name: h1, network: ha, router: r2, device_owner: OWNER, host: a, fixed_ips: [169.254.192.3]}
+- {name: h2, network: ha, router: r2, device_owner: OWNER, host: b, fixed_ips: [169.254.192.4]}
+""".replace("OWNER", "network:router_ha_interface")
+OTHER_HA_NETWORK = """
+networks: [{name: ha2}]
+subnets: [{name: h2, network: ha2, cidr: 169.254.192.0/18, gateway_ip: null}]
+"""
+
+
+@pytest.mark.spec("DRV-21")
+def test_ports_of_an_ha_router_are_on_all_its_hosts() -> None:
+    found = good(CLOUD)
+    ports = {port.name: port for port in all_of(Port, found)}
+    assert the(Router, found).vrid == 7
+    assert ports["inside"].device_owner == "network:ha_router_replicated_interface"
+    assert ports["outside"].device_owner == "network:router_gateway"
+    both = Binding(hosts={"a", "b"}, vif_type="ovs")
+    assert (ports["inside"].binding, ports["outside"].binding) == (both, both)
+    assert ports["ha1"].binding == Binding(host="a", vif_type="ovs")
+    assert found.warnings == ()
+
+
+@pytest.mark.spec("DRV-21")
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            ", vrid: 7",
+            "",
+            "0.yaml:8: routers[0].vrid: is missing: state a number, 1 to 255, another one for each "
+            "router of an HA network",
+        ),
+        (": 7", ": 0", "0.yaml:8: routers[0].vrid: 0 is outside 1 to 255"),
+        (": 7", ": 256", "0.yaml:8: routers[0].vrid: 256 is outside 1 to 255"),
+        (
+            "host: a, ",
+            "",
+            "0.yaml:12: ports[2]: an HA port is on one host; state host",
+        ),
+        (
+            "host: b, ",
+            "host: a, ",
+            "0.yaml:13: ports[3].host: a has an HA port of the router: ports[2] in 0.yaml; "
+            "remove one of them, or state another host",
+        ),
+        (
+            "router: r, hosts: [a, b], fixed_ips: [10",
+            "router: r, host: a, fixed_ips: [10",
+            "0.yaml:10: ports[0]: a port of a highly available router is on all its hosts; state "
+            "hosts, those that the router is on",
+        ),
+    ],
+)
+def test_an_ha_router_that_no_host_could_implement_is_an_error(
+    old: str, new: str, error: str
+) -> None:
+    assert old in CLOUD
+    assert errors_of(CLOUD.replace(old, new, 1)) == [error]
+
+
+@pytest.mark.spec("DRV-21")
+def test_a_virtual_router_id_is_that_of_one_router_of_an_ha_network() -> None:
+    assert errors_of(CLOUD, SECOND.replace("VRID", "7")) == [
+        "1.yaml:3: routers[0].vrid: 7 is also that of routers[0] in 0.yaml, on the same HA "
+        "network; state another one"
+    ]
+    good(CLOUD, SECOND.replace("VRID", "8"))
+    elsewhere = SECOND.replace("VRID", "7").replace("network: ha,", "network: ha2,")
+    good(CLOUD, elsewhere, OTHER_HA_NETWORK)
+
+
+def test_a_host_of_several_that_is_not_described_is_a_warning() -> None:
+    (warning,) = topology(
+        CLOUD.replace("[a, b], fixed_ips: [10", "[a, c], fixed_ips: [10"), "hosts: {a: {}, b: {}}"
+    ).warnings
+    assert str(warning) == "0.yaml:10: ports[0].hosts: c is not among the hosts"
+
+
+def test_each_host_gets_everything_that_the_sample_says_of_its_ha_router() -> None:
+    items = read_topology(ROOT / "samples/topologies/ha-router.yaml").items
+    for host in ("host1", "host2"):
+        found = reachable(items, Subscription(host, {Service.L3})).values()
+        assert {each.name for each in found if isinstance(each, Port)} == {
+            "edge-blue", "edge-outside", "edge-ha1", "edge-ha2", "web1",
+        }  # fmt: skip
