@@ -187,6 +187,28 @@ HOST_MACS: Final = Table(
 )
 """The MAC address that routed traffic of a host carries; no two hosts have the same."""
 
+HA_NETWORKS: Final = Table(
+    "ha_networks",
+    METADATA,
+    Column("project_id", text(), primary_key=True),
+    Column("ordinal", number(), primary_key=True, autoincrement=False),
+    Column("network_id", word(), nullable=False),
+    UniqueConstraint("network_id"),
+    **TABLE_OPTIONS,
+)
+"""The networks by which the highly available routers of a project elect their active hosts."""
+
+VRIDS: Final = Table(
+    "vrids",
+    METADATA,
+    Column("network_id", word(), ForeignKey("ha_networks.network_id"), primary_key=True),
+    Column("vrid", number(), primary_key=True, autoincrement=False),
+    Column("router_id", word(), nullable=False),
+    UniqueConstraint("router_id"),
+    **TABLE_OPTIONS,
+)
+"""The virtual router ids in use; no two routers of an HA network have the same."""
+
 OUTBOX: Final = Table(
     "outbox",
     METADATA,
