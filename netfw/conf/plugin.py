@@ -80,6 +80,28 @@ PLUGINS = (
         min=0,
         help="How many routes a router may have beside those that follow from its interfaces.",
     ),
+    cfg.BoolOpt(
+        "l3_ha",
+        default=False,
+        help="Routers are highly available where the request does not say so; only administrators "
+        "may say.  See max_l3_agents_per_router.",
+    ),
+    cfg.StrOpt(
+        "l3_ha_net_cidr",
+        default="169.254.192.0/18",
+        help="IPv4 prefix of the hidden networks by which the hosts of highly available routers "
+        "elect the active one: an address for each host of each router.  Networks that exist keep "
+        "theirs.",
+    ),
+    cfg.StrOpt(
+        "l3_ha_network_type",
+        help="Type of these networks; unset: as for other networks.",
+    ),
+    cfg.StrOpt(
+        "l3_ha_network_physical_name",
+        default="",
+        help="Physical network of these networks, with l3_ha_network_type.",
+    ),
 )
 
 ML2 = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attrs import fields_dict
@@ -61,6 +62,8 @@ KINDS: Kinds = {
     (ML2_GROUP, "extension_drivers"): ExtensionDriver,
     (server.GROUP, "transport"): Transport,
 }
+LONGEST_HA_PREFIX = 28
+"""Of a prefix for HA networks: shorter ones have addresses for several routers."""
 OWN = (server, api, database, identity, plugin, scheduling, outbox, quota)
 """Modules with the server's own options."""
 
@@ -89,23 +92,46 @@ def settings_of(conf: ConfigOpts) -> Settings:
         place = conf if group is None else conf[group]
         said |= {option.dest: place[option.dest] for option in options}
     known = fields_dict(Settings)
-    types = tuple(map(_network_type, said.pop("tenant_network_types")))
+    types = tuple(
+        _network_type("tenant_network_types", each) for each in said.pop("tenant_network_types")
+    )
     external = said.pop("external_network_type") or None
+    ha_type = said.pop("l3_ha_network_type") or None
+    _check_ha_network(said["l3_ha_net_cidr"], ha_type, said["l3_ha_network_physical_name"])
     plain = {name: _plain(value) for name, value in said.items() if name in known}
     return Settings(
         tenant_network_types=types,
-        external_network_type=None if external is None else _network_type(external),
+        external_network_type=external and _network_type("external_network_type", external),
+        l3_ha_network_type=ha_type and _network_type("l3_ha_network_type", ha_type),
         **plain,
     )
 
 
-def _network_type(name: str) -> NetworkType:
+def _network_type(option: str, name: str) -> NetworkType:
     try:
         return NetworkType(name)
     except ValueError:
         raise ConfigError(
-            f"[ml2] {name!r} is not a type of network{nearest(name, NetworkType)}"
+            f"{option}: {name!r} is not a type of network{nearest(name, NetworkType)}"
         ) from None
+
+
+def _check_ha_network(cidr: str, network_type: str | None, physical_network: str) -> None:
+    """Validate the options of HA networks.
+
+    :raises ConfigError: no network can be like that.
+    """
+    try:
+        prefix = ip_network(cidr)
+    except ValueError as exc:
+        raise ConfigError(f"l3_ha_net_cidr: {exc}") from None
+    if prefix.version != 4 or prefix.prefixlen > LONGEST_HA_PREFIX:
+        raise ConfigError(
+            f"l3_ha_net_cidr: {cidr} is not an IPv4 prefix of at most {LONGEST_HA_PREFIX} bits, "
+            "which has an address for each host of each router"
+        )
+    if physical_network and network_type is None:
+        raise ConfigError("l3_ha_network_physical_name needs l3_ha_network_type: flat or vlan")
 
 
 def _plain(value: Any) -> Any:

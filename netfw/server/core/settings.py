@@ -35,6 +35,13 @@ class Settings:
     """Whether networks are moved from dead DHCP agents."""
     allow_automatic_l3agent_failover: bool = False
     """Whether plain routers are moved from dead L3 agents, which may still forward."""
+    l3_ha: bool = False
+    """Whether a router is highly available if the request does not say."""
+    l3_ha_net_cidr: str = "169.254.192.0/18"
+    """IPv4 prefix of HA networks."""
+    l3_ha_network_type: NetworkType | None = None
+    """Type of HA networks; ``None``: as for other networks."""
+    l3_ha_network_physical_name: str = ""
     default_availability_zones: tuple[str, ...] = ()
     """Zones of networks and routers that name none."""
     max_allowed_address_pairs: int = 10

@@ -31,6 +31,8 @@ class TypeDrivers:
                 raise ConfigError(f"type_drivers: {names} are both for {driver.network_type()}")
         self._settings = settings
         self._own = self._tried("tenant_network_types", settings.tenant_network_types)
+        if settings.l3_ha_network_type is not None:
+            self._tried("l3_ha_network_type", (settings.l3_ha_network_type,))
         external = settings.external_network_type
         self._external = self._own
         if external is not None:
