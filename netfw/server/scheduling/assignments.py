@@ -91,14 +91,15 @@ class AgentAssignments:
             wanted(len(offered)),
             zones or self.settings.default_availability_zones,
         )
-        for host in chosen:
-            self.assign(unit, target, host)
+        self.assign(unit, target, *chosen)
         return chosen
 
-    def assign(self, unit: UnitOfWork, target: Ref, host: str) -> None:
-        """Assign *target* to *host*."""
-        unit.tx.assignments.add(Assignment(self.service, host, target))
-        _run_hooks(unit, target)
+    def assign(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
+        """Assign *target* to *hosts*."""
+        for host in hosts:
+            unit.tx.assignments.add(Assignment(self.service, host, target))
+        if hosts:
+            _run_hooks(unit, target)
 
     def unassign(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
         """Remove *target* from *hosts*, or from all if none are named."""

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
-from netfw.model.device_owner import is_router_port
+from netfw.model.device_owner import is_router_attachment
 from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
@@ -58,13 +58,15 @@ class RouterScheduler:
         match change.before, change.after:
             case Router() as router, None:
                 self.assignments.unassign(unit, ref(router))
+            case Router(ha=was), Router() as router if was != router.ha:
+                self._convert(unit, router)
             case before, Router() as router:
                 if router.gateway is not None and not _had_gateway(before):
                     self._schedule(unit, router.id)
-            case None, Port() as port if is_router_port(port.device_owner):
+            case None, Port() as port if is_router_attachment(port.device_owner):
                 self._schedule_owner(unit, port)
             case Port(device_id=former), Port() as port if former != port.device_id:
-                if is_router_port(port.device_owner):
+                if is_router_attachment(port.device_owner):
                     self._schedule_owner(unit, port)
             case _:
                 pass
@@ -92,6 +94,29 @@ class RouterScheduler:
             zones=router.availability_zone_hints,
             fits=lambda agent: not ineligibility(agent, router),
         )
+
+    def _convert(self, unit: UnitOfWork, router: Router) -> None:
+        """Assign the agents of a router that became highly available or plain."""
+        if not router.ha:
+            hosts = self.assignments.hosts(unit.tx, ref(router))
+            if len(hosts) > 1:
+                kept = self._host_of_plain(unit, router, hosts)
+                self.assignments.unassign(unit, ref(router), *hosts - {kept})
+        if find_routers_with_ports(unit.tx, [router.id]):
+            self._schedule(unit, router.id)
+
+    def _host_of_plain(self, unit: UnitOfWork, router: Router, hosts: frozenset[str]) -> str:
+        """Return the one of *hosts* that keeps *router*: the active one, or one with a live agent,
+        if there are such."""
+        query = Query(filters={"device_id": (str(router.id),), "binding:host_id": tuple(hosts)})
+        rows = unit.tx.resources.find(Kind.PORT, query)
+        active = {
+            row.body["binding:host_id"]
+            for row in rows
+            if is_router_attachment(row.body["device_owner"])
+        }
+        dead = self.assignments.dead(unit.tx)
+        return min(hosts, key=lambda host: (host not in active, host in dead, host))
 
     def _schedule_owner(self, unit: UnitOfWork, port: Port) -> None:
         try:
@@ -169,7 +194,7 @@ def find_routers_with_ports(reader: Reader, ids: Collection[UUID]) -> frozenset[
     return frozenset(
         UUID(row.body["device_id"])
         for row in reader.resources.find(Kind.PORT, query)
-        if is_router_port(row.body["device_owner"])
+        if is_router_attachment(row.body["device_owner"])
     )
 
 
