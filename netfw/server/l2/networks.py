@@ -165,9 +165,19 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:
-        others = counted(ports, "port")
-        raise Conflict(f"network {network.id} is in use by {others}; delete what uses it first")
+        raise Conflict(
+            f"network {network.id} is in use by {counted(ports, 'port')}{_owners(unit, id)}; "
+            "delete what uses it first"
+        )
     _delete_all(unit, "port", served)
+
+
+def _owners(unit: UnitOfWork, network: tuple[str]) -> str:
+    """Return the owners of some ports of a network, for a message."""
+    query = Query(filters={"network_id": network}, limit=10)
+    owners = {row.body["device_owner"] for row in unit.tx.resources.find(Kind.PORT, query)}
+    named = ", ".join(sorted(owners - {"", DeviceOwner.DHCP.value}))
+    return f" of {named}" if named else ""
 
 
 def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:

@@ -1,23 +1,26 @@
 """Binding of router ports to the hosts of their routers.
 
 A plain router is on one host with all its ports. Of a distributed router, the gateway is on the
-host of the central part, and interfaces are on every host. The host of the ports of a highly
-available router is unknown until an instance is active.
+host of the central part, and interfaces are on every host. The ports of a highly available router
+are on all its hosts at once, and bound to the active one as soon as it is known; beside them, each
+host has an HA port of its own.
 """
 
 from __future__ import annotations
 
-from typing import cast
-from uuid import UUID
+from typing import Any, cast
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.values.subscription import Service
+from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner, is_router_attachment
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref
+from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
+from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.router_ports import change_port, read_router_ports
+from netfw.server.l3.ha_networks import find_ha_ports, update_ha_ports
+from netfw.server.l3.router_ports import change_port, read_router_ports, router_of
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -26,30 +29,68 @@ def follow_agents(unit: UnitOfWork, target: Ref) -> None:
         _bind(unit, target)
 
 
-def follow_ports(unit: UnitOfWork, change: Change) -> None:
-    """Bind new ports of a router; a :data:`~netfw.server.core.context.PrecommitHook`."""
-    before, after = change.before, change.after
-    if not isinstance(after, Port) or not is_router_attachment(after.device_owner):
-        return
-    known = isinstance(before, Port) and before.device_id == after.device_id
-    if known or after.binding.host:
-        return
-    try:
-        _bind(unit, Ref(Kind.ROUTER, UUID(after.device_id)))
-    except ValueError:
-        return  # the port names no router: no agent will plug it
+def follow_changes(unit: UnitOfWork, change: Change) -> None:
+    """Bind new ports of a router, and all ports of one that became highly available or plain, or
+    that was on the host of a deleted agent.
+
+    It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+    """
+    match change.before, change.after:
+        case Router(ha=was), Router(ha=now) as router if was != now:
+            _bind(unit, ref(router))
+        case before, Port() as port if is_router_attachment(port.device_owner):
+            known = isinstance(before, Port) and before.device_id == port.device_id
+            router_id = None if known else router_of(port)
+            if router_id is not None:  # else no agent will plug it
+                _bind(unit, Ref(Kind.ROUTER, router_id))
+        case Agent(agent_type=kind, host=host), None if kind == L3_AGENT:
+            _leave_host(unit, host)
+        case _:
+            pass
+
+
+def _leave_host(unit: UnitOfWork, host: str) -> None:
+    """Bind the ports of the highly available routers that were on *host*, whose agent is gone."""
+    on_host = find_ha_ports(unit.tx, **{"binding:host_id": host})
+    routers = {router for port in on_host if (router := router_of(port)) is not None}
+    for id in unit.tx.statuses.get_for_update(Kind.ROUTER, routers):
+        _bind(unit, Ref(Kind.ROUTER, id))
 
 
 def _bind(unit: UnitOfWork, target: Ref) -> None:
     rows = unit.tx.resources.present([target])
-    hosts = [each.host for each in unit.tx.assignments.of([target]) if each.service is Service.L3]
-    if not rows or len(hosts) != 1:
+    if not rows:
         return
     router = cast(Router, rows[0].resource())
+    assigned = unit.tx.assignments.of([target])
+    hosts = frozenset(each.host for each in assigned if each.service is Service.L3)
     if router.ha:
-        return
-    attached = read_router_ports(unit.tx, router.id)
-    for port in attached.ports:
-        somewhere = port.device_owner == DeviceOwner.ROUTER_GATEWAY or not router.distributed
-        if somewhere and port.binding.host != hosts[0]:
-            change_port(unit, port.id, {"binding:host_id": hosts[0]})
+        update_ha_ports(unit, router, hosts)
+    ports = read_router_ports(unit.tx, router.id).ports
+    active = next((port.binding.host for port in ports if port.binding.hosts), "")
+    for port in ports:
+        if change := plan_binding(router, port, hosts, active):
+            change_port(unit, port.id, change)
+
+
+def plan_binding(router: Router, port: Port, hosts: frozenset[str], active: str) -> dict[str, Any]:
+    """Return the attributes by which the binding of an interface or gateway changes.
+
+    *hosts*: those of the router; *active*: the one that is known to be active, or empty.
+    """
+    binding = port.binding
+    host, several = binding.host, frozenset[str]()
+    if router.distributed and port.device_owner != DeviceOwner.ROUTER_GATEWAY:
+        pass  # it is on every host
+    elif router.ha:
+        several = hosts
+        if binding.host not in hosts or not binding.hosts:
+            host = active if active in hosts else ""
+    elif len(hosts) == 1:
+        (host,) = hosts
+    change: dict[str, Any] = {}
+    if host != binding.host:
+        change["binding:host_id"] = host
+    if several != binding.hosts:
+        change["binding:hosts"] = sorted(several)
+    return change

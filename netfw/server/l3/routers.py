@@ -23,8 +23,10 @@ from netfw.server.core.resource_handler import Act, Reader, StoredResourceHandle
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.l3 import router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
+from netfw.server.l3.ha_network_checks import check_ha_network_change
+from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
 from netfw.server.l3.port_hooks import check_port_change
-from netfw.server.l3.router_binding import follow_agents, follow_ports
+from netfw.server.l3.router_binding import follow_agents, follow_changes
 from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
     add_interface,
@@ -63,6 +65,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         after = cast(Router, parse(self.kind, {**render(before), **plain}))
         _check_kind(before, after)
         _check_zones(unit, after, before)
+        after = _with_vrid(unit, before, after)
         if interface_owner(after) != interface_owner(before):
             for port in read_router_ports(unit.tx, before.id).interfaces:
                 change_port(unit, port.id, {"device_owner": interface_owner(after)})
@@ -82,6 +85,8 @@ class RouterHandler(StoredResourceHandler[Router]):
             )
         if attached.gateway is not None:
             drop_port(unit, attached.gateway)
+        if before.ha:
+            release_vrid(unit, before)
         unit.tx.statuses.delete([ref(before)])
         unit.delete(before)
 
@@ -106,9 +111,10 @@ class RouterHandler(StoredResourceHandler[Router]):
 
     def _new(self, unit: UnitOfWork, body: Body) -> Router:
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
-        router = cast(Router, parse(self.kind, {**plain, "id": str(uuid4())}))
+        attributes = {"ha": unit.context.settings.l3_ha, **plain, "id": str(uuid4())}
+        router = cast(Router, parse(self.kind, attributes))
         _check_zones(unit, router)
-        (router,) = unit.insert(router)
+        (router,) = unit.insert(_with_vrid(unit, None, router))
         info = cast("Info | None", body.get(GATEWAY_INFO))
         if info:
             gateway = update_gateway(unit, router, info)
@@ -142,8 +148,13 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))
         statuses = L3Statuses(context)
-        context.precommit_hooks += [check_port_change, follow_ports, statuses.follow_ports]
-        context.precommit_hooks.append(router_roles.follow_changes)
+        context.precommit_hooks += [
+            check_port_change,
+            follow_changes,
+            statuses.follow_ports,
+            router_roles.follow_changes,
+            check_ha_network_change,
+        ]
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)
         context.report_handlers += [statuses, RouterRoles(context)]
@@ -173,6 +184,17 @@ def _check_kind(before: Router, after: Router) -> None:
             raise InvalidInput(
                 {name: "changes only while the router is down: set admin_state_up to false first"}
             )
+
+
+def _with_vrid(unit: UnitOfWork, before: Router | None, after: Router) -> Router:
+    """Return *after* with a virtual router id if it is highly available, and without otherwise."""
+    was_ha = before is not None and before.ha
+    if after.ha and not was_ha:
+        return evolve(after, vrid=acquire_vrid(unit, after))
+    if was_ha and not after.ha:
+        release_vrid(unit, after)
+        return evolve(after, vrid=None)
+    return after
 
 
 def _check_zones(unit: UnitOfWork, router: Router, before: Router | None = None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, cast
 
 from netfw.drivers.server.query import Query, RequestContext
+from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.db import Database
@@ -30,12 +32,14 @@ class Layer3:
     """A core with routers, and short words for requests."""
 
     def __init__(
-        self, database: Database, quotas: dict[str, int] | None = None, **options: Any
+        self,
+        database: Database,
+        quotas: dict[str, int] | None = None,
+        types: Sequence[TypeDriver] = (),
+        **options: Any,
     ) -> None:
-        drivers = Drivers(
-            ipam=InternalIpamDriver(),
-            types=(LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None)),),
-        )
+        local = LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None))
+        drivers = Drivers(ipam=InternalIpamDriver(), types=types or (local,))
         settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5, **options)
         core = self.core = build_core(database, drivers, settings, quotas)
         self.context = core.context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,8 @@ from netfw.drivers.server.query import RequestContext
 from netfw.errors import RequestError
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import default_group
-from tests.lab.server.l3.environment import ANNA, Layer3
+from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
+from tests.lab.server.l3.ha_samples import ha_router
 
 WORKERS = 4
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -149,6 +150,67 @@ def want_deletion_and_forwarding(url: str, cases: list[dict[str, str]], seed: in
 
     with core_at(url) as core:
         return [outcome(lambda case=case: one(core, case)) for case in cases]  # type: ignore[misc]
+
+
+THREADS = 8
+
+
+def _in_threads(work: Callable[[int], Any]) -> list[str]:
+    """The outcomes of *work* in several threads, which begin with those of all processes."""
+    _meeting[0].wait(30)
+
+    def one(number: int) -> str:
+        try:
+            work(number)
+        except RequestError as exc:
+            return f"{type(exc).__name__}: {exc}"
+        return ""
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(one, range(THREADS)))
+
+
+def want_ha_routers(url: str, seed: int) -> list[str]:
+    """Create highly available routers of one project; the outcomes."""
+    with core_at(url) as core:
+        return _in_threads(lambda _: ha_router(core))
+
+
+def want_ha_routers_and_none(url: str, routers: list[str], seed: int) -> list[str]:
+    """Delete highly available routers of one project, while new ones come and go."""
+
+    def one(number: int) -> None:
+        if number % 2:
+            core.delete("router", ha_router(core))
+        else:
+            core.delete("router", routers[seed * THREADS + number])
+
+    with core_at(url) as core:
+        return _in_threads(one)
+
+
+def want_conversions(url: str, routers: list[str], seed: int) -> list[str]:
+    """Convert routers that are down to highly available ones, and half of them back."""
+
+    def one(number: int) -> None:
+        id = routers[seed * THREADS + number]
+        core.update("router", id, ADMIN, ha=True)
+        if number % 2:
+            core.update("router", id, ADMIN, ha=False)
+
+    with core_at(url) as core:
+        return _in_threads(one)
+
+
+def want_interfaces(url: str, cases: list[tuple[str, str]], seed: int) -> list[str]:
+    """Connect highly available routers of one project, each to a subnet."""
+
+    def one(number: int) -> None:
+        router, subnet = cases[seed * THREADS + number]
+        core.connect(router, subnet_id=subnet)
+
+    with core_at(url) as core:
+        return _in_threads(one)
 
 
 def forward(core: Layer3, floating: str, port: str, number: int) -> None:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from uuid import NAMESPACE_DNS, UUID, uuid5
+from uuid import UUID
 
 import pytest
 
-from netfw.drivers.values.reports import Heartbeat
-from netfw.model.agent import Agent
-from netfw.model.ids import AgentId
-from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind, Ref
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw.server.scheduling.assignments import AgentAssignments
 from tests.lab.server.l3.environment import ADMIN, Layer3
+from tests.lab.server.l3.ha_samples import l3_agent
 
 pytestmark = pytest.mark.spec("API-06")
-
-
-def l3_agent(core: Layer3, host: str, mode: str = "legacy") -> None:
-    agent = Agent(
-        id=AgentId(uuid5(NAMESPACE_DNS, host)),
-        agent_type=L3_AGENT,
-        binary="netfw-l3-agent",
-        host=host,
-        configurations=JsonDocument({"agent_mode": mode}),
-    )
-    core.core.agent_services.agents([Heartbeat(agent=agent, start=True)])
 
 
 def hosts(core: Layer3, router: str) -> dict[str, str]:
@@ -92,7 +78,7 @@ def test_ports_follow_a_router_that_gets_another_agent(core: Layer3) -> None:
 
 
 def test_only_the_gateway_of_a_distributed_router_is_somewhere(core: Layer3) -> None:
-    l3_agent(core, "one", "dvr_snat")
+    l3_agent(core, "one", mode="dvr_snat")
     outside, _ = core.outside()
     _, subnet = core.inside()
     router = core.router(ADMIN, distributed=True)
@@ -102,12 +88,3 @@ def test_only_the_gateway_of_a_distributed_router_is_somewhere(core: Layer3) -> 
         "network:router_interface_distributed": "",
         "network:router_gateway": "one",
     }
-
-
-def test_ports_of_a_router_on_several_hosts_wait_for_the_active_one(core: Layer3) -> None:
-    l3_agent(core, "one")
-    l3_agent(core, "two")
-    _, subnet = core.inside()
-    router = core.router(ADMIN, ha=True)
-    core.connect(router, ADMIN, subnet_id=subnet)
-    assert hosts(core, router) == {"network:ha_router_replicated_interface": ""}

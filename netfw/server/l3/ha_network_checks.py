@@ -1,0 +1,80 @@
+"""Pre-commit hook for HA networks: requests change neither them nor their ports.
+
+It compares what the transaction leaves with what the routers need, so that it does not matter which
+request or scheduler made the change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+from attrs import evolve
+
+from netfw.drivers.server.change import Change
+from netfw.drivers.values.subscription import Service
+from netfw.errors import Conflict
+from netfw.model.binding import VifDetails, VifType
+from netfw.model.common_fields import Status
+from netfw.model.device_owner import DeviceOwner
+from netfw.model.network import Network
+from netfw.model.port import Port
+from netfw.model.resource import Kind, Ref
+from netfw.model.subnet import Subnet
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db.allocation.vrids import VridStore
+from netfw.server.l3.ha_networks import find_ha_ports
+from netfw.server.l3.router_ports import router_of
+
+
+def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
+    """Refuse a change of an HA network, its subnet or its ports that its routers do not need.
+
+    It is a :data:`~netfw.server.core.context.PrecommitHook`.
+
+    :raises Conflict: routers use the HA network as it is.
+    """
+    network = change.network
+    if network is None or network.project_id:
+        return
+    project = VridStore(unit.tx.connection).project_of(network.id)
+    if project is None:
+        return
+    text = (
+        f"network {network.id} is used by the highly available routers of project {project!r}; it "
+        "is deleted with the last of them, and "
+    )
+    match change.resource:
+        case Network() if change.before is not None:
+            raise Conflict(f"{text}it cannot be changed or deleted otherwise")
+        case Subnet() if change.before is not None or len(unit.subnets(network.id)) > 1:
+            raise Conflict(f"{text}its subnet cannot be changed, deleted or followed by another")
+        case Port() if not _is_needed(unit, change):
+            raise Conflict(
+                f"{text}it has exactly the ports that follow from the L3 agents of these routers"
+            )
+        case _:
+            pass
+
+
+def _is_needed(unit: UnitOfWork, change: Change) -> bool:
+    """Return whether the router of an HA port needs it as it is after the change."""
+    before, after = cast("Port | None", change.before), cast("Port | None", change.after)
+    if before is not None and after is not None:
+        return _as_requested(before) == _as_requested(after)
+    port = cast(Port, change.resource)
+    router = router_of(port)
+    if port.device_owner != DeviceOwner.ROUTER_HA_INTERFACE or router is None:
+        return after is None
+    needed: Counter[str] = Counter()
+    if VridStore(unit.tx.connection).network_of(router) == port.network_id:
+        assigned = unit.tx.assignments.of([Ref(Kind.ROUTER, router)])
+        needed.update(each.host for each in assigned if each.service is Service.L3)
+    present = find_ha_ports(unit.tx, device_id=str(router))
+    return Counter(each.binding.host for each in present) == needed
+
+
+def _as_requested(port: Port) -> Port:
+    """Return *port* without what the server and its drivers set by themselves."""
+    binding = evolve(port.binding, vif_type=VifType.UNBOUND.value, vif_details=VifDetails())
+    return evolve(port, binding=binding, status=Status.DOWN, revision=0, updated_at=None)
