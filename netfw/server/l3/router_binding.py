@@ -50,11 +50,12 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
 
 
 def _leave_host(unit: UnitOfWork, host: str) -> None:
-    """Bind the ports of the highly available routers that were on *host*, whose agent is gone."""
+    """Run the hooks of the highly available routers that were on *host*, whose agent is gone."""
     on_host = find_ha_ports(unit.tx, **{"binding:host_id": host})
     routers = {router for port in on_host if (router := router_of(port)) is not None}
     for id in unit.tx.statuses.get_for_update(Kind.ROUTER, routers):
-        _bind(unit, Ref(Kind.ROUTER, id))
+        for hook in unit.context.reassignment_hooks:
+            hook(unit, Ref(Kind.ROUTER, id))
 
 
 def _bind(unit: UnitOfWork, target: Ref) -> None:
