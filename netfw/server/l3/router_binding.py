@@ -8,19 +8,26 @@ host has an HA port of its own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
+
+from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner, is_router_attachment
+from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
+from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.l3.ha_networks import find_ha_ports, update_ha_ports
+from netfw.server.db.allocation.vrids import VridStore
+from netfw.server.l3.ha_networks import acquire_vrid, find_ha_ports, update_ha_ports
 from netfw.server.l3.router_ports import change_port, read_router_ports, router_of
+from netfw.server.scheduling.rescheduler import run_as_server
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -56,6 +63,24 @@ def _leave_host(unit: UnitOfWork, host: str) -> None:
     for id in unit.tx.statuses.get_for_update(Kind.ROUTER, routers):
         for hook in unit.context.reassignment_hooks:
             hook(unit, Ref(Kind.ROUTER, id))
+
+
+def allocate_missing_vrids(context: ServerContext) -> int:
+    """Give the highly available routers of earlier releases their virtual router ids and HA ports.
+
+    Each router is a transaction of its own. Return how many changed.
+    """
+    lacking = context.read(lambda view: VridStore(view.connection).find_routers_without_vrid())
+    return sum(run_as_server(context, partial(_allocate_vrid, id)) for id in lacking)
+
+
+def _allocate_vrid(id: RouterId, unit: UnitOfWork) -> bool:
+    router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
+    if not router.ha or router.vrid is not None:
+        return False
+    unit.update(router, evolve(router, vrid=acquire_vrid(unit, router)))
+    _bind(unit, ref(router))
+    return True
 
 
 def _bind(unit: UnitOfWork, target: Ref) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
@@ -26,7 +27,11 @@ from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
 from netfw.server.l3.port_hooks import check_port_change
-from netfw.server.l3.router_binding import follow_agents, follow_changes
+from netfw.server.l3.router_binding import (
+    allocate_missing_vrids,
+    follow_agents,
+    follow_changes,
+)
 from netfw.server.l3.router_gateway import GATEWAY_INFO, Info, update_gateway
 from netfw.server.l3.router_interfaces import (
     add_interface,
@@ -158,7 +163,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)
         context.report_handlers += [statuses, RouterRoles(context)]
-        context.reconcilers.append(statuses.reconcile)
+        context.reconcilers += [partial(allocate_missing_vrids, context), statuses.reconcile]
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

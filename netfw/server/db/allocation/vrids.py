@@ -16,11 +16,14 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from netfw.model.ids import NetworkId, RouterId
+from netfw.model.resource import Kind
 from netfw.model.router import VRIDS as ALL_VRIDS
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.engine.prepared import Prepared
+from netfw.server.db.schema.resource_tables import STORED
 from netfw.server.db.schema.tables import HA_NETWORKS, VRIDS
 
+ROUTERS: Final = STORED[Kind.ROUTER].table
 OF_NETWORK: Final = Prepared(
     select(HA_NETWORKS.c.project_id).where(HA_NETWORKS.c.network_id == bindparam("of_network"))
 )
@@ -58,6 +61,14 @@ class VridStore:
         rows = select(VRIDS.c.network_id).where(VRIDS.c.router_id == str(router))
         found = self._connection.execute(rows).scalar()
         return None if found is None else NetworkId(UUID(found))
+
+    def find_routers_without_vrid(self) -> tuple[RouterId, ...]:
+        """Return the highly available routers that have no virtual router id."""
+        rows = select(ROUTERS.c.id).where(
+            ROUTERS.c.ha.is_(True), ROUTERS.c.id.not_in(select(VRIDS.c.router_id))
+        )
+        found = self._connection.execute(rows.order_by(ROUTERS.c.id)).scalars()
+        return tuple(RouterId(UUID(id)) for id in found)
 
     def add_network(self, new: HaNetwork) -> None:
         """Store an HA network.

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.server.change import Change
 from netfw.errors import Conflict, InvalidInput
@@ -259,3 +260,20 @@ def test_fault_at_the_end_of_a_transaction_leaves_nothing_half_done(
     with pytest.raises(Conflict, match="injected"):
         acts[act]()
     assert record(core) == before
+
+
+@pytest.mark.spec("API-17")
+def test_router_of_an_earlier_release_gets_its_id_and_ports(core: Layer3) -> None:
+    _, subnet = core.inside()
+    router = core.router()
+    core.connect(router, subnet_id=subnet)
+    before = router_of(core, router)
+    core.context.database.transaction(
+        lambda tx: tx.resources.update(before, evolve(before, ha=True))
+    )
+    core.core.agent_services.rescheduler.reconcile()
+    assert router_of(core, router).vrid == vrids(core)[router][1]
+    assert [port["binding:host_id"] for port in ha_ports(core, router)] == ["one", "two"]
+    revision = router_of(core, router).revision
+    core.core.agent_services.rescheduler.reconcile()
+    assert router_of(core, router).revision == revision
