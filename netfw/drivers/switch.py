@@ -53,6 +53,10 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     7. After the switch lost its state, the driver sends ``FeedLost``, and converging rebuilds it.
     8. Grants do not overlap and are the same after a restart.  A contribution that leaves its own
        grant is refused, for the port with that contribution alone.
+    9. A frame for the MAC of a ``shared_mac`` port, sent by a port of this host, reaches that port
+       and, once each, the other hosts that have the MAC; sent by another host, it reaches that port
+       only.  While ``shared_mac`` or the endpoints of a MAC change, no frame is lost for those that
+       stay.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

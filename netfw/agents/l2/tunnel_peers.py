@@ -197,7 +197,7 @@ class OverlayPeers:
             if endpoint is not None:
                 addresses = {fixed.address for fixed in port.fixed_ips}
                 answered = frozenset(addresses) if self._view.arp_responder else frozenset()
-                self._put((key, Forwarding(endpoint, answered)))
+                self._put((key, Forwarding(frozenset({endpoint}), answered)))
                 return
         self._drop(key)
 

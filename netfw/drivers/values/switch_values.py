@@ -16,7 +16,7 @@ key                value                    one for each
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from attrs import field, frozen
@@ -68,6 +68,9 @@ class Wiring:
     open: bool = False
     """Other MAC addresses than its own may be behind it (no port security, allowed pairs): packets
     for an unknown address go there, too."""
+    shared_mac: bool = False
+    """The MAC address is on several hosts at once: frames for it go to the local port and to the
+    other hosts that have it.  The port on hold keeps this as before."""
     subport: Subport | None = None
     contributions: tuple[SwitchContribution, ...] = ()
     """Contributions of the extensions for this port, in the order of the configuration."""
@@ -133,7 +136,7 @@ class Flood:
 
 @frozen
 class ForwardingKey:
-    """A MAC address on a network; it is behind one endpoint at a time."""
+    """A MAC address on a network; a shared one is behind several endpoints at a time."""
 
     network: NetworkId
     mac: Mac = field(converter=Mac)
@@ -142,11 +145,34 @@ class ForwardingKey:
         return f"forwarding to {self.mac} of network {self.network}"
 
 
+MAX_ENDPOINTS = 256
+"""Most endpoints of one MAC address."""
+
+
+def endpoints_problem(endpoints: Collection[Endpoint]) -> str | None:
+    """Return why a MAC address cannot have these endpoints; frames for it can be flooded."""
+    if not 1 <= len(endpoints) <= MAX_ENDPOINTS:
+        return f"a MAC address has 1 to {MAX_ENDPOINTS} endpoints, not {len(endpoints)}"
+    types = sorted({endpoint.type for endpoint in endpoints})
+    if len(types) > 1:
+        return f"the endpoints of a MAC address have one tunnel type, not {', '.join(types)}"
+    return None
+
+
+def _possible(_: object, attribute: object, endpoints: frozenset[Endpoint]) -> None:
+    problem = endpoints_problem(endpoints)
+    if problem is not None:
+        raise ValueError(problem)
+
+
 @frozen
 class Forwarding:
-    """The endpoint of a MAC address, and the IP addresses that the ARP responder answers for it."""
+    """The endpoints of a MAC address, and the IP addresses that the ARP responder answers for it.
 
-    endpoint: Endpoint
+    A frame for it goes to every endpoint.
+    """
+
+    endpoints: frozenset[Endpoint] = field(validator=_possible)
     addresses: frozenset[IpAddress] = field(default=frozenset(), validator=no_scope)
 
 

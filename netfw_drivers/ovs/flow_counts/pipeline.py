@@ -43,6 +43,7 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     yield "a port", inside, _port_flows(None)
     yield "a guarded port with two addresses", inside, _port_flows(_GUARD)
     yield "a filtered port, besides its firewall", inside, _port_flows(None, True)
+    yield "a port whose MAC is on several hosts", inside, _port_flows(None, shared_mac=True)
     yield "a network with ports", inside, br_int.domain_flows(1, (0,), (), 1, _LAYOUT)
     chunk = f"up to {1 << CHUNK_BITS} ports of one network, for broadcast"
     yield chunk, inside, br_int.chunk_flows(1, 0, (Receiver(1),), _LAYOUT)
@@ -55,12 +56,20 @@ def _examples() -> Iterator[tuple[str, str, Iterable[of.Flow]]]:
     plain = br_tun.tunnel_flows(1, NetworkType.VXLAN, learns=False)
     yield "a tunnel with population", tunnels, plain
     answered = [ip_address("192.0.2.1"), ip_address("2001:db8::1")]
-    entry = br_tun.forwarding_flows(1, 1, _MAC, 1, answered)
+    entry = br_tun.forwarding_flows(1, 1, _MAC, (1,), answered)
     yield "a port elsewhere, answered for with two addresses", tunnels, entry
 
 
 def _port_flows(
-    guard: frozenset[AllowedSource] | None, filtered: bool = False
+    guard: frozenset[AllowedSource] | None, filtered: bool = False, shared_mac: bool = False
 ) -> Iterator[of.Flow]:
-    port = PlannedPort(domain=_DOMAIN, number=1, vlan=1, mac=_MAC, guard=guard, filtered=filtered)
+    port = PlannedPort(
+        domain=_DOMAIN,
+        number=1,
+        vlan=1,
+        mac=_MAC,
+        guard=guard,
+        filtered=filtered,
+        shared_mac=shared_mac,
+    )
     return br_int.port_flows(port, _LAYOUT)

@@ -41,6 +41,7 @@ from netfw_drivers.ovs.pipeline.tables import (
     NETWORK,
     PORT,
     RATE_PACKETS,
+    SHARED_MAC,
     SPOOF_ARP,
     SPOOF_MAC,
     TARGET,
@@ -77,6 +78,8 @@ class PlannedPort:
     filtered: bool = False
     open: bool = False
     """Other MAC addresses than its own are behind it."""
+    shared_mac: bool = False
+    """Other hosts have its MAC address too."""
     live: bool = True
 
     @property
@@ -162,8 +165,7 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     known = of.load(PORT, port.number), of.load(NETWORK, port.vlan), *filtered
     onward = of.goto(layout.entry(PipelineHook.FROM_PORT))
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
-    cookie = COOKIE | FILTERED_PORT * port.filtered | GUARDED_PORT * (port.guard is not None)
-    yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=cookie)
+    yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=_cookie(port))
     if port.guard is not None:
         for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
             yield LOCAL_SWITCHING.flow(
@@ -172,12 +174,21 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
         yield from _guards(of.in_port(port.number), port.guard, onward)
     towards = NETWORK.is_(port.vlan) & of.eth_dst(port.mac)
     delivery = _deliver(port.receiver, layout)
+    if port.shared_mac:
+        delivery += (of.goto(EGRESS),)
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
-    if port.filtered:
+    if port.filtered and not port.shared_mac:
         # The receiver commits connections to it, so that those it refuses are not tracked.
         yield ACCEPT_OR_INGRESS.flow(
             towards & DIRECTION.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
         )
+
+
+def _cookie(port: PlannedPort) -> int:
+    """Return the cookie by which a later run knows what a live port is."""
+    guarded = port.guard is not None
+    marks = FILTERED_PORT * port.filtered | GUARDED_PORT * guarded | SHARED_MAC * port.shared_mac
+    return COOKIE | marks
 
 
 def contribution_flows(contributions: tuple[SwitchContribution, ...]) -> Iterator[of.Flow]:

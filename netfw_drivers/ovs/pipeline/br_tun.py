@@ -122,15 +122,15 @@ def network_flows(
 
 
 def forwarding_flows(
-    vlan: int, number: int, mac: Mac, tunnel: int, addresses: Iterable[IpAddress]
+    vlan: int, number: int, mac: Mac, tunnels: Iterable[int], addresses: Iterable[IpAddress]
 ) -> Iterator[of.Flow]:
-    """Yield the flows that send to *mac* by *tunnel*, and answer for its *addresses* here."""
+    """Yield the flows that send to *mac* by *tunnels*, and answer for its *addresses* here."""
     yield UNICAST.flow(
         of.vlan(vlan) & of.eth_dst(mac),
         of.load(VIA, SENT),
         of.PopVlan(),
         of.set_tunnel(number),
-        of.output(tunnel),
+        *map(of.output, sorted(tunnels)),
         priority=2,
         cookie=COOKIE,
     )

@@ -14,8 +14,13 @@ The switch follows 4096 jumps of one packet and then drops it.  A packet for all
 takes four jumps for each filtered port that may receive it, so that a host has room for a thousand
 filtered ports in one network.
 
+A MAC address of several hosts (an interface of a highly available router) has no one place: a frame
+of this host for it goes to the local port and on to the other hosts, and one from another host to
+the local port only.  Standby routers receive these copies and have no address that would answer:
+no flow changes when another host becomes active.
+
 ``br-tun`` accepts what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
-tunnel id, which is the same on all hosts.
+tunnel id, which is the same on all hosts.  A MAC address of several hosts has several tunnels.
 
 A physical bridge replaces the local VLAN by the one of the physical network.
 """
@@ -36,7 +41,7 @@ FIREWALL_SPACE = MAGIC | 0x02 << 40
 """Flows of the firewall in the switch, under `SPACE_MASK`."""
 COOKIE = SWITCH_SPACE
 """Flows of the switch driver itself."""
-FILTERED_PORT, GUARDED_PORT = 2, 4
+FILTERED_PORT, GUARDED_PORT, SHARED_MAC = 2, 4, 8
 """Bits in the cookie of the flow that lets a port take part: what it is, for a later run."""
 LEARNT = COOKIE | 1
 """Flows that packets made by ``learn``."""

@@ -260,8 +260,8 @@ class FakeSwitchDriver(SwitchDriver, Reconciler[SwitchKey, SwitchValue, Observed
                     return "no network"
             case FloodKey(network=network, endpoint=endpoint), _:
                 return "" if {NetworkKey(network), endpoint} <= final.keys() else "no tunnel"
-            case ForwardingKey(network=network), Forwarding(endpoint=endpoint):
-                return "" if {NetworkKey(network), endpoint} <= final.keys() else "no tunnel"
+            case ForwardingKey(network=network), Forwarding(endpoints=endpoints):
+                return "" if {NetworkKey(network), *endpoints} <= final.keys() else "no tunnel"
         return ""
 
     def refusals(self, update, observed, going) -> dict[SwitchKey, NetfwError]:

@@ -15,6 +15,7 @@ from netfw.drivers.values.agent_requests import FindPorts
 from netfw.drivers.values.contribution import RouterRule, RuleChain, RuleTable
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest, TableRequest
+from netfw.drivers.values.switch_values import MAX_ENDPOINTS, Endpoint, Forwarding
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.network import Network
 from netfw.model.resource import Kind, Ref
@@ -37,6 +38,21 @@ def test_a_grant_request_names_each_thing_once():
 def test_bits_fit_a_register(bits):
     with pytest.raises(ValueError, match=r"not within 1\.\.32"):
         RegisterRequest("port", bits)
+
+
+@pytest.mark.spec("L2-61")
+@pytest.mark.parametrize("count", [0, MAX_ENDPOINTS + 1])
+def test_a_mac_has_a_bounded_number_of_endpoints(count):
+    ends = [Endpoint(NetworkType.VXLAN, IPv4Address("192.0.2.1") + n) for n in range(count)]
+    with pytest.raises(ValueError, match=f"has 1 to {MAX_ENDPOINTS} endpoints, not {count}"):
+        Forwarding(frozenset(ends))
+
+
+@pytest.mark.spec("L2-61")
+def test_the_endpoints_of_a_mac_have_one_tunnel_type():
+    kinds = NetworkType.VXLAN, NetworkType.GRE
+    with pytest.raises(ValueError, match="one tunnel type, not gre, vxlan"):
+        Forwarding(frozenset(Endpoint(kind, IPv4Address("192.0.2.1")) for kind in kinds))
 
 
 @pytest.mark.parametrize("word", ["", "a b", 'a"', "a\nb", "a'", "a\\"])

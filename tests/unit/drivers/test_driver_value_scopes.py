@@ -81,7 +81,7 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "router interface": lambda bad: RouterInterface(MAC, face(bad)),
     "endpoint": lambda bad: Endpoint(NetworkType.VXLAN, bad),
     "forwarding": lambda bad: Forwarding(
-        Endpoint(NetworkType.VXLAN, IPv6Address("fe80::2")), frozenset({bad})
+        frozenset({Endpoint(NetworkType.VXLAN, IPv6Address("fe80::2"))}), frozenset({bad})
     ),
     "match": of.ipv6_src,
     "matched prefix": lambda bad: of.ipv6_src(prefix(bad)),

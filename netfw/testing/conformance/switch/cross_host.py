@@ -56,7 +56,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         endpoint = self.environment.endpoint(kind, port.host)
         return {
             FloodKey(port.net.id, endpoint): Flood(),
-            ForwardingKey(port.net.id, port.mac): Forwarding(endpoint, port.addresses),
+            ForwardingKey(port.net.id, port.mac): Forwarding(frozenset({endpoint}), port.addresses),
         }
 
     def across(self, kind: NetworkType, number: int) -> tuple[Net, SwitchTestPort, SwitchTestPort]:
@@ -122,7 +122,7 @@ class SwitchTunnelsConformance(SwitchSuite):
         put: State = {
             **wanted(red, blue, sender, stranger),
             nowhere: Tunnel("nowhere"),
-            ForwardingKey(red.id, away.mac): Forwarding(nowhere, away.addresses),
+            ForwardingKey(red.id, away.mac): Forwarding(frozenset({nowhere}), away.addresses),
         }
         self.bring(driver, Update(put=put))
         self.assert_answer(sender, address, away.mac)

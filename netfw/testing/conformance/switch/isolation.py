@@ -205,7 +205,7 @@ class SwitchNetworksConformance(SwitchSuite):
         if SwitchCapability.POPULATION in driver.describe().capabilities:
             away = SwitchTestPort(number=800, net=net, host=1)
             entries[FloodKey(net.id, peer)] = Flood()
-            entries[ForwardingKey(net.id, away.mac)] = Forwarding(peer, away.addresses)
+            entries[ForwardingKey(net.id, away.mac)] = Forwarding(frozenset({peer}), away.addresses)
         return net, entries
 
     @proves(SwitchDriver, 4)

@@ -230,24 +230,19 @@ class FlowGroupBuilder:
         if entry is None:
             self.groups.unset(bridge, owner_of(key))
             return
-        self.flood(key, key.network, entry.endpoint)
-        segment = self._segment(key.network, entry.endpoint.type)
-        tunnel = self._tunnel_number(entry.endpoint)
-        if segment is None or tunnel is None:
+        endpoints = sorted(entry.endpoints, key=str)
+        for endpoint in endpoints:
+            self.flood(key, key.network, endpoint)
+        segment = self._segment(key.network, endpoints[0].type)
+        found = map(self._tunnel_number, endpoints)
+        tunnels = tuple(number for number in found if number is not None)
+        if segment is None or not tunnels:
             self.groups.unset(bridge, owner_of(key))
             return
         vlan, number = self._numbers[Domain(key.network, segment.id)], segment.provider
         addresses = self._answered(key, entry) if self._settings.responder else ()
-        source = vlan, number.segmentation_id, tunnel, addresses
-        make = partial(
-            br_tun.forwarding_flows,
-            vlan,
-            number.segmentation_id or 0,
-            key.mac,
-            tunnel,
-            addresses,
-        )
-        self.groups.set(bridge, owner_of(key), source, make)
+        source = vlan, number.segmentation_id or 0, key.mac, tunnels, addresses
+        self.groups.set(bridge, owner_of(key), source, partial(br_tun.forwarding_flows, *source))
 
     def _answered(self, key: ForwardingKey, entry: Forwarding) -> tuple[IpAddress, ...]:
         """Return the addresses to answer for with this MAC; other entries may have them too."""

@@ -18,7 +18,7 @@ from netfw_drivers.ovs.common.flow_operations import FlowPlanner
 from netfw_drivers.ovs.common.local_vlans import DEAD_VLAN, NET_UUID, Vlans
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.pipeline.extension_grants import ExtensionLayout
-from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT
+from netfw_drivers.ovs.pipeline.tables import FILTERED_PORT, GUARDED_PORT, SHARED_MAC
 from netfw_drivers.ovs.switch.plan.state import Members, SwitchState
 
 TUNNEL_MARK = "netfw-tunnel"
@@ -69,6 +69,10 @@ class Observed:
     def guarded(self, number: int) -> bool:
         """Return whether the port of this number can send, from its own addresses only."""
         return bool((self.admission(number) or 0) & GUARDED_PORT)
+
+    def shares_mac(self, number: int) -> bool:
+        """Return whether the port of this number can send, and has a MAC of several hosts."""
+        return bool((self.admission(number) or 0) & SHARED_MAC)
 
 
 def port_id_of(port: Port) -> PortId | None:

@@ -22,6 +22,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
     Tunnel,
     Wiring,
+    endpoints_problem,
 )
 from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress, Mac
@@ -125,6 +126,7 @@ class Ports:
             guard=wiring.guard,
             filtered=wiring.filtered,
             open=_is_open(wiring),
+            shared_mac=wiring.shared_mac,
             live=live,
         )
         self._prepare(key, port, port_record(segment, vlan), vlan)
@@ -135,11 +137,12 @@ class Ports:
         return same and self._observed.admitted(number)
 
     def _as_it_is(self, wiring: Wiring, number: int) -> Wiring:
-        """Return *wiring* with the filter and guard of a port on hold as the machine has them."""
+        """Return *wiring*; that of a port on hold with what the machine has and may not change."""
         if wiring.admission is Admission.LIVE:
             return wiring
         guard = wiring.guard if self._observed.guarded(number) else None
-        return evolve(wiring, filtered=self._observed.filtered(number), guard=guard)
+        filtered, shared = self._observed.filtered(number), self._observed.shares_mac(number)
+        return evolve(wiring, filtered=filtered, guard=guard, shared_mac=shared)
 
     def _drop(self, key: PortKey) -> None:
         for port in self._observed.plugged.get(key.port, ()):
@@ -237,12 +240,12 @@ def recover_entries(
         outputs = [peers[number] for number in output_ports(state) if number in peers]
         if key[0] == FLOOD.number:
             found |= {FloodKey(network, peer): Flood() for peer in outputs if peer not in meshed}
-        elif mac is not None and outputs:
-            found[ForwardingKey(network, _mac(mac[0]))] = Forwarding(outputs[0])
+        elif mac is not None and endpoints_problem(outputs) is None:
+            found[ForwardingKey(network, _mac(mac[0]))] = Forwarding(frozenset(outputs))
     for entry, addresses in _answered(flows, networks).items():
         known = found.get(entry)
         if isinstance(known, Forwarding):
-            found[entry] = Forwarding(known.endpoint, frozenset(addresses))
+            found[entry] = evolve(known, addresses=frozenset(addresses))
     return found
 
 

@@ -224,6 +224,6 @@ def _uses(key: SwitchKey, value: SwitchValue) -> Iterator[object]:
             yield key.endpoint
         case ForwardingKey(), Forwarding():
             yield key.network
-            yield value.endpoint
+            yield from value.endpoints
             for address in value.addresses:
                 yield address_on(key.network, address)

@@ -120,7 +120,9 @@ def test_with_population_what_is_elsewhere_is_known_exactly():
         NetworkKey(NET.id): local(NET, SEGMENT),
         END: Tunnel(THERE),
         FloodKey(NET.id, END): Flood(),
-        ForwardingKey(NET.id, peer.mac): Forwarding(END, frozenset({ip_address("10.0.0.2")})),
+        ForwardingKey(NET.id, peer.mac): Forwarding(
+            frozenset({END}), frozenset({ip_address("10.0.0.2")})
+        ),
     }
 
 
@@ -132,7 +134,7 @@ def test_without_a_port_here_nothing_is_known_of_a_network():
 
 def test_without_the_responder_addresses_are_not_answered_for():
     made = desired(NET, SEGMENT, PORT, port(2, NET, THERE), AGENT_THERE, population=True)
-    assert made.values[ForwardingKey(NET.id, port(2, NET).mac)] == Forwarding(END)
+    assert made.values[ForwardingKey(NET.id, port(2, NET).mac)] == Forwarding(frozenset({END}))
 
 
 @pytest.mark.spec("L2-31")

@@ -33,7 +33,7 @@ def key(number: int) -> ForwardingKey:
 
 
 def entries(*numbers: int) -> dict[SwitchKey, SwitchValue]:
-    value = Forwarding(peer(2), frozenset({ADDRESS}))
+    value = Forwarding(frozenset({peer(2)}), frozenset({ADDRESS}))
     return {key(number): value for number in numbers}
 
 
@@ -88,7 +88,7 @@ def test_all_entries_are_forwarded_and_the_lowest_is_answered_for_after_every_ch
     assert switch.shown() == (4, [1])
     switch.do(drop=[key(1)])
     assert switch.shown() == (3, [2])
-    switch.do({key(2): Forwarding(peer(2))})
+    switch.do({key(2): Forwarding(frozenset({peer(2)}))})
     assert switch.shown() == (3, [3])
     switch.do(drop=[key(3), key(4)])
     assert switch.shown() == (1, [])

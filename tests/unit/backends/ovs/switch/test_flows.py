@@ -26,6 +26,7 @@ from netfw_drivers.ovs.pipeline.tables import (
     INTEGRATION,
     LEARNT,
     PHYSICAL,
+    SHARED_MAC,
     TUNNELS,
 )
 
@@ -57,6 +58,7 @@ DOMAIN = Domain(NetworkId(UUID(int=1)), SegmentId(UUID(int=2)))
 PORT = PlannedPort(domain=DOMAIN, number=5, vlan=7, mac=MAC)
 GUARDED = evolve(PORT, guard=SOURCES)
 FILTERED = evolve(PORT, number=9, mac=Mac("fa:16:3e:00:00:09"), filtered=True)
+SHARED = evolve(PORT, number=11, mac=Mac("fa:16:3e:00:00:0b"), shared_mac=True)
 
 
 def receivers(*numbers: int) -> tuple[Receiver, ...]:
@@ -65,8 +67,8 @@ def receivers(*numbers: int) -> tuple[Receiver, ...]:
 
 def texts(flows) -> list[str]:
     def bare(text: str) -> str:
-        for cookie in (COOKIE, COOKIE | FILTERED_PORT, COOKIE | GUARDED_PORT):
-            text = text.removeprefix(f"cookie={cookie:#x}, ")
+        for mark in (0, FILTERED_PORT, GUARDED_PORT, SHARED_MAC):
+            text = text.removeprefix(f"cookie={COOKIE | mark:#x}, ")
         return text
 
     return [bare(str(flow)) for flow in flows]
@@ -101,6 +103,24 @@ def test_nothing_passes_a_filtered_port_but_through_the_firewalls_tables():
         ]
     assert "table=73, priority=0 actions=drop" in base
     assert "table=93, priority=0 actions=drop" in base
+
+
+@pytest.mark.spec("L2-61")
+def test_frames_for_a_shared_mac_go_to_the_port_and_on_to_other_hosts():
+    assert texts(port_flows(SHARED, PLAIN)) == [
+        "priority=9,in_port=11,vlan_tci=0x0000/0x1fff actions="
+        "load:0xb->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,30)",
+        "table=61, priority=12,reg6=0x7/0xffff,dl_dst=fa:16:3e:00:00:0b actions="
+        "output:11,resubmit(,62)",
+    ]
+    base = texts(br_int.base_flows(None, PLAIN))
+    assert "table=62, priority=2,reg5=0/0xffff actions=drop" in base  # what came from outside
+
+
+@pytest.mark.spec("L2-61")
+def test_the_sender_commits_connections_to_a_shared_mac_since_the_receiver_may_be_elsewhere():
+    both = evolve(SHARED, filtered=True)
+    assert [flow.table for flow in port_flows(both, PLAIN)] == [0, 61]
 
 
 def test_broadcast_passes_the_firewall_for_filtered_ports_only():
@@ -225,7 +245,7 @@ def test_a_tunnelled_network_floods_to_its_peers():
 @pytest.mark.spec("L2-24")
 def test_an_entry_is_one_flow_and_one_answer_for_each_address():
     addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
-    flows = list(br_tun.forwarding_flows(7, 100, MAC, 21, addresses))
+    flows = list(br_tun.forwarding_flows(7, 100, MAC, (21,), addresses))
     assert texts(flows)[0] == (
         "table=20, priority=2,dl_vlan=7,dl_dst=fa:16:3e:00:00:01 actions="
         "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21"
@@ -233,9 +253,18 @@ def test_an_entry_is_one_flow_and_one_answer_for_each_address():
     assert [flow.table for flow in flows] == [20, 21, 21]
 
 
+@pytest.mark.spec("L2-61")
+def test_an_entry_of_a_shared_mac_sends_into_every_tunnel():
+    (flow,) = br_tun.forwarding_flows(7, 100, MAC, (23, 21), ())
+    assert texts([flow]) == [
+        "table=20, priority=2,dl_vlan=7,dl_dst=fa:16:3e:00:00:01 actions="
+        "load:0xffff->NXM_NX_REG1[0..15],pop_vlan,set_field:0x64->tun_id,output:21,output:23"
+    ]
+
+
 def test_outputs_and_source_mac_can_be_read_from_a_flow():
     addresses = [ip_address("10.0.0.1"), ip_address("fd00::1")]
-    flows = br_tun.forwarding_flows(7, 100, MAC, 21, addresses)
+    flows = br_tun.forwarding_flows(7, 100, MAC, (21,), addresses)
     states = [encoded.state for encoded in encode_flows(flows).values()]
     assert output_ports(states[0]) == {21}
     assert [written_eth_src(state) for state in states[1:]] == [0xFA163E000001] * 2
@@ -254,6 +283,7 @@ def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
             *port_flows(GUARDED, layout),
             *port_flows(evolve(PORT, number=6, vlan=8), layout),
             *port_flows(FILTERED, layout),
+            *port_flows(SHARED, layout),
             *br_int.domain_flows(7, (0, 1), (Receiver(5), Receiver(9, True)), 32512, layout),
             *br_int.chunk_flows(7, 0, (Receiver(5), Receiver(9, True)), layout),
             *br_int.network_flows(7, VLAN, 4),
@@ -266,7 +296,7 @@ def everything(layout: ExtensionLayout) -> dict[of.Pipeline, list[of.Flow]]:
             *br_tun.tunnel_flows(3, NetworkType.GRE, learns=False),
             *br_tun.network_flows(7, NetworkType.VXLAN, 9, (2,)),
             *br_tun.network_flows(8, NetworkType.GENEVE, 9, ()),
-            *br_tun.forwarding_flows(7, 9, MAC, 2, [ip_address("fd00::1")]),
+            *br_tun.forwarding_flows(7, 9, MAC, (2,), [ip_address("fd00::1")]),
         ],
         PHYSICAL: [
             *br_phys.base_flows(3),

@@ -101,6 +101,23 @@ def test_a_live_port_on_hold_stays_guarded_until_a_firewall_guards_it(populated:
     assert is_guarded()
 
 
+@pytest.mark.spec("L2-61")
+@pytest.mark.parametrize("before", [False, True])
+def test_a_live_port_on_hold_keeps_its_mac_shared_or_not(populated: PlanEnvironment, before: bool):
+    def is_shared(found: PlanOutline) -> bool:
+        (member,) = found.live.values()
+        return member.shared_mac
+
+    populated.database.plug(1, 5)
+    assert is_shared(populated.do(Update(put=wiring(1, 1, shared_mac=before)))) == before
+    held = wiring(1, 1, Admission.HOLD, shared_mac=not before)
+    assert is_shared(populated.do(Update(put=held))) == before
+    populated.state, populated.members = SwitchState(), Members()  # a restart
+    recovered = recover_state((), populated.database.observed(), SETTINGS)
+    assert is_shared(populated.do(Update(put=recovered))) == before
+    assert is_shared(populated.do(Update(put=wiring(1, 1, shared_mac=not before)))) != before
+
+
 def test_a_port_that_was_dead_is_filtered_when_it_lives(populated: PlanEnvironment):
     populated.database.plug(1, 5)
     populated.do(Update(put=wiring(1, 1, Admission.HOLD, filtered=True)))

@@ -3,9 +3,22 @@
 import pytest
 from attrs import evolve
 
-from netfw.drivers.values.switch_values import Flood, FloodKey, SwitchKey, SwitchValue
+from netfw.drivers.values.switch_values import (
+    Flood,
+    FloodKey,
+    Forwarding,
+    ForwardingKey,
+    SwitchKey,
+    SwitchValue,
+)
 from netfw.errors import Conflict
+from netfw.model.address import Mac
+from netfw.ovs.openflow.decode import output_ports
+from netfw.ovs.openflow.encode import Key, State, encode_flows
 from netfw.plan import Update
+from netfw_drivers.ovs.switch.plan.flow_groups import owner_of
+from netfw_drivers.ovs.switch.plan.plan import PlanOutline
+from netfw_drivers.ovs.switch.plan.ports import recover_entries
 from tests.unit.backends.ovs.switch.plan_environment import PlanEnvironment
 from tests.unit.backends.ovs.switch.samples import (
     network,
@@ -82,3 +95,57 @@ def test_entries_wait_for_network_and_tunnel(populated: PlanEnvironment):
     assert "tunnel" in populated.outline(Update(put={flood: Flood()})).draft.waiting[flood]
     populated.do(Update(put=tunnel(2)))
     assert populated.outline(Update(put={flood: Flood()})).draft.waiting == {}
+
+
+ENTRY = ForwardingKey(network_key(2).network, Mac("fa:16:3e:00:00:01"))
+
+
+def entry(*peers: int) -> dict[SwitchKey, SwitchValue]:
+    return {ENTRY: Forwarding(frozenset(map(peer, peers)))}
+
+
+def flows_of_entry(found: PlanOutline) -> list[tuple[Key, State]]:
+    group = found.groups.put["br-tun"][owner_of(ENTRY)]
+    return [(key, encoded.state) for key, encoded in encode_flows(group.make()).items()]
+
+
+def tunnels_of_entry(found: PlanOutline) -> list[frozenset[int]]:
+    """The tunnels that each flow for the MAC of the entry sends into."""
+    return [output_ports(state) for _, state in flows_of_entry(found)]
+
+
+def numbers(populated: PlanEnvironment, *peers: int) -> set[int | None]:
+    names = (f"vxlan-c00002{each:02x}" for each in peers)
+    return {populated.database.ports[name].interface.ofport for name in names}
+
+
+@pytest.mark.spec("L2-61")
+def test_a_shared_mac_is_sent_to_every_endpoint_and_the_set_changes_in_place(
+    populated: PlanEnvironment,
+):
+    populated.wired(net=network(2, "vxlan", segmentation_id=7), two=tunnel(2), three=tunnel(3))
+    found = populated.do(Update(put=entry(2, 3)))
+    assert tunnels_of_entry(found) == [numbers(populated, 2, 3)]
+    before = {key for key, _ in flows_of_entry(found)}
+    found = populated.do(Update(put=entry(3)))
+    assert tunnels_of_entry(found) == [numbers(populated, 3)]
+    assert {key for key, _ in flows_of_entry(found)} == before  # it is changed, not replaced
+
+
+@pytest.mark.spec("L2-61")
+def test_an_entry_with_a_missing_tunnel_uses_the_others_and_waits(populated: PlanEnvironment):
+    populated.wired(net=network(2, "vxlan", segmentation_id=7), two=tunnel(2))
+    found = populated.do(Update(put=entry(2, 4)))
+    assert found.draft.waiting == {ENTRY: "there is no tunnel to vxlan 192.0.2.4 yet"}
+    assert tunnels_of_entry(found) == [numbers(populated, 2)]
+    found = populated.do(Update(put=tunnel(4)))
+    assert tunnels_of_entry(found) == [numbers(populated, 2, 4)]
+    found = populated.do(Update(drop=frozenset({peer(2)})))
+    assert tunnels_of_entry(found) == [numbers(populated, 4)]
+
+
+@pytest.mark.spec("L2-61")
+def test_a_later_run_knows_all_endpoints_of_an_entry(populated: PlanEnvironment):
+    populated.wired(net=network(2, "vxlan", segmentation_id=7), two=tunnel(2), three=tunnel(3))
+    flows = flows_of_entry(populated.do(Update(put=entry(2, 3))))
+    assert recover_entries(flows, populated.database.observed()) == entry(2, 3)
