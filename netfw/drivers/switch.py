@@ -53,10 +53,10 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     7. After the switch lost its state, the driver sends ``FeedLost``, and converging rebuilds it.
     8. Grants do not overlap and are the same after a restart.  A contribution that leaves its own
        grant is refused, for the port with that contribution alone.
-    9. A frame for the MAC of a ``shared_mac`` port, sent by a port of this host, reaches that port
-       and, once each, the other hosts that have the MAC; sent by another host, it reaches that port
-       only.  While ``shared_mac`` or the endpoints of a MAC change, no frame is lost for those that
-       stay.
+    9. A frame of this host for the MAC of a ``shared_mac`` port reaches that port, and one copy of
+       it leaves for other hosts as if the port were not here; a frame of another host reaches that
+       port only.  A frame for a MAC with several endpoints goes to each of them once.  Changing
+       ``shared_mac`` or the endpoints loses no frame for the receivers that stay.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

@@ -36,7 +36,7 @@ class Admission(enum.Enum):
     """No traffic: unknown to the server, bound elsewhere, deleted, or administratively down."""
     HOLD = "hold"
     """Prepared, but otherwise unchanged: its filters come first.  A live port stays filtered or
-    not, and guarded (by ``guard``) or not, as before."""
+    not, guarded (by ``guard``) or not, and its MAC shared or not, as before."""
     LIVE = "live"
 
 
@@ -70,7 +70,7 @@ class Wiring:
     for an unknown address go there, too."""
     shared_mac: bool = False
     """The MAC address is on several hosts at once: frames for it go to the local port and to the
-    other hosts that have it.  The port on hold keeps this as before."""
+    other hosts that have it."""
     subport: Subport | None = None
     contributions: tuple[SwitchContribution, ...] = ()
     """Contributions of the extensions for this port, in the order of the configuration."""

@@ -20,7 +20,7 @@ from netfw.drivers.values.switch_values import (
     SwitchValue,
 )
 from netfw.model.address import IpAddress, Mac
-from netfw.model.ids import PortId
+from netfw.model.ids import NetworkId, PortId
 from netfw.model.segment import NetworkType, Provider
 from netfw.testing.conformance.switch.environment import (
     Net,
@@ -81,6 +81,8 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         self.backends = FakeSwitchBackend(0), FakeSwitchBackend(1)
         self.make_ports: dict[PortId, SwitchTestPort] = {}
         self.made = 0
+        self.learned: dict[NetworkId, int] = {}
+        """The host that the physical network has learned for the MAC that was announced last."""
 
     def make_driver(self, host: int = 0) -> FakeSwitchDriver:
         facts = SwitchFacts(
@@ -159,13 +161,49 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         if sender.host == listener.host:
             local = near.network_type is NetworkType.LOCAL
             return value.network == other.network if local else True
-        if not near.network_type.is_tunnel:
-            return near.network_type is not NetworkType.LOCAL
-        peer = self.endpoint(near.network_type, listener.host)
-        if self.endpoint(near.network_type, sender.host) not in there or peer not in here:
+        if not self.leaves_host(sender, listener.mac):
             return False
-        entries = FloodKey(value.network, peer), ForwardingKey(value.network, listener.mac)
-        return here[peer].mesh or all(entry in here for entry in entries)
+        if near.network_type.is_tunnel:
+            return self.passes_tunnel(sender, listener, near.network_type)
+        return near.network_type is not NetworkType.LOCAL
+
+    def passes_tunnel(
+        self, sender: SwitchTestPort, listener: SwitchTestPort, kind: NetworkType
+    ) -> bool:
+        """Return whether a tunnel carries frames of *sender* to the host of *listener*."""
+        here, there = (self.backends[port.host].values for port in (sender, listener))
+        value, peer = here[sender.key], self.endpoint(kind, listener.host)
+        if self.endpoint(kind, sender.host) not in there or peer not in here:
+            return False
+        entry = here.get(ForwardingKey(value.network, listener.mac))
+        if entry is not None and peer not in entry.endpoints:
+            return False
+        flooded = FloodKey(value.network, peer) in here
+        return here[peer].mesh or (flooded and entry is not None)
+
+    def leaves_host(self, sender: SwitchTestPort, mac: Mac) -> bool:
+        """Return whether frames of *sender* for *mac* are not for a port of its host alone."""
+        backend = self.backends[sender.host]
+        here = [
+            value
+            for port in self.make_ports.values()
+            if port.host == sender.host and port.mac == mac and self.location(port) is not None
+            if (value := backend.values[port.key]).network == backend.values[sender.key].network
+        ]
+        return all(value.shared_mac for value in here)
+
+    def copies(self, sender, mac, receivers, *, expected) -> Mapping[SwitchTestPort, int]:
+        here, found = self.backends[sender.host], {}
+        for port in receivers:
+            if port.mac != mac or not self.hears(sender, port):
+                continue
+            away, kind = port.host != sender.host, self.location(port).network_type
+            if away and not kind.is_tunnel and self.learned.get(port.net.id) == sender.host:
+                continue
+            if not away and "bypass" in here.faults and here.values[port.key].shared_mac:
+                continue
+            found[port] = 2 if away and "loop" in self.backends[port.host].faults else 1
+        return found
 
     def is_muted(self, sender: SwitchTestPort) -> bool:
         """Return whether the tables of extensions drop what *sender* sends."""
@@ -207,9 +245,11 @@ class FakeSwitchEnvironment(SwitchEnvironment):
     ) -> bool:
         if self.location(port) is None or self.location(receiver) is None:
             return False
-        guard = self.backends[port.host].values[port.key].guard
-        if guard is None:
+        value = self.backends[port.host].values[port.key]
+        self.learned[value.network] = port.host
+        if value.guard is None:
             return True
+        guard = value.guard
         return any(source.mac == mac and address in source.prefix for source in guard)
 
     def dump_state(self, host: int = 0) -> StateDump:

@@ -7,7 +7,7 @@ A vendor writes one :class:`SwitchEnvironment`, for real hosts by way of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import ClassVar
@@ -261,6 +261,21 @@ class SwitchEnvironment(ABC):
         """Resolve *address* by ARP or neighbour discovery; ``None``: no answer.
 
         Waits for an *expected* answer.
+        """
+
+    @abstractmethod
+    def copies(
+        self,
+        sender: SwitchTestPort,
+        mac: Mac,
+        receivers: Iterable[SwitchTestPort],
+        *,
+        expected: Collection[SwitchTestPort],
+    ) -> Mapping[SwitchTestPort, int]:
+        """Send a frame to *mac*; return how many copies of it each of *receivers* gets, if any.
+
+        Sends another one while an *expected* receiver gets none: the first frame on a path may be
+        lost.
         """
 
     @abstractmethod

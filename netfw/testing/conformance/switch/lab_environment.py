@@ -8,9 +8,10 @@ import select
 import socket
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count, islice
+from pathlib import Path
 
 from netfw.model.address import IpAddress, Mac
 from netfw.testing.conformance.common.raw_socket import drain, open_wire
@@ -87,6 +88,27 @@ class LabSwitchPorts:
         with self.socket(port) as wire:
             return _answer(wire, frames.question(port.mac, own, address), wire, address, expected)
 
+    def copies(
+        self,
+        sender: SwitchTestPort,
+        mac: Mac,
+        receivers: Iterable[SwitchTestPort],
+        *,
+        expected: Collection[SwitchTestPort],
+    ) -> Mapping[SwitchTestPort, int]:
+        token, until = os.urandom(8), time.monotonic() + _PATIENCE
+        with contextlib.ExitStack() as stack:
+            wire = stack.enter_context(self.socket(sender))
+            ears = {port: stack.enter_context(self.socket(port)) for port in receivers}
+            copies: Counter[SwitchTestPort] = Counter()
+            for number in count(1):
+                payload = frames.make_payload(token, sender.number, number, TO_ONE, 0)
+                wire.send(frames.frame(frames.raw(mac), frames.raw(sender.mac), payload))
+                copies = _count_copies(ears, token, number, expected)
+                if copies.keys() >= set(expected) or time.monotonic() > until:
+                    break
+        return dict(copies)
+
     def announces(
         self,
         port: SwitchTestPort,
@@ -110,7 +132,10 @@ class LabSwitchPorts:
         if self._idle[host]:
             return self._idle[host].pop()
         self._made += 1
-        return self.hosts[host].instance(f"instance{self._made}")
+        instance = self.hosts[host].instance(f"instance{self._made}")
+        # Only the tests send: a kernel that reports its multicast groups would be learned from.
+        instance.call(Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text, "1")
+        return instance
 
 
 class SwitchLabEnvironment(LabSwitchPorts, SwitchEnvironment):
@@ -243,6 +268,26 @@ class LabTrafficProbe(TrafficProbe):
         if round_ and kind != FORGED:
             addressed = kind == TO_ALL or packet[:6] == frames.raw(listener.mac)
             self._rounds[round_, kind if addressed else TO_ALL].add(pair)
+
+
+def _count_copies(
+    ears: Mapping[SwitchTestPort, socket.socket],
+    token: bytes,
+    number: int,
+    expected: Collection[SwitchTestPort],
+) -> Counter[SwitchTestPort]:
+    """Count the copies of a frame at each port, for a while after all *expected* ports have one."""
+    copies: Counter[SwitchTestPort] = Counter()
+    until, quiet = time.monotonic() + _RESEND, False
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select(list(ears.values()), [], [], left)
+        for port, wire in ears.items():
+            for packet in islice(drain(wire), _BURST) if wire in ready else ():
+                payload = frames.parse_payload(token, packet)
+                copies[port] += payload is not None and payload[1] == number
+        if not quiet and set(+copies) >= set(expected):
+            until, quiet = time.monotonic() + _SILENCE, True
+    return +copies
 
 
 def _answer(

@@ -29,6 +29,7 @@ from netfw.testing.conformance.switch.cross_host import (
 from netfw.testing.conformance.switch.grants import SwitchGrantsConformance
 from netfw.testing.conformance.switch.idempotence import SwitchIdempotenceConformance
 from netfw.testing.conformance.switch.isolation import SwitchNetworksConformance
+from netfw.testing.conformance.switch.shared_mac import SwitchSharedMacConformance
 
 
 class SwitchDriverConformance(
@@ -38,6 +39,7 @@ class SwitchDriverConformance(
     SwitchGrantsConformance,
     SwitchTunnelsConformance,
     SwitchProviderConformance,
+    SwitchSharedMacConformance,
     ReconcilerConformance[SwitchKey, SwitchValue],
 ):
     """The promises of :class:`SwitchDriver`, and of all that it is.
