@@ -37,7 +37,7 @@ from netfw.agents.l2.status_reports import L2StatusReporter
 from netfw.drivers.base import Capability
 from netfw.drivers.firewall import FirewallCapability, FirewallDriver
 from netfw.drivers.l2_extension import L2Extension
-from netfw.drivers.switch import SwitchDriver
+from netfw.drivers.switch import SwitchCapability, SwitchDriver
 from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import ExtensionKey, PortKey
 from netfw.drivers.values.reports import Heartbeat, Report
@@ -121,6 +121,7 @@ class L2Agent(HostAgent[L2Key]):
             host=self._settings.host,
             facts=self._switch.host_facts(),
             population=self._settings.population,
+            forwarding=SwitchCapability.POPULATION in self._switch.describe().capabilities,
             arp_responder=self._settings.arp_responder,
             guard=self._settings.guard and not self._firewall_can(FirewallCapability.SPOOF_GUARD),
             filtered=self._firewall_can(FirewallCapability.FILTERING, FirewallCapability.IN_SWITCH),

@@ -15,7 +15,7 @@ from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
-from netfw.agents.l2.tunnel_peers import OverlayPeers, reachable_port
+from netfw.agents.l2.tunnel_peers import OverlayPeers
 from netfw.drivers.l2_extension import ExtendedPort
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.switch_values import (
@@ -40,8 +40,7 @@ from netfw.model.trunk import Trunk
 class DesiredSwitch:
     """The desired state of one switch, computed from the resources in *index*.
 
-    A port that the source binds to another host, or to none, has no value: the switch keeps it
-    dead.
+    A port that is not on this host by the source has no value: the switch keeps it dead.
     """
 
     def __init__(self, view: L2HostContext, index: L2ResourceIndex) -> None:
@@ -65,15 +64,15 @@ class DesiredSwitch:
         return self._values
 
     def decision(self, port: PortId) -> WiringDecision | None:
-        """Return the wiring of a port; ``None``: it is not plugged, or bound to another host."""
+        """Return the wiring of a port; ``None``: it is not plugged, or not on this host."""
         return self._decisions.get(port)
 
     def port(self, port: PortId) -> Port | None:
-        """Return the port, if it is bound to this host."""
+        """Return the port, if it is on this host."""
         return self._index.home_port(port)
 
     def ports(self) -> frozenset[PortId]:
-        """Return every port that is bound to this host, plugged or not."""
+        """Return every port that is on this host, plugged or not."""
         return frozenset(self._index.all_home_ports())
 
     def device(self, port: PortId) -> SwitchDevice | None:
@@ -87,7 +86,7 @@ class DesiredSwitch:
 
     @property
     def unbound(self) -> Set[PortId]:
-        """The plugged ports that the source does not bind to this host."""
+        """The plugged ports that are not on this host by the source."""
         return self._unbound
 
     @property
@@ -105,7 +104,7 @@ class DesiredSwitch:
         return frozenset(self._wired.get(network, ()))
 
     def extended(self, id: PortId) -> ExtendedPort | None:
-        """Return a port as extensions see it; ``None``: it is dead, gone, or bound elsewhere."""
+        """Return a port as extensions see it; ``None``: it is dead, gone, or not on this host."""
         decision, port, device = self._decisions.get(id), self.port(id), self.device(id)
         if decision is None or port is None or device is None:
             return None
@@ -169,8 +168,7 @@ class DesiredSwitch:
             self._peers.agent(AgentId(key.id), cast(Agent | None, resource))
         elif key.kind is Kind.PORT:
             port = cast(Port | None, resource)
-            remote = None if port is None else reachable_port(port, self.view)
-            self._peers.port(PortId(key.id), remote)
+            self._peers.port(PortId(key.id), port)
 
     def _update_port(self, id: PortId) -> None:
         self._touched.add(id)

@@ -21,6 +21,8 @@ class L2HostContext:
     facts: SwitchFacts
     population: bool = False
     """Forwarding entries come from the source; otherwise tunnels are meshed and learn."""
+    forwarding: bool = False
+    """The switch takes forwarding entries, with population or without."""
     arp_responder: bool = False
     guard: bool = False
     """The switch guards ports against spoofing."""

@@ -38,7 +38,7 @@ def decide_wiring(
     subnets: Mapping[SubnetId, Subnet],
     view: L2HostContext,
 ) -> WiringDecision:
-    """Decide the wiring of *port*, which is bound to this host and plugged.
+    """Decide the wiring of *port*, which is on this host and plugged.
 
     *segments* are those of its network that this host reaches, or all if it reaches none.
     """
@@ -58,6 +58,7 @@ def decide_wiring(
         guard=sources(port) if view.guard and not is_unfiltered(port) else None,
         filtered=view.filtered and not is_unfiltered(port),
         open=has_other_macs(port),
+        shared_mac=len(port.binding.all_hosts) > 1,
     )
     return WiringDecision(wiring, reason, is_error)
 

@@ -18,13 +18,16 @@ from netfw.model.trunk import Trunk
 
 
 class L2ResourceIndex(ResourceIndex):
-    """Resources as an L2 agent looks them up; home ports are those bound to *host*."""
+    """Resources as an L2 agent looks them up.
+
+    Home ports are those on *host*: bound to it, or on several hosts that it is one of.
+    """
 
     def __init__(self, host: str) -> None:
         super().__init__()
         self._host = host
         self._home_ports = self.declare(
-            Port, lambda port: (port.network_id,) if port.binding.host == host else ()
+            Port, lambda port: (port.network_id,) if port.binding.is_on(host) else ()
         )
         self._segments = self.declare(Segment, lambda segment: (segment.network_id,))
         self._subnets = self.declare(Subnet, lambda subnet: (subnet.network_id,))
@@ -32,16 +35,16 @@ class L2ResourceIndex(ResourceIndex):
         self._rules = self.declare(SecurityGroupRule, lambda rule: (rule.security_group_id,))
 
     def home_port(self, id: PortId) -> Port | None:
-        """Return the port, if it is bound to this host."""
+        """Return the port, if it is on this host."""
         port = self.port(id)
-        return port if port is not None and port.binding.host == self._host else None
+        return port if port is not None and port.binding.is_on(self._host) else None
 
     def home_ports(self, network: NetworkId) -> frozenset[PortId]:
-        """Return the ports of a network that are bound to this host."""
+        """Return the ports of a network that are on this host."""
         return frozenset(PortId(key.id) for key in self._home_ports.refs(network))
 
     def all_home_ports(self) -> Iterator[PortId]:
-        """Yield every port that is bound to this host, plugged or not."""
+        """Yield every port that is on this host, plugged or not."""
         for network in self._home_ports:
             yield from self.home_ports(network)
 

@@ -2,6 +2,10 @@
 
 Without population every peer has a meshed tunnel.  With population, tunnels follow from the ports
 of other hosts: a tunnel exists while traffic can be sent through it.
+
+A port on several hosts has the endpoints of all of them.  On a host that has such a port itself,
+the entry is there without population too: the MAC would never be learned on the host of the active
+router, and every frame for it would be flooded.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address
 from typing import TypeVar
 
+from netfw.agents.l2.address_pairs import AddressPairIndex, PairChange, addresses_within
 from netfw.agents.l2.host_context import L2HostContext
 from netfw.drivers.values.switch_values import (
     Endpoint,
@@ -20,6 +25,7 @@ from netfw.drivers.values.switch_values import (
     SwitchEntry,
     SwitchKey,
     Tunnel,
+    endpoints_problem,
 )
 from netfw.model.address import IpAddress, as_address
 from netfw.model.agent import Agent
@@ -78,6 +84,8 @@ class OverlayPeers:
         self._floods: dict[tuple[NetworkId, str], FloodKey] = {}
         self._flooders: dict[FloodKey, set[str]] = {}
         self._users: dict[Endpoint, set[FloodKey]] = {}
+        self._pairs = AddressPairIndex()
+        self._owners: dict[NetworkId, dict[IpAddress, set[PortId]]] = {}
 
     def agent(self, id: AgentId, agent: Agent | None) -> None:
         """Update an agent; ``None``: it is gone."""
@@ -108,28 +116,26 @@ class OverlayPeers:
         return frozenset(self._own.values())
 
     def port(self, id: PortId, port: Port | None) -> None:
-        """Update a port of another host; ``None``: it is gone, or bound to this host."""
-        if not self._view.population:
-            return
+        """Update a port of any host; ``None``: it is gone."""
+        changes = self._pairs.update(id, port) if self._view.arp_responder else ()
         former = self._ports.pop(id, None)
         if former is not None:
             self._unlink(former)
-        if port is not None:
-            self._ports[id] = port
-            host, network = port.binding.host, port.network_id
-            self._there.setdefault(network, {}).setdefault(host, set()).add(id)
-            self._networks_on.setdefault(host, set()).add(network)
-            # The MAC of a replicated interface is on the host of the active router: peers flood.
-            if port.device_owner != DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE:
-                self._macs.setdefault(_key(port), set()).add(id)
-        for each in (former, port):
+        reachable = None if port is None else reachable_port(port, self._view)
+        if reachable is not None:
+            self._ports[id] = reachable
+            self._link(reachable)
+        for each in (former, reachable):
             if each is not None:
-                self._flood(each.network_id, each.binding.host)
+                for host in self._hosts(each):
+                    self._flood(each.network_id, host)
                 self._forward(_key(each))
+        for change in changes:
+            self._forward_all(self._answered_ports(change))
 
     def network(self, id: NetworkId, type: NetworkType | None) -> None:
         """Update the tunnel type of a network on this host; ``None``: it is not tunnelled."""
-        if not self._view.population or self._here.get(id) is type:
+        if self._here.get(id) is type:
             return
         if type is None:
             del self._here[id]
@@ -139,15 +145,40 @@ class OverlayPeers:
             self._flood(id, host)
             self._forward_all(ports)
 
+    def _hosts(self, port: Port) -> frozenset[str]:
+        """Return the other hosts that have the port."""
+        return port.binding.all_hosts - {self._view.host}
+
+    def _link(self, port: Port) -> None:
+        network = port.network_id
+        for host in self._hosts(port):
+            self._there.setdefault(network, {}).setdefault(host, set()).add(port.id)
+            self._networks_on.setdefault(host, set()).add(network)
+        # A replicated interface is on the host of the active router; without all of its hosts,
+        # peers flood.
+        replicated = port.device_owner == DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE
+        if port.binding.hosts or not replicated:
+            self._macs.setdefault(_key(port), set()).add(port.id)
+        if self._view.arp_responder:
+            owners = self._owners.setdefault(network, {})
+            for fixed in port.fixed_ips:
+                owners.setdefault(fixed.address, set()).add(port.id)
+
     def _unlink(self, port: Port) -> None:
-        host, network = port.binding.host, port.network_id
+        network = port.network_id
         hosts = self._there[network]
-        _discard(hosts, host, port.id)
-        if host not in hosts:
-            _discard(self._networks_on, host, network)
+        for host in self._hosts(port):
+            _discard(hosts, host, port.id)
+            if host not in hosts:
+                _discard(self._networks_on, host, network)
         if not hosts:
             del self._there[network]
         _discard(self._macs, _key(port), port.id)
+        owners = self._owners.get(network, {})
+        for fixed in port.fixed_ips:
+            _discard(owners, fixed.address, port.id)
+        if not owners:
+            self._owners.pop(network, None)
 
     def _host(self, host: str) -> None:
         for network in self._networks_on.get(host, ()):
@@ -165,6 +196,8 @@ class OverlayPeers:
         return max((self._agents[id].revision, id) for id in ids)
 
     def _flood(self, network: NetworkId, host: str) -> None:
+        if not self._view.population:
+            return
         endpoint = None
         if host in self._there.get(network, {}):
             endpoint = self._endpoint(host, network)
@@ -193,13 +226,33 @@ class OverlayPeers:
     def _forward(self, key: ForwardingKey) -> None:
         for id in sorted(self._macs.get(key, ())):
             port = self._ports[id]
-            endpoint = self._endpoint(port.binding.host, key.network)
-            if endpoint is not None:
-                addresses = {fixed.address for fixed in port.fixed_ips}
-                answered = frozenset(addresses) if self._view.arp_responder else frozenset()
-                self._put((key, Forwarding(frozenset({endpoint}), answered)))
+            found = (self._endpoint(host, key.network) for host in self._hosts(port))
+            endpoints = frozenset(endpoint for endpoint in found if endpoint is not None)
+            if endpoints_problem(endpoints) is None:
+                self._put((key, Forwarding(endpoints, self._answered(port))))
                 return
         self._drop(key)
+
+    def _answered(self, port: Port) -> frozenset[IpAddress]:
+        """Return the addresses of *port* that the ARP responder answers for.
+
+        None of a port that is on this host too: the responder would answer its announcements, and
+        no other host would receive them.
+        """
+        if not self._view.arp_responder or port.binding.is_on(self._view.host):
+            return frozenset()
+        return frozenset(
+            fixed.address
+            for fixed in port.fixed_ips
+            if not self._pairs.has_other_user(port.network_id, fixed.address, port.id)
+        )
+
+    def _answered_ports(self, change: PairChange) -> Iterable[PortId]:
+        """Return the ports of other hosts with addresses that *change* concerns."""
+        if change.port is not None:
+            return {change.port} & self._ports.keys()
+        owners = self._owners.get(change.network, {})
+        return {id for each in addresses_within(change.prefix, owners) for id in owners[each]}
 
     def _tunnel(self, endpoint: Endpoint) -> None:
         offers = self._offers.get(endpoint)
@@ -211,11 +264,12 @@ class OverlayPeers:
 
 
 def reachable_port(port: Port, view: L2HostContext) -> Port | None:
-    """Return *port* if it is on another host and reachable."""
-    host = port.binding.host
-    if not host or host == view.host or not port.admin_up or is_distributed(port.device_owner):
+    """Return *port* if it is on another host and the switch gets an entry for it."""
+    elsewhere = port.binding.all_hosts - {view.host}
+    if not elsewhere or not port.admin_up or is_distributed(port.device_owner):
         return None
-    return port
+    shared_here = view.forwarding and port.binding.is_on(view.host)
+    return port if view.population or shared_here else None
 
 
 def _key(port: Port) -> ForwardingKey:

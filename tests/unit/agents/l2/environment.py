@@ -62,7 +62,7 @@ def segment(of, type=VXLAN, number=None, physical=None):
     return Segment(id=SegmentId(uuid(50 + of.id.int)), network_id=of.id, provider=provider)
 
 
-def port(number, of, host=HERE, **kwargs):
+def port(number, of, host=HERE, hosts=(), **kwargs):
     fixed = FixedIp(subnet_id=SubnetId(uuid(70)), address=ip_address(f"10.0.0.{number}"))
     given = {
         "fixed_ips": (fixed,),
@@ -72,7 +72,10 @@ def port(number, of, host=HERE, **kwargs):
         **kwargs,
     }
     return Port(
-        id=PortId(uuid(100 + number)), network_id=of.id, binding=Binding(host=host), **given
+        id=PortId(uuid(100 + number)),
+        network_id=of.id,
+        binding=Binding(host=host, hosts=hosts),
+        **given,
     )
 
 

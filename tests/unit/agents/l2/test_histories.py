@@ -17,6 +17,7 @@ from netfw.model.ids import (
     SecurityGroupId,
     SecurityGroupRuleId,
 )
+from netfw.model.port import AddressPair
 from netfw.model.qos import QosPolicy
 from netfw.model.resource import ref
 from netfw.model.security_group import AddressGroup, Direction, SecurityGroup, SecurityGroupRule
@@ -43,14 +44,17 @@ OFFICE = AddressGroup(id=AddressGroupId(uuid(42)))
 
 def ports():
     return st.builds(
-        lambda number, of, host, mac, up, owner, groups: port(
-            number, of, host, mac=f"fa:16:3e:00:00:{mac:02x}", admin_up=up, device_owner=owner,
-            port_security=True, security_groups=frozenset(group.id for group in groups),
+        lambda number, of, host, hosts, mac, up, owner, groups, pairs: port(
+            number, of, host, hosts, mac=f"fa:16:3e:00:00:{mac:02x}", admin_up=up,
+            device_owner=owner, port_security=True,
+            security_groups=frozenset(group.id for group in groups),
+            allowed_address_pairs=tuple(AddressPair(prefix=prefix) for prefix in pairs),
         ),
         st.integers(1, 4), st.sampled_from((NET, OTHER)), st.sampled_from(HOSTS),
-        st.integers(1, 3), st.booleans(),
+        st.just(()) | st.sets(st.sampled_from(HOSTS[:3])), st.integers(1, 3), st.booleans(),
         st.sampled_from(("", "network:dhcp", "network:ha_router_replicated_interface")),
         st.sets(st.sampled_from(GROUPS)),
+        st.just(()) | st.sets(st.sampled_from(("10.0.0.1", "10.0.0.0/30", "0.0.0.0/0"))),
     )  # fmt: skip
 
 
@@ -101,11 +105,11 @@ steps = st.one_of(
     st.tuples(st.just("plug"), st.tuples(st.integers(1, 4), devices)),
 )
 views = st.builds(
-    lambda population, responder, guard, filtered: L2HostContext(
-        host=HERE, facts=FACTS, population=population, arp_responder=responder, guard=guard,
-        filtered=filtered,
+    lambda population, forwarding, responder, guard, filtered: L2HostContext(
+        host=HERE, facts=FACTS, population=population, forwarding=population or forwarding,
+        arp_responder=responder, guard=guard, filtered=filtered,
     ),
-    st.booleans(), st.booleans(), st.booleans(), st.booleans(),
+    st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 
 
