@@ -56,7 +56,8 @@ class SwitchDriver(HostDriver[SwitchKey, SwitchValue]):
     9. A frame of this host for the MAC of a ``shared_mac`` port reaches that port, and one copy of
        it leaves for other hosts as if the port were not here; a frame of another host reaches that
        port only.  A frame for a MAC with several endpoints goes to each of them once.  Changing
-       ``shared_mac`` or the endpoints loses no frame for the receivers that stay.
+       ``shared_mac`` or the endpoints loses no frame for the receivers that stay.  A ``shared_mac``
+       port sends no report of multicast groups from the unspecified address.
     """
 
     GROUP: ClassVar[str] = "netfw.switch_drivers"

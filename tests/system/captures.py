@@ -13,7 +13,8 @@ from netfw.testing.lab.namespaces import NamespaceContext
 
 _EVERYTHING = 0x0003
 _IPV4, _ARP, _IPV6, _VLAN = 0x0800, 0x0806, 0x86DD, 0x8100
-_ICMPV6, _SOLICITATION = 58, 135
+_ICMP, _ICMPV6, _HOP_BY_HOP = 1, 58, 0
+_SOLICITATION, _MLD2_REPORT = 135, 143
 
 
 @frozen
@@ -29,6 +30,18 @@ class Frame:
     @property
     def is_ipv4(self) -> bool:
         return int.from_bytes(self.content[12:14]) in (_ARP, _IPV4)
+
+    @property
+    def is_echo_reply(self) -> bool:
+        """Whether it answers a ping of IPv4."""
+        kind, protocol = int.from_bytes(self.content[12:14]), self.content[23]
+        return kind == _IPV4 and protocol == _ICMP and self.content[34] == 0
+
+    @property
+    def is_mld_report(self) -> bool:
+        """Whether it reports multicast groups of IPv6 (MLDv2)."""
+        kind, first = int.from_bytes(self.content[12:14]), self.content[20]
+        return kind == _IPV6 and first == _HOP_BY_HOP and self.content[62] == _MLD2_REPORT
 
     @property
     def is_question(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Address
 from typing import NamedTuple
 
 from attrs import frozen
@@ -55,6 +55,8 @@ _BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
 """Hooks that a firewall follows: that of the sender, or those of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
+_GROUP_REPORTS = (131, 132, 143)
+"""ICMPv6 types of MLD by which a listener reports its multicast groups, and leaves them."""
 Chunk = tuple[Domain, int]
 """Ports of a domain whose numbers differ in the last `CHUNK_BITS` bits only."""
 
@@ -176,12 +178,24 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     delivery = _deliver(port.receiver, layout)
     if port.shared_mac:
         delivery += (of.goto(EGRESS),)
+        yield from _standby_guards(here)
     yield LOCAL_OUTPUT.flow(towards, *delivery, priority=12, cookie=COOKIE)
     if port.filtered and not port.shared_mac:
         # The receiver commits connections to it, so that those it refuses are not tracked.
         yield ACCEPT_OR_INGRESS.flow(
             towards & DIRECTION.is_(0), of.goto(ACCEPTED_EGRESS), priority=20, cookie=COOKIE
         )
+
+
+def _standby_guards(here: of.Match) -> Iterator[of.Flow]:
+    """Yield the flows that drop what a router without addresses sends from the shared MAC.
+
+    The kernel of the former active router leaves its multicast groups, up to seconds later and from
+    the unspecified address.  Switches would learn the MAC from that, and send to the wrong host.
+    """
+    for kind in _GROUP_REPORTS:
+        report = of.icmpv6() & of.icmpv6_type(kind) & of.ipv6_src(IPv6Address(0))
+        yield LOCAL_SWITCHING.flow(here & report, of.drop(), priority=11, cookie=COOKIE)
 
 
 def _cookie(port: PlannedPort) -> int:

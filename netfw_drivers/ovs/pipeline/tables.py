@@ -17,7 +17,8 @@ filtered ports in one network.
 A MAC address of several hosts (an interface of a highly available router) has no one place: a frame
 of this host for it goes to the local port and on to the other hosts, and one from another host to
 the local port only.  Standby routers receive these copies and have no address that would answer:
-no flow changes when another host becomes active.
+no flow changes when another host becomes active.  Reports of multicast groups, which their kernels
+send without an address, are dropped, so that no switch learns the MAC from a standby.
 
 ``br-tun`` accepts what leaves for other hosts, finds the tunnel, and replaces the local VLAN by the
 tunnel id, which is the same on all hosts.  A MAC address of several hosts has several tunnels.

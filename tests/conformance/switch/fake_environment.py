@@ -252,6 +252,13 @@ class FakeSwitchEnvironment(SwitchEnvironment):
         guard = value.guard
         return any(source.mac == mac and address in source.prefix for source in guard)
 
+    def reports_groups(
+        self, port: SwitchTestPort, receiver: SwitchTestPort, *, expected: bool
+    ) -> bool:
+        backend = self.backends[port.host]
+        shared = backend.values[port.key].shared_mac and "reports" not in backend.faults
+        return not shared and self.hears(port, receiver)
+
     def dump_state(self, host: int = 0) -> StateDump:
         backend = self.backends[host]
         versions = backend.versions

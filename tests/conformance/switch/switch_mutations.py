@@ -377,6 +377,13 @@ def send_frames_from_outside_back(driver, original, *arguments):
     driver.backend.faults.add("loop")
 
 
+@MUTATIONS.override("__init__", breaks(SwitchDriver, 9))
+def pass_group_reports_of_standby(driver, original, *arguments):
+    """Let a router without addresses report its multicast groups."""
+    original(*arguments)
+    driver.backend.faults.add("reports")
+
+
 @MUTATIONS.override("execute", breaks(SwitchDriver, 9))
 def forward_to_one_endpoint(driver, original, verb, key, value):
     """Send to the last of several endpoints only."""

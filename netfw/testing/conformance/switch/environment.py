@@ -294,6 +294,15 @@ class SwitchEnvironment(ABC):
         """
 
     @abstractmethod
+    def reports_groups(
+        self, port: SwitchTestPort, receiver: SwitchTestPort, *, expected: bool
+    ) -> bool:
+        """Report a multicast group from ``::`` on *port*; return whether *receiver* gets it.
+
+        Waits for an *expected* report.
+        """
+
+    @abstractmethod
     def dump_state(self, host: int = 0) -> StateDump:
         """Return the whole state of the switch without what it has learned."""
 

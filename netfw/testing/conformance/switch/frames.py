@@ -15,7 +15,8 @@ _IPV6 = 0x86DD
 _ICMPV6 = 58
 _SOLICIT, _ADVERTISE = 135, 136
 _PAYLOAD = struct.Struct("!HIBI")
-_ALL_NODES = IPv6Address("ff02::1")
+_ALL_NODES, _ALL_MLD_ROUTERS = IPv6Address("ff02::1"), IPv6Address("ff02::16")
+_GROUP_REPORT, _LEFT = 143, 3
 
 
 def raw(mac: Mac) -> bytes:
@@ -61,6 +62,18 @@ def announcement(mac: Mac, address: IpAddress) -> bytes:
     return _icmpv6(to, raw(mac), address, _ALL_NODES, body + b"\x02\x01" + raw(mac))
 
 
+def group_report(mac: Mac, group: IPv6Address) -> bytes:
+    """Return the MLDv2 report of a host without addresses that it has left *group*."""
+    record = struct.pack("!BBH", _LEFT, 0, 0) + group.packed
+    body = struct.pack("!BBHHH", _GROUP_REPORT, 0, 0, 0, 1) + record
+    source, to = IPv6Address(0), _ALL_MLD_ROUTERS
+    body = body[:2] + struct.pack("!H", _icmpv6_checksum(source, to, body)) + body[4:]
+    alert = bytes([_ICMPV6, 0, 5, 2, 0, 0, 1, 0])
+    header = struct.pack("!IHBB", 6 << 28, len(alert + body), 0, 1) + source.packed + to.packed
+    multicast = b"\x33\x33" + to.packed[12:]
+    return multicast + raw(mac) + struct.pack("!H", _IPV6) + header + alert + body
+
+
 def answer(packet: bytes, wanted: IpAddress) -> Mac | None:
     """Return the MAC of *wanted* by *packet*, if it answers that."""
     kind = int.from_bytes(packet[12:14])
@@ -79,11 +92,15 @@ def _arp(operation: int, mac: bytes, own: IpAddress, target: bytes, wanted: IpAd
 
 
 def _icmpv6(to: bytes, mac: bytes, source: IPv6Address, target: IPv6Address, body: bytes) -> bytes:
-    pseudo = source.packed + target.packed + struct.pack("!II", len(body), _ICMPV6)
-    checksum = _checksum(pseudo + body)
+    checksum = _icmpv6_checksum(source, target, body)
     body = body[:2] + struct.pack("!H", checksum) + body[4:]
     header = struct.pack("!IHBB", 6 << 28, len(body), _ICMPV6, 255) + source.packed + target.packed
     return to + mac + struct.pack("!H", _IPV6) + header + body
+
+
+def _icmpv6_checksum(source: IPv6Address, target: IPv6Address, body: bytes) -> int:
+    pseudo = source.packed + target.packed + struct.pack("!II", len(body), _ICMPV6)
+    return _checksum(pseudo + body)
 
 
 def _checksum(data: bytes) -> int:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from ipaddress import IPv6Address
 from itertools import count, islice
 from pathlib import Path
 
@@ -33,6 +34,7 @@ _PATIENCE = 10.0
 _QUIET = 0.03
 _RESEND = 0.3
 _SILENCE = 0.1
+_SOME_GROUP = IPv6Address("ff02::1:ff00:1")
 TO_ALL, TO_ONE, FORGED = range(3)
 
 
@@ -120,6 +122,19 @@ class LabSwitchPorts:
     ) -> bool:
         with self.socket(port) as wire, self.socket(receiver) as ear:
             return _answer(wire, frames.announcement(mac, address), ear, address, expected) == mac
+
+    def reports_groups(
+        self, port: SwitchTestPort, receiver: SwitchTestPort, *, expected: bool
+    ) -> bool:
+        report = frames.group_report(port.mac, _SOME_GROUP)
+        until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
+        with self.socket(port) as wire, self.socket(receiver) as ear:
+            while (left := until - time.monotonic()) > 0:
+                wire.send(report)
+                ready, _, _ = select.select([ear], [], [], min(left, _RESEND))
+                if ready and report in islice(drain(ear), _BURST):
+                    return True
+        return False
 
     def socket(self, port: SwitchTestPort) -> socket.socket:
         """Return a raw socket on the test port's device."""

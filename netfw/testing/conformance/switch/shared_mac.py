@@ -184,6 +184,19 @@ class SwitchSharedMacConformance(SwitchSuite):
         self.bring(driver, Update(put={key: Forwarding(frozenset({nowhere}))}))
         self.assert_copies(ports, sender, [])
 
+    @proves(SwitchDriver, 9)
+    def test_a_port_with_a_shared_mac_reports_no_groups_without_an_address(
+        self, driver: SwitchDriver
+    ) -> None:
+        """Its kernel does when it loses its addresses; others would learn the MAC from that."""
+        port, receiver = self.make_ports(net := a_network(), 2)
+        self.wire(driver, net, port, receiver)
+        assert self.environment.reports_groups(port, receiver, expected=True)
+        self.bring(driver, Update(put={port.key: evolve(port.wiring(), shared_mac=True)}))
+        self.environment.settle()
+        assert not self.environment.reports_groups(port, receiver, expected=False)
+        self.assert_announcement(port, port.mac, port.address6, receiver, True)
+
     @proves(SwitchDriver, 5, 9)
     def test_a_mac_stays_shared_when_a_new_driver_changes_its_network(
         self, driver: SwitchDriver, far: SwitchDriver, make_driver: MakeDriver
