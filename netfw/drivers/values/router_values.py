@@ -29,6 +29,8 @@ from netfw.model.subnet import Subnet
 
 METADATA_PORT = 9697
 """Default port of the metadata proxy in the namespace of a router."""
+MAX_HA_PEERS = 254
+"""Most other hosts that a highly available router can be on."""
 
 
 class RouterPart(enum.StrEnum):
@@ -85,11 +87,22 @@ class Gateway:
 class HighAvailability:
     """Settings of a router that is on several hosts, one of which is active."""
 
-    DRAFT: ClassVar[bool] = True
-
     port: RouterPort
+    """The port of this host on the HA network."""
     vrid: int
+    """The virtual router id of VRRP, 1 to 255, unique on the HA network."""
     priority: int = 50
+    """The priority in an election, 1 to 254.  A host with a higher one does not preempt."""
+    peers: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
+    """Addresses of the other hosts' ports on the HA network, at most ``MAX_HA_PEERS``."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.vrid not in range(1, 256):
+            raise ValueError(f"vrid: {self.vrid} is not within 1..255")
+        if self.priority not in range(1, 255):
+            raise ValueError(f"priority: {self.priority} is not within 1..254")
+        if len(self.peers) > MAX_HA_PEERS:
+            raise ValueError(f"peers: {len(self.peers)}, at most {MAX_HA_PEERS} are possible")
 
 
 @frozen(kw_only=True)

@@ -21,6 +21,7 @@ from netfw.drivers.values.router_values import (
     AgentGateway,
     FloatingIpNat,
     Gateway,
+    HighAvailability,
     LocalRouter,
     PrefixDelegated,
     RouterPort,
@@ -66,6 +67,7 @@ VALUES: dict[str, Callable[[IPv6Address], object]] = {
     "on-link subnet of an agent gateway": lambda bad: AgentGateway(
         port=PORT, onlink_subnets=(prefix(bad),)
     ),
+    "peer on the HA network": lambda bad: HighAvailability(port=PORT, vrid=1, peers=(bad,)),
     "address of the central part": lambda bad: LocalRouter(snat_addresses={ID: bad}),
     "floating address": lambda bad: FloatingIpNat(
         router=ID, external_network=ID, floating_address=bad, fixed_address=IPv6Address("fe80::2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 from uuid import UUID
 
 import pytest
@@ -10,10 +10,12 @@ import pytest
 from netfw.drivers.support.entry_validation import entry_error
 from netfw.drivers.values.keys import AgentGatewayKey, FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
+    MAX_HA_PEERS,
     CentralRouter,
     FloatingIpNat,
     FullRouter,
     Gateway,
+    HighAvailability,
     LocalRouter,
     RouterDriverEntry,
     RouterPart,
@@ -58,6 +60,22 @@ def test_a_floating_ip_stays_in_its_family() -> None:
 def test_a_metadata_port_is_a_tcp_port(port: int) -> None:
     with pytest.raises(ValueError, match=r"metadata_port: -?\d+ is not within"):
         RouterState(full=FullRouter(), metadata_port=port)
+
+
+@pytest.mark.spec("L3-40")
+def test_vrid_priority_and_peers_of_a_highly_available_router_are_bounded() -> None:
+    peers = tuple(IPv4Address("169.254.192.1") + n for n in range(MAX_HA_PEERS))
+    for vrid, priority in ((1, 1), (255, 254)):
+        ha = HighAvailability(port=PORT, vrid=vrid, priority=priority, peers=peers)
+        assert (ha.vrid, ha.priority, ha.peers) == (vrid, priority, peers)
+    for vrid in (0, 256):
+        with pytest.raises(ValueError, match=r"vrid: \d+ is not within 1..255"):
+            HighAvailability(port=PORT, vrid=vrid)
+    for priority in (0, 255):
+        with pytest.raises(ValueError, match=r"priority: \d+ is not within 1..254"):
+            HighAvailability(port=PORT, vrid=1, priority=priority)
+    with pytest.raises(ValueError, match="peers: 255, at most 254"):
+        HighAvailability(port=PORT, vrid=1, peers=(*peers, IPv4Address("169.254.193.1")))
 
 
 def test_each_key_of_a_router_driver_takes_its_own_value() -> None:
