@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import IPv6Network
@@ -21,6 +22,7 @@ from netfw.testing.conformance.router.environment import (
     Traffic,
 )
 from netfw.testing.conformance.router.factories import next_mac
+from tests.conformance.router.fake_fabric import FakeFabric
 from tests.conformance.router.fake_router import FakeRouterDriver
 from tests.conformance.router.fake_router_backend import FakeRouterBackend, Packet
 
@@ -82,6 +84,9 @@ class FakeMachine(Machine):
             return None
         return self.backend.send(self, self.packet(address, protocol, port, source_port))
 
+    def count_answers(self, address):
+        return len(list(self.backend.arrivals(self, self.packet(address))))
+
     def connect(self, address, port):
         packet = self.packet(address, "tcp", port)
         found = self.backend.deliver(self, packet)
@@ -117,23 +122,32 @@ class FakeMachine(Machine):
             self.told = mac, self.reach(address)
 
     def advertisement(self):
-        for router in self.backend.routers:
-            for port in self.backend.ports(router):
+        found = [
+            each for host in self.backend.fabric.near(self.backend) for each in self.sent(host)
+        ]
+        return found[0] if found else None
+
+    def sent(self, host) -> Iterator[Advertisement]:
+        """Yield the advertisements of a host."""
+        for router in host.routers:
+            for port in host.ports(router):
                 subnets = [each for each in port.subnets if each.ipv6_ra_mode]
-                sends = subnets or self.backend.withdrawn.get(port.id)
-                if port.network == self.network and sends and router not in self.backend.dead:
-                    return self.backend.advertise(port, subnets)
-        return None
+                sends = subnets or host.withdrawn.get(port.id)
+                sends = sends and router not in host.dead and host.advertises(router)
+                if port.network == self.network and sends:
+                    host.sent[port.id] += 1
+                    yield host.advertise(port, subnets)
 
     def advertise_router(self) -> None:
         self.backend.advertised[self.network] = self.own(6)
 
     def metadata(self, address):
-        for router in self.backend.routers:
-            if any(port.network == self.network for port in self.backend.ports(router)):
-                state = self.backend.routers[router]
-                if router in self.backend.listening and state.metadata_port:
-                    return self.own(address.version)
+        for host in self.backend.fabric.near(self.backend):
+            for router in filter(host.is_active, host.routers):
+                if any(port.network == self.network for port in host.ports(router)):
+                    state = host.routers[router]
+                    if router in host.listening and state.metadata_port:
+                        return self.own(address.version)
         return None
 
 
@@ -142,11 +156,15 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     timeout = 0.2
 
-    def __init__(self, driver: type[FakeRouterDriver] = FakeRouterDriver) -> None:
+    _numbers = itertools.count(1)
+
+    def __init__(
+        self, driver: type[FakeRouterDriver] = FakeRouterDriver, fabric: FakeFabric | None = None
+    ) -> None:
         self.driver = driver
-        self.backend = FakeRouterBackend()
+        self.backend = FakeRouterBackend(fabric=fabric or FakeFabric())
         self.backend.advertise = self.advertise
-        self.count = 0
+        self.other: FakeRouterEnvironment | None = None
 
     def advertise(self, port, subnets) -> Advertisement:
         return Advertisement(
@@ -171,9 +189,10 @@ class FakeRouterEnvironment(RouterEnvironment):
         keys = {key for router in self.backend.routers for key in self.wired_keys(router, changed)}
         for sink in self.backend.sinks if keys else ():
             sink(KeysChanged("wired", keys))
+        self.backend.fabric.elect()
 
     def wired_keys(self, router, ports) -> Iterator[RouterKey | FloatingIpKey]:
-        if any(port.id in ports for port in self.backend.ports(router)):
+        if any(port.id in ports for port in self.backend.all_ports(router)):
             yield RouterKey(router)
         gateway = self.backend.gateway_port(router)
         if gateway is not None and gateway.id in ports:
@@ -181,8 +200,7 @@ class FakeRouterEnvironment(RouterEnvironment):
             yield from (FloatingIpKey(id) for id, value in nat if value.router == router)
 
     def machine(self, network, addresses, gateways=(), *, mtu=1500):
-        self.count += 1
-        name = f"machine{self.count}"
+        name = f"machine{next(self._numbers)}"
         machine = FakeMachine(
             self.backend, name, network, addresses=addresses, gateways=gateways, mtu=mtu
         )
@@ -233,6 +251,7 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def vanish(self, key, value) -> None:
         del self.backend.routers[key.router]
+        self.backend.fabric.elect()
 
     def make_foreign(self, value: RouterState) -> None:
         self.backend.foreign.add(value.full.interfaces[0].id)
@@ -255,6 +274,25 @@ class FakeRouterEnvironment(RouterEnvironment):
             yield
         finally:
             self.backend.refused.clear()
+
+    def peer(self):
+        if self.other is None:
+            self.other = FakeRouterEnvironment(self.driver, self.backend.fabric)
+        return self.other
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        fabric = self.backend.fabric
+        fabric.cut_off.append(self.backend)
+        fabric.elect()
+        try:
+            yield
+        finally:
+            fabric.cut_off.remove(self.backend)
+            fabric.elect()
+
+    def sent_frames(self, ports) -> int:
+        return sum(self.backend.sent[port.id] for port in ports)
 
     def drifts(self):
         def spoil(key, value) -> None:

@@ -62,18 +62,19 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         return cls(host.share(FakeRouterBackend, FakeRouterBackend))
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
-        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH})
+        return DriverInfo("fake", {HostCapability.PLAN, HostCapability.WATCH, RouterCapability.HA})
 
     def status(self, router: RouterId) -> RouterStatus:
         self.backend.check_online()
         if router not in self.backend.routers:
             raise NotFound(f"router {router} is not on this host")
-        devices = {port.id: f"qr-{port.id}"[:14] for port in self.backend.ports(router)}
+        devices = {port.id: f"qr-{port.id}"[:14] for port in self.backend.all_ports(router)}
         namespace = self.namespace_of(router, RouterPart.FULL)
-        return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
+        role = self.backend.roles.get(router)
+        return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices, role=role)
 
     def unwired_ports(self, router: RouterId) -> frozenset:
-        return frozenset(port.id for port in self.backend.ports(router)) - self.backend.wired
+        return frozenset(port.id for port in self.backend.all_ports(router)) - self.backend.wired
 
     def namespace_of(self, router: RouterId, part: RouterPart) -> str | None:
         return f"qrouter-{router}"
@@ -194,7 +195,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
         for key, value in update.put.items():
             error = entry_error(RouterDriverEntry, key, value)
             if error is None and not self.supports(value):
-                error = NotSupported("distributed and highly available routers")
+                error = NotSupported("distributed routers")
             taken = error is None and isinstance(value, RouterState)
             if taken and self.ports_of(value) & observed.foreign:
                 error = Conflict("a device of the router belongs to another program")
@@ -204,7 +205,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
 
     def supports(self, value: RouterDriverValue) -> bool:
         if isinstance(value, RouterState):
-            return value.full is not None and value.full.ha is None
+            return value.full is not None
         return isinstance(value, FloatingIpNat) and value.part is RouterPart.FULL
 
     def ports_of(self, state: RouterState) -> frozenset:
@@ -272,6 +273,7 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             backend.sources |= {port.id: self.source(port) for port in state.full.interfaces}
             self.write_router(router, state)
         backend.dead.discard(router)
+        backend.fabric.elect()
         after = self.gateway_addresses(router)
         self.end_connections(router, before - after)
         for address in after - before:
@@ -328,8 +330,8 @@ class FakeRouterDriver(RouterDriver, Reconciler[RouterDriverKey, RouterDriverVal
             self.backend.end_streams(router, address)
 
     def announce(self, router: RouterId, address) -> None:
-        port = self.backend.gateway_port(router)
-        self.backend.announce(port.network, address, port.mac)
+        if self.backend.is_active(router):
+            self.backend.announce(self.backend.gateway_port(router), address)
 
     def advertised(self, port: RouterPort) -> bool:
         """Return whether a process advertises subnets on *port*."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 
 from attrs import define, field, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.router_values import FloatingIpNat, RouterPort, RouterState
+from netfw.drivers.values.router_values import (
+    FloatingIpNat,
+    HighAvailability,
+    RouterPort,
+    RouterState,
+)
 from netfw.errors import BackendUnavailable
 from netfw.model.ids import FloatingIpId, NetworkId, PortId, RouterId
+from netfw.model.router import HaRole
 from netfw.testing.conformance.router.environment import Arrival
+from tests.conformance.router.fake_fabric import FakeFabric
 
 HOPS = 8
 
@@ -26,7 +34,7 @@ class Packet:
     hops: int = 0
 
 
-@define(slots=False)
+@define(slots=False, eq=False, repr=False)
 class FakeRouterBackend:
     """What the kernel of the host has."""
 
@@ -51,6 +59,15 @@ class FakeRouterBackend:
     sinks: list = field(factory=list)
     rules: dict[str, RouterState] = field(factory=dict)
     online: bool = True
+    fabric: FakeFabric = field(factory=FakeFabric)
+    """The networks that other hosts have too."""
+    roles: dict[RouterId, HaRole] = field(factory=dict)
+    preempts: bool = False
+    sent: Counter[PortId] = field(factory=Counter)
+    """Frames that ports of routers sent by themselves."""
+
+    def __attrs_post_init__(self) -> None:
+        self.fabric.hosts.append(self)
 
     def check_online(self) -> None:
         if not self.online:
@@ -59,6 +76,31 @@ class FakeRouterBackend:
     def ports(self, router: RouterId) -> tuple[RouterPort, ...]:
         full = self.routers[router].full
         return (*full.interfaces, *(() if full.gateway is None else (full.gateway.port,)))
+
+    def all_ports(self, router: RouterId) -> tuple[RouterPort, ...]:
+        """Return the ports of a router, that on the HA network included."""
+        ha = self.ha(router)
+        return (*self.ports(router), *(() if ha is None else (ha.port,)))
+
+    def ha(self, router: RouterId) -> HighAvailability | None:
+        state = self.routers.get(router)
+        return None if state is None else state.full.ha
+
+    def joins_election(self, router: RouterId) -> bool:
+        ha = self.ha(router)
+        return ha is not None and ha.port.id in self.wired
+
+    def is_active(self, router: RouterId) -> bool:
+        return self.ha(router) is None or self.roles.get(router) is HaRole.ACTIVE
+
+    def answers(self, router: RouterId) -> bool:
+        return self.is_active(router)
+
+    def forwards(self, router: RouterId) -> bool:
+        return self.is_active(router)
+
+    def advertises(self, router: RouterId) -> bool:
+        return self.is_active(router)
 
     def gateway_port(self, router: RouterId) -> RouterPort | None:
         state = self.routers.get(router)
@@ -74,13 +116,19 @@ class FakeRouterBackend:
 
     def probe(self) -> None:
         """Send one packet of all running traffic, as each moment of a change may meet one."""
-        for traffic in self.traffics:
-            traffic.send()
+        for host in self.fabric.hosts:
+            for traffic in host.traffics:
+                traffic.send()
 
-    def announce(self, network: NetworkId, address: object, mac: str) -> None:
-        for machine in self.machines:
-            if machine.network == network:
-                machine.take_announcement(address, mac)
+    def announce(self, port: RouterPort, address: object) -> None:
+        self.sent[port.id] += 1
+        for machine in self.near_machines():
+            if machine.network == port.network:
+                machine.take_announcement(address, port.mac)
+
+    def near_machines(self) -> Iterator[object]:
+        for host in self.fabric.near(self):
+            yield from host.machines
 
     def end_streams(self, router: RouterId, address: object) -> None:
         for stream in self.streams:
@@ -91,32 +139,40 @@ class FakeRouterBackend:
 
     def send(self, machine: object, packet: Packet) -> Arrival | None:
         """Deliver *packet* of *machine*; return how it arrived if an answer finds its way back."""
-        found = self.deliver(machine, packet)
-        if found is None:
-            return None
-        receiver, seen, _, _ = found
-        if receiver is None or receiver.knows_way(seen.source):
-            name = "router" if receiver is None else receiver.name
-            return Arrival(
-                at=name, source=seen.source, source_port=seen.source_port, hops=seen.hops
-            )
-        return None
+        return next(self.arrivals(machine, packet), None)
+
+    def arrivals(self, machine: object, packet: Packet) -> Iterator[Arrival]:
+        """Yield how each copy of *packet* arrived of which an answer finds its way back."""
+        for receiver, seen, _, _ in self.deliveries(machine, packet):
+            if receiver is None or receiver.knows_way(seen.source):
+                name = "router" if receiver is None else receiver.name
+                yield Arrival(
+                    at=name, source=seen.source, source_port=seen.source_port, hops=seen.hops
+                )
 
     def deliver(self, machine: object, packet: Packet):
         """Return the receiver (``None``: a router), the packet there, the router and addresses."""
-        if any(packet.target in face.network for face in machine.addresses):
-            found = self.on_link(machine.network, packet.target)
+        return next(self.deliveries(machine, packet), None)
+
+    def deliveries(self, machine: object, packet: Packet) -> Iterator[tuple]:
+        """Yield what each host delivers that the packet reaches."""
+        target = packet.target
+        if any(target in face.network for face in machine.addresses):
+            found = self.on_link(machine.network, target)
             if found is not None:
-                return found, packet, None, ()
-            entry = self.router_at(machine.network, packet.target)
+                yield found, packet, None, ()
+                return
         else:
-            version = packet.target.version
-            gateway = next((each for each in machine.gateways if each.version == version), None)
-            entry = None if gateway is None else self.router_at(machine.network, gateway)
-        return None if entry is None else self.forward(*entry, packet)
+            ways = (each for each in machine.gateways if each.version == target.version)
+            target = next(ways, None)
+        for host in self.fabric.near(self):
+            entry = host.router_at(machine.network, target)
+            delivered = None if entry is None else host.forward(*entry, packet)
+            if delivered is not None:
+                yield delivered
 
     def on_link(self, network: NetworkId, address: object):
-        for machine in self.machines:
+        for machine in self.near_machines():
             if machine.network == network and any(f.ip == address for f in machine.addresses):
                 return machine
         return None
@@ -133,7 +189,10 @@ class FakeRouterBackend:
 
     def forward(self, router: RouterId, inward: RouterPort, packet: Packet):
         target, port, translated = self.destination(router, packet)
-        if target in [each.ip for each in inward.addresses] and not translated:
+        own = target in [each.ip for each in inward.addresses] and not translated
+        if not (self.answers(router) if own else self.forwards(router)):
+            return None
+        if own:
             return None, packet, router, ()
         out, hop = self.route(router, target)
         if out is None or self.in_contribution(router, target):

@@ -6,7 +6,6 @@ import pytest
 
 from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.router import RouterDriver
-from netfw.testing.conformance.common.promises import numbered_promises
 from netfw.testing.conformance.router.case import emptied
 from netfw.testing.conformance.router.suite import CONTRACTS, RouterDriverConformance
 from tests.conformance.common.mutation_checks import MutationChecks
@@ -15,6 +14,7 @@ from tests.conformance.common.suite_runner import ANY_FAULT, Refusal, run_tests
 from tests.conformance.router.fake_environment import FakeRouterEnvironment
 from tests.conformance.router.fake_router import FakeRouterDriver
 from tests.conformance.router.forwarding_mutations import MUTATIONS as FORWARDING_MUTATIONS
+from tests.conformance.router.ha_mutations import MUTATIONS as HA_MUTATIONS
 from tests.conformance.router.router_mutations import MUTATIONS as OTHER_MUTATIONS
 
 pytestmark = pytest.mark.fakes
@@ -25,11 +25,9 @@ class TestRouterMutations(MutationChecks):
     CONTRACTS = (*CONTRACTS, Reconciler)
     BROKEN_CONTRACTS = (RouterDriver,)
     FAKE = FakeRouterDriver
-    MUTATIONS = Mutations.merge(FORWARDING_MUTATIONS, OTHER_MUTATIONS)
-    LEAST = 46
+    MUTATIONS = Mutations.merge(FORWARDING_MUTATIONS, OTHER_MUTATIONS, HA_MUTATIONS)
+    LEAST = 60
     INHERITED = False
-    UNPROVEN = numbered_promises(RouterDriver, 7)
-    """Highly available routers: their tests come with the first driver that has them."""
 
     def run_suite(self, driver: type, tests: Collection[str]) -> Refusal:
         suite = RouterDriverConformance()

@@ -43,14 +43,13 @@ from netfw.testing.conformance.dhcp.lab_host import (
     make_ovs_interface,
     processes,
     start_lab_host,
+    start_second_host,
 )
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
-from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
 
-TRUNK = "trunk"
 FIRST_VLAN = 101
 
 
@@ -273,25 +272,5 @@ class DhcpLabEnvironment(DhcpEnvironment):
 
     def _second(self) -> DhcpLabHost:
         if len(self._sites) < 2:
-            lab = self._stack.enter_context(Lab(1, bridges=[BRIDGE]))
-            (host,) = lab.hosts.values()
-            here = self._sites[0]
-            there = host.namespaces.space("net")
-            here.namespaces.ip(
-                f"link add {TRUNK} type veth peer name {TRUNK} netns {there}",
-                f"link set {TRUNK} up",
-            )
-            host.namespaces.ip(f"link set {TRUNK} up")
-            for ovs in (here.ovs, host.ovs):
-                ovs.vsctl("add-port", BRIDGE, TRUNK)
-            self._sites.append(
-                DhcpLabHost(
-                    "second",
-                    host.namespaces,
-                    host.ovs,
-                    self._sites[0].directory.with_name("second"),
-                )
-            )
-            for site in self._sites:
-                site.others.add(TRUNK)
+            self._sites.append(start_second_host(self._stack, self._sites[0]))
         return self._sites[1]

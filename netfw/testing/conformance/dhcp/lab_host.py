@@ -28,6 +28,7 @@ from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import PortId
 from netfw.ovs.ovsdb.client import share_ovsdb
 from netfw.testing.conformance.dhcp.environment import FoundServer
+from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.namespaces import NamespaceContext, current_namespaces
 from netfw.testing.lab.openvswitch import PrivateOvs, bridge_setup
 
@@ -37,6 +38,8 @@ D = TypeVar("D", bound=HostDriver[Any, Any])
 ANSWER = 5.0
 """Seconds that the interface driver waits for the switch."""
 BRIDGE = "br-int"
+TRUNK = "trunk"
+"""The device by which the bridges of two hosts are joined."""
 DEAD = 4095
 METADATA6 = ip_address("fe80::a9fe:a9fe")
 _SERVERS = {"udp": 67, "udp6": 547}
@@ -220,6 +223,24 @@ def start_lab_host(stack: contextlib.ExitStack, prefix: str) -> DhcpLabHost:
     stack.callback(ovs.stop)
     ovs.start(*bridge_setup(BRIDGE))
     return DhcpLabHost("host", namespaces, ovs, home / "files")
+
+
+def start_second_host(stack: contextlib.ExitStack, first: DhcpLabHost) -> DhcpLabHost:
+    """Start another host, whose switch is joined with that of *first* by ``TRUNK``."""
+    lab = stack.enter_context(Lab(1, bridges=[BRIDGE]))
+    (host,) = lab.hosts.values()
+    there = host.namespaces.space("net")
+    first.namespaces.ip(
+        f"link add {TRUNK} type veth peer name {TRUNK} netns {there}",
+        f"link set {TRUNK} up",
+    )
+    host.namespaces.ip(f"link set {TRUNK} up")
+    for ovs in (first.ovs, host.ovs):
+        ovs.vsctl("add-port", BRIDGE, TRUNK)
+    second = DhcpLabHost("second", host.namespaces, host.ovs, first.directory.with_name("second"))
+    for site in (first, second):
+        site.others.add(TRUNK)
+    return second
 
 
 def make_ovs_interface(

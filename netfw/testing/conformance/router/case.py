@@ -83,17 +83,24 @@ class RouterSuite:
         if capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
-    def bring(self, driver: RouterDriver, site: Site, *floating: Floating) -> None:
+    def bring(
+        self,
+        driver: RouterDriver,
+        site: Site,
+        *floating: Floating,
+        environment: RouterEnvironment | None = None,
+    ) -> None:
         """Put a router and floating IPs; again only those that wait until their gateway is wired.
 
-        For what is done, one ``converge`` has to be enough.
+        For what is done, one ``converge`` has to be enough.  *environment*: another host.
         """
-        self.environment.know(site.ports)
+        host = environment or self.environment
+        host.know(site.ports)
         wanted = site.wanted(*floating)
         outcome = driver.converge(Update(put=wanted))
         assert not outcome.failed, str(outcome)
         assert site.key in outcome.done, str(outcome)
-        self.environment.await_wired(site.ports)
+        host.await_wired(site.ports)
         if outcome.waiting:
             rest = Update(put={key: wanted[key] for key in outcome.waiting})
             wait_until(
@@ -109,17 +116,32 @@ class RouterSuite:
         )
         assert outcome.ok, str(outcome)
 
-    def instance(self, site: Site, net: int = 0, number: int = 20, **options: Any) -> Machine:
-        """Return a machine on a network behind the router."""
+    def instance(
+        self,
+        site: Site,
+        net: int = 0,
+        number: int = 20,
+        *,
+        environment: RouterEnvironment | None = None,
+        **options: Any,
+    ) -> Machine:
+        """Return a machine on a network behind the router; *environment*: on another host."""
         inside = site.nets[net]
-        return self.environment.machine(
+        return (environment or self.environment).machine(
             inside.id, inside.interfaces(number), inside.gateways(), **options
         )
 
-    def outside(self, site: Site, number: int = 1, **options: Any) -> Machine:
+    def outside(
+        self,
+        site: Site,
+        number: int = 1,
+        *,
+        environment: RouterEnvironment | None = None,
+        **options: Any,
+    ) -> Machine:
         """Return a machine on the external network; it reaches IPv6 networks by the router."""
         inside_v6 = [each.ip for each in site.gateway.port.addresses if each.version == 6]
-        return self.environment.machine(
+        return (environment or self.environment).machine(
             site.external.id, site.external.interfaces(number), inside_v6, **options
         )
 

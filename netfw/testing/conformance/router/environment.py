@@ -98,6 +98,10 @@ class Machine(ABC):
         """Send one request and return how it arrived; ``None``: no answer came."""
 
     @abstractmethod
+    def count_answers(self, address: IpAddress) -> int:
+        """Send one echo request, and return how many answers come within a second."""
+
+    @abstractmethod
     def connect(self, address: IpAddress, port: int) -> Stream | None:
         """Open a connection; ``None``: it was refused, or nothing answered."""
 
@@ -141,6 +145,8 @@ class RouterEnvironment(ABC):
     """Ports on which every machine listens, TCP and UDP."""
     timeout: ClassVar[float] = 10.0
     """Seconds to wait for what an idle machine does in one."""
+    election: ClassVar[float] = 0.0
+    """Seconds after which a highly available router would have changed its role, if it did."""
 
     @abstractmethod
     def make_driver(self) -> RouterDriver:
@@ -222,3 +228,18 @@ class RouterEnvironment(ABC):
     def drifts(self) -> Mapping[str, Callable[[RouterKey, RouterState], None]]:
         """Return ways to damage what the driver made, by name; for ``HostCapability.PLAN``."""
         raise NotImplementedError("override `drifts`: what can other programs change?")
+
+    def peer(self) -> RouterEnvironment:
+        """Return a second host, always the same one; for ``RouterCapability.HA``.
+
+        A network is one on both hosts.  The peer ends with this environment.
+        """
+        raise NotImplementedError("override `peer`: highly available routers are on two hosts")
+
+    def cut_off(self) -> AbstractContextManager[None]:
+        """Return a context in which no frame passes between this host and its peer."""
+        raise NotImplementedError("override `cut_off`: how is the host cut off from its peer?")
+
+    def sent_frames(self, ports: Collection[RouterPort]) -> int:
+        """Return how many frames the switch has received from these ports so far."""
+        raise NotImplementedError("override `sent_frames`: what does the switch count?")

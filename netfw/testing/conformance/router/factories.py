@@ -14,6 +14,7 @@ from netfw.drivers.values.router_values import (
     FloatingIpNat,
     FullRouter,
     Gateway,
+    HighAvailability,
     RouterDriverKey,
     RouterDriverValue,
     RouterPort,
@@ -107,6 +108,13 @@ class Site:
 
     @property
     def ports(self) -> tuple[RouterPort, ...]:
+        """All ports, that on the HA network included."""
+        ha = self.full.ha
+        return (*self.shared_ports, *(() if ha is None else (ha.port,)))
+
+    @property
+    def shared_ports(self) -> tuple[RouterPort, ...]:
+        """Interfaces and gateway, which each host of a highly available router has."""
         gateway = self.full.gateway
         return (*self.full.interfaces, *(() if gateway is None else (gateway.port,)))
 
@@ -175,6 +183,23 @@ def make_site(*nets: Net, external: Net | None = None, number: int = 10, **state
     )
     full = FullRouter(interfaces=tuple(net.port() for net in inside), gateway=gateway)
     return Site(nets=inside, external=outside, state=RouterState(full=full, **state))
+
+
+def make_ha_sites(site: Site, *priorities: int) -> tuple[Site, ...]:
+    """Return *site* as each host of a highly available router has it, one host per priority."""
+    network = Net(blocks=(ip_network("169.254.192.0/18"),))
+    ports = [network.port(number) for number in range(1, len(priorities) + 1)]
+    return tuple(
+        site.with_full(
+            ha=HighAvailability(
+                port=port,
+                vrid=7,
+                priority=priority,
+                peers=tuple(each.addresses[0].ip for each in ports if each is not port),
+            )
+        )
+        for port, priority in zip(ports, priorities, strict=True)
+    )
 
 
 def address(text: str) -> IpAddress:

@@ -30,14 +30,18 @@ from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.testing.conformance.dhcp.lab_host import (
     BRIDGE,
+    TRUNK,
+    DhcpLabHost,
     DriverHosts,
     make_ovs_interface,
     processes,
     start_lab_host,
+    start_second_host,
 )
 from netfw.testing.conformance.router.environment import FoundRouter, Machine, RouterEnvironment
 from netfw.testing.conformance.router.factories import next_mac
 from netfw.testing.conformance.router.lab_machine import EchoService, LabMachine
+from netfw.testing.conformance.router.lab_peer_driver import OtherHostRouterDriver
 from netfw.testing.conformance.router.port_admission import PortAdmission
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
@@ -56,9 +60,13 @@ printf '%s\\n' "$text" | exec {real} "$@"
 
 
 class RouterLabEnvironment(RouterEnvironment):
-    """The sandbox itself is the host; networks are VLANs of one bridge."""
+    """The sandbox itself is the host; networks are VLANs of one bridge.
+
+    The second host is created on first use; bridges of both hosts learn where a MAC address is.
+    """
 
     timeout = 60.0
+    election = 5.0
     _numbers = itertools.count(1)
     """Numbers of machines, whose devices the kernel removes after the next one is made."""
 
@@ -69,6 +77,7 @@ class RouterLabEnvironment(RouterEnvironment):
         self._machines: list[LabMachine] = []
         self._listeners: list[socket.socket] = []
         self._foreign: list[str] = []
+        self._peer: RouterLabPeer | None = None
 
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
         """Return the driver for a *host* with an ``InterfaceDriver``; it writes to *directory*."""
@@ -85,13 +94,11 @@ class RouterLabEnvironment(RouterEnvironment):
         """
         sandbox.require()
         with ExitStack() as stack:
-            self._site = start_lab_host(stack, "router-")
-            self._namespaces, self._ovs = self._site.namespaces, self._site.ovs
+            self._open(stack, start_lab_host(stack, "router-"))
             self._home = self._site.directory.parent
             self._service = EchoService()
             stack.callback(self._service.close)
             self._refuse_by_path(stack)
-            self._admission = stack.enter_context(PortAdmission(self._ovs.remote))
             self._stack = stack.pop_all()
         return self
 
@@ -99,6 +106,11 @@ class RouterLabEnvironment(RouterEnvironment):
         self.dismiss()
         self._drivers.close()
         self._stack.close()
+
+    def _open(self, stack: ExitStack, site: DhcpLabHost) -> None:
+        self._site = site
+        self._namespaces, self._ovs = site.namespaces, site.ovs
+        self._admission = stack.enter_context(PortAdmission(self._ovs.remote))
 
     def make_driver(self) -> RouterDriver:
         host = LocalHostResources()
@@ -242,6 +254,30 @@ class RouterLabEnvironment(RouterEnvironment):
             "its device is gone": self._pull_out,
         }
 
+    def peer(self) -> RouterEnvironment:
+        if self._peer is None:
+            site = start_second_host(self._stack, self._site)
+            self._peer = self._stack.enter_context(RouterLabPeer(self, site))
+        return self._peer
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        self._namespaces.ip(f"link set {TRUNK} down")
+        try:
+            yield
+        finally:
+            self._namespaces.ip(f"link set {TRUNK} up")
+
+    def sent_frames(self, ports: Collection[RouterPort]) -> int:
+        sent = 0
+        for port in ports:
+            netns, link = self._site.find(port.id) or (None, {})
+            if netns is not None:
+                words = ("-n", netns, "-s", "-j", "link", "show", link["ifname"])
+                (shown,) = json.loads(self._site.ip(*words))
+                sent += shown["stats64"]["tx"]["packets"]
+        return sent
+
     def _in_netns(self, *words: str) -> Spoil:
         def spoil(_: RouterKey, value: RouterState) -> None:
             port = _ports(value)[0]
@@ -296,6 +332,23 @@ class RouterLabEnvironment(RouterEnvironment):
         path = os.environ["PATH"]
         os.environ["PATH"] = f"{tools}:{path}"
         stack.callback(os.environ.__setitem__, "PATH", path)
+
+
+class RouterLabPeer(RouterLabEnvironment):
+    """The second host of a lab environment, whose drivers are called in its namespaces."""
+
+    def __init__(self, first: RouterLabEnvironment, site: DhcpLabHost) -> None:
+        super().__init__()
+        self._first, self._site = first, site
+        self._vlans, self._service = first._vlans, first._service
+
+    def __enter__(self) -> Self:
+        self._open(self._stack, self._site)
+        return self
+
+    def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
+        driver = self._namespaces.call(self._first.make_router, host, directory)
+        return OtherHostRouterDriver(driver, self._namespaces)
 
 
 def _ports(state: RouterState) -> tuple[RouterPort, ...]:

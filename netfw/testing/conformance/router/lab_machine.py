@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -169,6 +169,9 @@ class LabMachine(Machine):
         except (OSError, ValueError):
             return None
 
+    def count_answers(self, address: IpAddress) -> int:
+        return self.instance.call(lambda: len(list(self._echo_replies(address, os.urandom(16)))))
+
     def connect(self, address: IpAddress, port: int) -> Stream | None:
         try:
             return LabStream(self.instance.call(self._connected, address, TCP, port, 0))
@@ -312,22 +315,29 @@ class LabMachine(Machine):
         return json.dumps({"at": self.name, "source": source, "port": peer[1]}).encode() + b"\n"
 
     def _ping(self, address: IpAddress, *_: object) -> Arrival | None:
-        token, version = os.urandom(16), address.version
+        token = os.urandom(16)
+        if next(self._echo_replies(address, token), None) is None:
+            return None
+        return self._service.recorded(token) or Arrival(
+            at="router", source=ip_address(self._own(address))
+        )
+
+    def _echo_replies(self, address: IpAddress, token: bytes) -> Iterator[bytes]:
+        """Send an echo request, and yield each reply that comes within a second."""
+        version = address.version
         request, reply = _ECHO[version]
         with self._raw(version) as raw:
-            raw.settimeout(ANSWER)
             header = struct.pack("!BBHHH", request, 0, 0, 1, 1)
             header = struct.pack("!BBHHH", request, 0, _checksum(header + token), 1, 1)
             raw.sendto(header + token, (str(address), 0))
             until = time.monotonic() + ANSWER
-            while time.monotonic() < until:
-                data = raw.recv(4096)
-                data = data[(data[0] & 15) * 4 :] if version == 4 else data
-                if data[0] == reply and data[8:24] == token:
-                    source = ip_address(self._own(address))
-                    seen = self._service.recorded(token)
-                    return seen or Arrival(at="router", source=source)
-        return None
+            while (left := until - time.monotonic()) > 0:
+                raw.settimeout(left)
+                with contextlib.suppress(TimeoutError):
+                    data = raw.recv(4096)
+                    data = data[(data[0] & 15) * 4 :] if version == 4 else data
+                    if data[0] == reply and data[8:24] == token:
+                        yield data
 
     def _own(self, address: IpAddress) -> str:
         with socket.socket(_FAMILY[address.version], socket.SOCK_DGRAM) as probe:

@@ -30,6 +30,7 @@ from netfw.testing.conformance.common.reconciler import Drift, dies_at
 from netfw.testing.conformance.router.environment import FoundRouter
 from netfw.testing.conformance.router.factories import make_external, make_net, make_site
 from netfw.testing.conformance.router.forwarding import RouterForwardingConformance
+from netfw.testing.conformance.router.high_availability import RouterHaConformance
 from netfw.testing.conformance.router.persistence import RouterPersistenceConformance
 from netfw.testing.conformance.router.services import RouterServicesConformance
 from netfw.testing.conformance.router.translation import RouterTranslationConformance
@@ -43,6 +44,7 @@ class RouterDriverConformance(
     RouterTranslationConformance,
     RouterServicesConformance,
     RouterPersistenceConformance,
+    RouterHaConformance,
     BackendOptionalConformance[RouterDriverKey, RouterDriverValue],
 ):
     """The promises of :class:`RouterDriver`, and of all that it is.
