@@ -83,6 +83,8 @@ class Plan:
     """Keys that cannot proceed yet, and what they wait for; an event wakes the loop."""
     refused: Mapping[Any, NetfwError] = field(factory=dict)
     """Keys that are impossible, as found by planning alone."""
+    notes: Mapping[Any, str] = field(factory=dict)
+    """Facts about keys that an operator should see, whether or not they change."""
     needs_full_observation: bool = field(default=False, eq=False, repr=False)
     """The observation left out something that matters because of a refusal: the plan is safe, but
     garbage may stay.  ``converge`` observes everything and plans again."""
@@ -107,6 +109,8 @@ class Plan:
             yield f"waiting: {key}: {reason}"
         for key, error in self.refused.items():
             yield f"refused: {key}: {error}"
+        for key, note in self.notes.items():
+            yield f"note: {key}: {note}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines()) or "nothing to do"
@@ -126,6 +130,7 @@ class Plan:
             ],
             "waiting": {str(key): reason for key, reason in self.waiting.items()},
             "refused": {str(key): str(error) for key, error in self.refused.items()},
+            "notes": {str(key): note for key, note in self.notes.items()},
         }
 
     def to_json(self, indent: int | None = 2) -> str:

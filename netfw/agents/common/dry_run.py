@@ -23,3 +23,7 @@ class DriverUpdate:
     """Keys left out of the update since the driver does not support them."""
     follows: Mapping[Any, Any] = field(factory=dict)
     """Keys that depend on a key of an earlier driver, and which one."""
+    waiting: Mapping[Any, str] = field(factory=dict)
+    """Keys left out of the update since they wait, and for what."""
+    notes: Mapping[Any, str] = field(factory=dict)
+    """Facts about keys that an operator should see with the plan."""

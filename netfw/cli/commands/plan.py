@@ -176,4 +176,9 @@ def _plan(part: DriverUpdate) -> Plan:
         raise NotSupported(f"the driver {info.name!r} cannot say what it would do")
     reconciler = cast("Reconciler[Any, Any, Any]", part.driver)
     plan = reconciler.plan(part.update, reconciler.observe(None))
-    return evolve(plan, refused={**plan.refused, **part.refused})
+    return evolve(
+        plan,
+        refused={**plan.refused, **part.refused},
+        waiting={**plan.waiting, **part.waiting},
+        notes=part.notes,
+    )

@@ -88,6 +88,7 @@ PLAN = Plan(
     ),
     waiting={"p2": "no ofport yet"},
     refused={"p3": Conflict("tap3 belongs to somebody else")},
+    notes={"p4": "standby"},
 )
 
 
@@ -99,6 +100,7 @@ def test_a_plan_reads_as_lines() -> None:
         "2. netlink: set mtu",
         "waiting: p2: no ofport yet",
         "refused: p3: tap3 belongs to somebody else",
+        "note: p4: standby",
     ]
     assert str(Plan()) == "nothing to do"
 
@@ -118,6 +120,7 @@ def test_a_plan_serialises_to_json() -> None:
         ],
         "waiting": {"p2": "no ofport yet"},
         "refused": {"p3": "tap3 belongs to somebody else"},
+        "notes": {"p4": "standby"},
     }
 
 
