@@ -73,6 +73,23 @@ L3 = (
         help="The port of the metadata proxy in the namespace of a router.",
     ),
     cfg.IntOpt(
+        "ha_vrrp_priority",
+        default=50,
+        min=1,
+        max=254,
+        help="The priority of this host when the hosts of a highly available router elect the "
+        "active one.  An active host is not replaced because another one has a higher priority.",
+    ),
+    cfg.FloatOpt(
+        "ha_role_report_interval",
+        min=0.0,
+        max=60.0,
+        help="Seconds in which changes of the roles of highly available routers are collected "
+        "before they are reported to the server, so that the election of many routers is one "
+        "message.  Not set: one advertisement interval of VRRP, ha_vrrp_advert_int of the router "
+        "driver.",
+    ),
+    cfg.IntOpt(
         "num_sync_threads",
         default=8,
         min=1,

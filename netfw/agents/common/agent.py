@@ -142,6 +142,10 @@ class HostAgent(ABC, Generic[K]):
     def reports(self) -> Sequence[Report]:
         """Return the reports that are new since the last call."""
 
+    def report_delay(self) -> float | None:
+        """Return the seconds until `reports` returns what it keeps back; ``None``: nothing."""
+        return None
+
     @abstractmethod
     def resend_reports(self) -> None:
         """Have `reports` return everything once more: the source may have lost it."""

@@ -153,7 +153,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         if delta.complete:
             keys |= former.all_keys() - self._desired.all_keys()
             touched |= former.all_keys()
-        self._statuses.touch(touched)
+        self.touch_reports(touched)
         self._jobs.request(keys, routine=delta.complete)
         return keys
 
@@ -195,6 +195,10 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
 
     def resend_reports(self) -> None:
         self._statuses.resend()
+
+    def touch_reports(self, keys: Iterable[K]) -> None:
+        """Have `reports` return those on *keys* once more: the source delivered them again."""
+        self._statuses.touch(keys)
 
     def warnings(self) -> Mapping[str, str]:
         return self._problems

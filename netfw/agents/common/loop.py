@@ -304,6 +304,8 @@ class Loop(Generic[K]):
         times = [self._tasks.next_due(started=self._started, known=self._replica.known)]
         if self._started and self._replica.known:
             times.append(self._retries.next_due())
+            if (delay := self._agent.report_delay()) is not None:
+                times.append(self._clock.now() + delay)
         if self._published is None or self._published[1] != self._status:
             times.append((self._published[0] if self._published else 0) + _STATUS_PAUSE)
         due = min((time for time in times if time is not None), default=None)

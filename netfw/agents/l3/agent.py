@@ -6,12 +6,15 @@ job is about one router and its floating IPs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from attrs import evolve, frozen
 
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult
+from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.dry_run import DriverUpdate
 from netfw.agents.common.extension_calls import ExtensionCallKey, ExtensionChanged
 from netfw.agents.common.job_agent import JobAgent
@@ -19,22 +22,24 @@ from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.l3.desired import Desired, L3Key, L3Value
-from netfw.agents.l3.executor import L3JobExecutor
+from netfw.agents.l3.executor import L3JobExecutor, read_role
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
+from netfw.agents.l3.role_reporter import RoleReporter
 from netfw.agents.l3.router_state import Absent, L3HostContext
 from netfw.agents.l3.state_report import L3AgentConfig, make_state_report, validate_config
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.l3_extension import L3Extension
 from netfw.drivers.metadata import MetadataDriver
-from netfw.drivers.router import RouterDriver
+from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.agent_requests import EnabledServices
 from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event, Sink
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat, Report
+from netfw.drivers.values.router_values import RoleChanged
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import (
     BackendUnavailable,
@@ -45,8 +50,10 @@ from netfw.errors import (
 )
 from netfw.model.common_fields import Status
 from netfw.model.ids import RouterId
+from netfw.model.router import HaRole
 from netfw.plan import Outcome
 
+LOG = logging.getLogger(__name__)
 ROUTER_SERVICE = "router"
 """The service plugin of a server that has routers."""
 
@@ -83,6 +90,7 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         metadata: MetadataDriver | None = None,
         extensions: Sequence[L3Extension] = (),
         directory: RouterDirectory | None = None,
+        clock: Clock | None = None,
     ) -> None:
         validate_config(settings, has_metadata=metadata is not None)
         self.binary = settings.binary
@@ -93,6 +101,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             ipv6_gateway=settings.ipv6_gateway,
             handle_internal_only_routers=settings.handle_internal_only_routers,
             gateway_external_network_id=settings.gateway_external_network_id,
+            supports_ha=RouterCapability.HA in driver.describe().capabilities,
+            ha_priority=settings.ha_vrrp_priority,
         )
         routers = RouterDirectory() if directory is None else directory
         routers.attach(driver)
@@ -104,7 +114,9 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         self._activated: set[L3Key] = set()
         """Keys that were ACTIVE since the agent started."""
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
-        executor = L3JobExecutor(driver, metadata, routers.publish)
+        self._clock = clock or SystemClock()
+        self._roles = RoleReporter(settings.host, settings.ha_role_report_interval)
+        executor = L3JobExecutor(driver, metadata, routers.publish, self._record_role)
         super().__init__(settings, executor, self.make_desired(), statuses)
 
     @property
@@ -115,7 +127,13 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         return Desired(self._context, self.resources, self._extensions, self._base)
 
     def watch(self, sink: Sink) -> None:
-        super().watch(sink)
+        def handle(event: Event) -> None:
+            if isinstance(event, RoleChanged):
+                LOG.info("router %s: %s (%s)", event.router, event.role, event.reason)
+                self._roles.record_event(event.router, event.role, self._clock.now())
+            sink(event)
+
+        super().watch(handle)
         self._extensions.watch(sink)
 
     def start(self) -> None:
@@ -160,6 +178,22 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         more = self._extensions.outcome(task.keys) | self._mark_initialized(task)
         return evolve(result, outcome=result.outcome | more)
 
+    def reports(self) -> Sequence[Report]:
+        roles = self._roles.take(self._desired.ha_router, self._clock.now())
+        return (*super().reports(), *roles)
+
+    def report_delay(self) -> float | None:
+        return self._roles.delay(self._clock.now())
+
+    def resend_reports(self) -> None:
+        super().resend_reports()
+        self._roles.resend()
+
+    def touch_reports(self, keys: Iterable[L3Key]) -> None:
+        touched = tuple(keys)
+        super().touch_reports(touched)
+        self._roles.touch(key.router for key in touched if isinstance(key, RouterKey))
+
     def sweep(self) -> SweepResult[L3Key]:
         result = self._executor.sweep(self._desired.values, first=not self._has_swept)
         self._has_swept = True
@@ -188,6 +222,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             "interfaces": self._desired.interfaces,
             "ex_gw_ports": self._desired.gateways,
             "floating_ips": self._count_served(FloatingIpKey),
+            "ha_routers": self._desired.ha_routers,
+            "active_ha_routers": self._roles.count(HaRole.ACTIVE),
         }
 
     def _count_served(self, key_type: type[RouterKey | FloatingIpKey]) -> int:
@@ -195,13 +231,21 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         return len(served) - sum(key in served for key in self._desired.absent)
 
     def warnings(self) -> Mapping[str, str]:
-        warnings = dict(super().warnings())
+        warnings = {**super().warnings(), **self._roles.warnings()}
         if self._services is not None and ROUTER_SERVICE not in self._services:
             warnings["server"] = (
                 f"it runs no service plugin {ROUTER_SERVICE!r}, so that this agent has no routers: "
                 "add it to service_plugins of the server"
             )
         return warnings
+
+    def _record_role(self, router: RouterId, is_ha: bool) -> None:
+        """Record the role of a router after a job; called by the worker threads."""
+        if is_ha:
+            read = partial(read_role, self._driver, router)
+            self._roles.record_status(router, read, self._clock.now())
+        else:
+            self._roles.discard(router)
 
     def _mark_initialized(self, task: ConvergeRequest[Hashable]) -> Outcome[Hashable]:
         """Mark on the dataplane that every router was converged once, or failed."""
@@ -219,7 +263,7 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
     def _status_of(self, key: L3Key, result: KeyResult) -> tuple[Status, str]:
         """Return the status of a router or floating IP, and the reason if it does not work."""
         value = self._desired.value(key)
-        if isinstance(value, Absent) and not value.refused:
+        if isinstance(value, Absent) and not (value.refused or value.waits):
             return Status.DOWN, value.reason
         if not result.reason:
             self._activated.add(key)

@@ -68,8 +68,8 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         self._calls: set[ExtensionCallKey[RouterId]] = set()
         self.absent: set[L3Key] = set()
         """Routers and floating IPs of the source that are not to be on this host."""
-        self.interfaces = self.gateways = 0
-        """Numbers of interfaces and gateways of all routers."""
+        self.interfaces = self.gateways = self.ha_routers = 0
+        """Numbers of interfaces and gateways of all routers, and of highly available routers."""
 
     def apply(self, changes: Iterable[ResourceChange]) -> None:
         routers: set[RouterId] = set()
@@ -152,6 +152,12 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
             if isinstance(self._values.get(key), ContributedFloatingIp):
                 yield key
 
+    def ha_router(self, id: RouterId) -> Router | None:
+        """Return a router that is highly available on this host."""
+        state = self._states.get(id)
+        is_ha = state is not None and state.full is not None and state.full.ha is not None
+        return self._index.router(id) if is_ha else None
+
     def reported(self, key: L3Key) -> Router | FloatingIp | None:
         if key not in self._values:
             return None
@@ -223,6 +229,7 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
         if state is not None and state.full is not None:
             self.interfaces += sign * len(state.full.interfaces)
             self.gateways += sign * (state.full.gateway is not None)
+            self.ha_routers += sign * (state.full.ha is not None)
 
 
 def _contributed_addresses(router: RouterState) -> frozenset[IpAddress]:

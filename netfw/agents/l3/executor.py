@@ -8,7 +8,7 @@ rules are in force.  What is in force and not wired waits.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
@@ -35,12 +35,14 @@ from netfw.drivers.support.router_directory import (
 )
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import (
+    HighAvailability,
     RouterDriverValue,
     RouterPart,
     RouterState,
 )
 from netfw.errors import NetfwError, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
+from netfw.model.router import HaRole
 from netfw.plan import Outcome, Update
 
 ALL_ADDRESSES: Final = (IPv4Address("0.0.0.0"), IPv6Address("::"))
@@ -48,6 +50,8 @@ NOT_WIRED: Final = "the switch has not admitted the gateway of its router yet"
 _NAMED: Final = 3
 """Number of ports that a reason names."""
 L3Job = Job[RouterId, L3Key, L3Value]
+RoleRecorder = Callable[[RouterId, bool], None]
+"""Records the role of a router after a job, or that it is not highly available here."""
 
 
 class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
@@ -58,9 +62,11 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         driver: RouterDriver,
         metadata: MetadataDriver | None = None,
         publish: RouterListener = lambda event: None,
+        record_role: RoleRecorder = lambda router, is_ha: None,
     ) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
         self._driver, self._metadata, self._publish = driver, metadata, publish
+        self._record_role = record_role
         self._created: set[RouterKey] = set()
         """Routers that were converged since the agent started."""
         self._failed: dict[RouterKey, Mapping[L3Key, NetfwError]] = {}
@@ -98,6 +104,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             self._drop_proxy(key)
         outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
         self._record(key, state, outcome)
+        if key in job.put or key in job.drop:
+            self._record_role(job.group, _ha_of(state) is not None)
         if isinstance(state, RouterState) and _is_in_force(key, outcome):
             try:
                 self._converge_proxy(key, state)
@@ -113,6 +121,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
                 outcome = with_failed(outcome, each, error)
             if isinstance(value, Absent) and value.refused and each in outcome.done:
                 outcome = with_failed(outcome, each, NotSupported(value.reason))
+            if isinstance(value, Absent) and value.waits and each in outcome.done:
+                outcome = with_waiting(outcome, each, value.reason)
         return self._await_wiring(job, outcome)
 
     def _await_wiring(self, job: L3Job, outcome: Outcome[L3Key]) -> Outcome[L3Key]:
@@ -190,7 +200,19 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             for key, value in values.items()
             if isinstance(value, Absent) and value.refused
         }
-        yield DriverUpdate("router", self._driver, Update(put=present, complete=True), refused)
+        waiting = {
+            key: value.reason
+            for key, value in values.items()
+            if isinstance(value, Absent) and value.waits
+        }
+        yield DriverUpdate(
+            "router",
+            self._driver,
+            Update(put=present, complete=True),
+            refused,
+            waiting=waiting,
+            notes=self._ha_notes(present),
+        )
         if self._metadata is not None:
             proxies: dict[MetadataKey, MetadataProxy] = {
                 key: self._make_proxy(key, value)
@@ -200,6 +222,16 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             update = Update(put=proxies, complete=True)
             follows = {key: key for key in proxies}
             yield DriverUpdate("metadata", self._metadata, update, follows=follows)
+
+    def _ha_notes(self, present: Mapping[L3Key, RouterDriverValue]) -> Mapping[L3Key, str]:
+        """Return virtual router id and role of each highly available router."""
+        notes: dict[L3Key, str] = {}
+        for key, value in present.items():
+            ha = _ha_of(value)
+            if isinstance(key, RouterKey) and ha is not None:
+                role = read_role(self._driver, key.router) or "not here yet"
+                notes[key] = f"highly available, vrid {ha.vrid}, priority {ha.priority}: {role}"
+        return notes
 
     def _converge_proxy(self, key: RouterKey, state: RouterState) -> None:
         """Start, change or remove the metadata proxy of a router."""
@@ -227,6 +259,14 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         return MetadataProxy(netns=namespace, port=state.metadata_port, addresses=ALL_ADDRESSES)
 
 
+def read_role(driver: RouterDriver, router: RouterId) -> HaRole | None:
+    """Return the role of a router on this host; ``None``: it has none, or it cannot be read."""
+    try:
+        return driver.status(router).role
+    except NetfwError:
+        return None
+
+
 def _is_in_force(key: L3Key, outcome: Outcome[L3Key]) -> bool:
     """Return whether a key is done, but for parts that are left out."""
     return key in outcome.done or isinstance(outcome.failed.get(key), PartlyInvalid)
@@ -239,6 +279,11 @@ def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:
         for key, value in values.items()
         if not isinstance(value, Absent | ContributedFloatingIp)
     }
+
+
+def _ha_of(value: RouterDriverValue | None) -> HighAvailability | None:
+    """Return the settings of a highly available router."""
+    return value.full.ha if isinstance(value, RouterState) and value.full is not None else None
 
 
 def _runs(value: RouterDriverValue) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from ipaddress import IPv6Address, ip_interface
 
 from attrs import frozen
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.drivers.values.router_values import (
+    MAX_HA_PEERS,
     METADATA_PORT,
     FloatingIpNat,
     FullRouter,
     Gateway,
+    HighAvailability,
     RouterPort,
     RouterState,
 )
@@ -40,6 +42,10 @@ class L3HostContext:
     handle_internal_only_routers: bool = True
     gateway_external_network_id: NetworkId | None = None
     """The only external network of this host; ``None``: any."""
+    supports_ha: bool = False
+    """The router driver has highly available routers."""
+    ha_priority: int = 50
+    """Priority of this host in the elections of highly available routers."""
 
 
 @frozen(kw_only=True)
@@ -49,6 +55,8 @@ class Absent:
     reason: str
     refused: bool = False
     """This host cannot run it: its key fails."""
+    waits: bool = False
+    """The server has not created everything yet that this host needs: its key waits."""
 
 
 @frozen(kw_only=True)
@@ -79,12 +87,15 @@ def make_router_state(
         if is_router_interface(port.device_owner)
         and (made := _make_router_port(port, index)) is not None
     ]
+    ha = _make_ha(router, ports, index, context) if router.ha else None
+    if isinstance(ha, Absent):
+        return ha
     gateway = None
     if router.gateway is not None and gateway_port is not None:
         ipv6 = any(a.version == 6 for each in interfaces for a in each.addresses)
         gateway = _make_gateway(router.gateway.enable_snat, gateway_port, index, context, ipv6)
     return RouterState(
-        full=FullRouter(interfaces=tuple(interfaces), gateway=gateway),
+        full=FullRouter(interfaces=tuple(interfaces), gateway=gateway, ha=ha),
         routes=router.routes,
         metadata_port=context.metadata_port,
     )
@@ -128,13 +139,33 @@ def _refusal(router: Router, context: L3HostContext) -> str | None:
     only = context.gateway_external_network_id
     if router.distributed:
         return "the router is distributed, and agent_mode of this host is legacy"
-    if router.ha:
-        return "the router is highly available, which the L3 agent does not support yet"
+    if router.ha and not context.supports_ha:
+        return "the router is highly available, which the router driver of this host does not have"
     if network is None and not context.handle_internal_only_routers:
         return "the router has no gateway, and handle_internal_only_routers is false on this host"
     if network is not None and only is not None and network != only:
         return f"the router's gateway is on network {network}; this host has {only} only"
     return None
+
+
+def _make_ha(
+    router: Router, ports: Sequence[Port], index: L3ResourceIndex, context: L3HostContext
+) -> HighAvailability | Absent:
+    """Return the settings of a highly available router, or what this host lacks of them."""
+    ha_ports = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_HA_INTERFACE]
+    own = next((port for port in ha_ports if port.binding.is_on(context.host)), None)
+    made = None if own is None else _make_router_port(own, index)
+    if own is None or made is None or not made.addresses:
+        return Absent(reason="the router has no HA port for this host yet", waits=True)
+    if router.vrid is None:
+        return Absent(reason="the router has no virtual router id yet", waits=True)
+    peers = [fixed.address for port in ha_ports if port is not own for fixed in port.fixed_ips]
+    if len(peers) > MAX_HA_PEERS:
+        reason = f"the router is on {len(peers) + 1} hosts; at most {MAX_HA_PEERS + 1} are possible"
+        return Absent(reason=f"{reason}: lower max_l3_agents_per_router", refused=True)
+    return HighAvailability(
+        port=made, vrid=router.vrid, priority=context.ha_priority, peers=tuple(peers)
+    )
 
 
 def _make_router_port(port: Port, index: L3ResourceIndex) -> RouterPort | None:

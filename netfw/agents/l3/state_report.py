@@ -15,6 +15,8 @@ from netfw.drivers.values.router_values import METADATA_PORT
 from netfw.errors import ConfigError
 from netfw.model.ids import NetworkId
 
+ROLE_REPORT_INTERVAL = 2.0
+"""Seconds in which roles are collected, where the driver has no advertisement interval."""
 LEGACY = "legacy"
 """The agent mode of hosts that run whole routers."""
 
@@ -31,6 +33,9 @@ class L3AgentConfig(JobAgentConfig):
     ipv6_gateway: IPv6Address | None = None
     enable_metadata_proxy: bool = True
     metadata_port: int = METADATA_PORT
+    ha_vrrp_priority: int = 50
+    ha_role_report_interval: float = ROLE_REPORT_INTERVAL
+    """Seconds in which changes of HA roles are collected before they are reported."""
     interface_driver: str = ""
     """Only reported."""
     binary: str = "netfw-l3-agent"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from netfw.agents.l3.agent import L3Agent, L3AgentConfig
+from netfw.agents.l3.state_report import ROLE_REPORT_INTERVAL
 from netfw.cli.agents.common import SOURCE_KINDS
 from netfw.cli.agents.components import ConfiguredComponents, name_of
 from netfw.cli.agents.program import AgentProgram
-from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of
+from netfw.cli.runtime.driver_options import Kinds, driver_options, groups_of, values
 from netfw.conf import core
 from netfw.conf.agent import COMMON, GROUP
 from netfw.conf.l3_agent import DRIVER_DEFAULTS, L3
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from oslo_config.cfg import Opt
 
 PROGRAM = "netfw-l3-agent"
+ADVERT_INTERVAL = "ha_vrrp_advert_int"
+"""The option of router drivers with the seconds between two advertisements of VRRP."""
 KINDS: Kinds = {
     **SOURCE_KINDS,
     (GROUP, "interface_driver"): InterfaceDriver,
@@ -102,10 +105,20 @@ class L3AgentComponents(ConfiguredComponents):
             ipv6_gateway=_ipv6_address(options.ipv6_gateway),
             enable_metadata_proxy=options.enable_metadata_proxy,
             metadata_port=options.metadata_port,
+            ha_vrrp_priority=options.ha_vrrp_priority,
+            ha_role_report_interval=self._role_report_interval(),
             availability_zone=options.availability_zone or None,
             interface_driver=self.interface.describe().name,
             binary=PROGRAM,
         )
+
+    def _role_report_interval(self) -> float:
+        """Return the configured interval, or one advertisement interval of the router driver."""
+        options = self._conf.agent
+        if options.ha_role_report_interval is not None:
+            return float(options.ha_role_report_interval)
+        of_driver = values(self._conf, RouterDriver, options.router_driver)
+        return float(of_driver.get(ADVERT_INTERVAL, ROLE_REPORT_INTERVAL))
 
 
 def _network(text: str) -> NetworkId | None:

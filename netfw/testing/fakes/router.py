@@ -15,6 +15,7 @@ from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.pipeline_grant import Grant, GrantRequest
 from netfw.drivers.values.router_values import (
     FloatingIpNat,
+    RoleChanged,
     RouterDriverKey,
     RouterDriverValue,
     RouterPart,
@@ -23,6 +24,7 @@ from netfw.drivers.values.router_values import (
 )
 from netfw.errors import NotFound, PartlyInvalid
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.router import HaRole
 from netfw.plan import Plan, Update
 from netfw.testing.fakes.backend import FakeBackend
 from netfw.testing.fakes.gated_calls import GatedReconciler
@@ -32,7 +34,11 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
     """Routers in memory; a floating IP waits for its router's gateway, as the contract says."""
 
     VERSION: ClassVar[int] = 2
-    CAPABILITIES = (HostCapability.PLAN, HostCapability.WATCH)
+    CAPABILITIES = (
+        HostCapability.PLAN,
+        HostCapability.WATCH,
+        RouterCapability.HA,
+    )
 
     def __init__(
         self, machine: FakeBackend[RouterDriverKey, RouterDriverValue] | None = None
@@ -40,6 +46,8 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
         super().__init__(machine)
         self.unwired: set[PortId] = set()
         """Ports whose devices are not wired."""
+        self.roles: dict[RouterId, HaRole] = {}
+        """Roles of highly available routers; those without one here are standbys."""
         self.left_out: dict[RouterDriverKey, str] = {}
         """Keys of which a part is left out, and why."""
 
@@ -51,9 +59,19 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
         return DriverInfo("fake", self.CAPABILITIES)
 
     def status(self, router: RouterId) -> RouterStatus:
-        if router not in self.routers():
+        state = self.routers().get(router)
+        if state is None:
             raise NotFound(f"router {router} is not on this host")
-        return RouterStatus(namespaces={RouterPart.FULL: f"qrouter-{router}"})
+        is_ha = state.full is not None and state.full.ha is not None
+        return RouterStatus(
+            namespaces={RouterPart.FULL: f"qrouter-{router}"},
+            role=self.roles.get(router, HaRole.STANDBY) if is_ha else None,
+        )
+
+    def change_role(self, router: RouterId, role: HaRole) -> None:
+        """Change the role of a router, and send the event."""
+        self.roles[router] = role
+        self.machine.tell(RoleChanged("election", router, role))
 
     def grant(self, request: GrantRequest) -> Grant:
         return Grant(owner=request.owner, cookie=0, cookie_mask=0, prefix=request.owner)
@@ -67,7 +85,8 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
         if full is None:
             return frozenset()
         gateway = () if full.gateway is None else (full.gateway.port,)
-        return frozenset(port.id for port in (*full.interfaces, *gateway)) & self.unwired
+        ha = () if full.ha is None else (full.ha.port,)
+        return frozenset(port.id for port in (*full.interfaces, *gateway, *ha)) & self.unwired
 
     def namespaces(self) -> frozenset[str]:
         return frozenset(f"qrouter-{router}" for router in self.routers())

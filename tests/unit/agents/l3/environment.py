@@ -72,6 +72,19 @@ def assigned(of, host=HERE):
     return Assignment(Service.L3, host, ref(of))
 
 
+def ha_port(of, host, number, **kwargs):
+    """The port of a highly available router for one host."""
+    given = {
+        "fixed_ips": (FixedIp(subnet_id=HA_SUBNET.id, address=f"169.254.192.{number}"),),
+        "mac": f"fa:16:3e:00:ff:{number:02x}", "device_owner": DeviceOwner.ROUTER_HA_INTERFACE,
+        "device_id": str(of.id), "binding": Binding(host=host), "revision": 1, **kwargs,
+    }  # fmt: skip
+    id = PortId(UUID(int=100_000 * of.id.int + 1000 + number))
+    return Port(id=id, network_id=HA_NETWORK.id, **given)
+
+
+HA_NETWORK = network(30)
+HA_SUBNET = subnet(HA_NETWORK, cidr="169.254.192.0/18", gateway=None)
 BLUE, RED, OUTSIDE = network(1, mtu=1400), network(2), network(9, external=True)
 BLUE_SUBNET, RED_SUBNET, OUTSIDE_SUBNET = subnet(BLUE), subnet(RED), subnet(OUTSIDE)
 EDGE, INNER = router(1, OUTSIDE), router(2)
@@ -103,7 +116,7 @@ class L3Environment(JobAgentEnvironment):
         return L3Agent(
             L3AgentConfig(host=HERE, **self.settings), self.source, self.router,
             interface=self.interface, metadata=self.metadata, extensions=self.extensions,
-            directory=self.directory,
+            directory=self.directory, clock=self.clock,
         )  # fmt: skip
 
     def report(self, resource):

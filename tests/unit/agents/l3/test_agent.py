@@ -50,6 +50,7 @@ def test_assigned_routers_are_on_the_machine_with_their_floating_ips(environment
     found = environment(ONE, router(3), assigned(router(3), THERE))
     assert found.ready().counts == {
         "routers": 2, "interfaces": 2, "ex_gw_ports": 1, "floating_ips": 1,
+        "ha_routers": 0, "active_ha_routers": 0,
     }  # fmt: skip
     assert found.router.routers().keys() == {EDGE.id, INNER.id}
     assert found.router.floating_ips().keys() == {ONE.id}
@@ -85,6 +86,7 @@ def test_statuses_of_routers_and_floating_ips_are_reported_with_reasons(environm
     found.source.put(evolve(EDGE, admin_up=False, revision=2))
     assert found.ready().counts == {
         "routers": 1, "interfaces": 1, "ex_gw_ports": 0, "floating_ips": 0,
+        "ha_routers": 0, "active_ha_routers": 0,
     }  # fmt: skip
     assert found.report(EDGE) == found.report(ONE) == ("DOWN", DOWN)
     assert found.machine.present.keys() == {RouterKey(INNER.id)}
@@ -110,12 +112,12 @@ def test_floating_ips_come_with_the_gateway_that_they_wait_for(environment):
 def test_refused_router_is_removed_and_degraded_with_the_reason(environment):
     found = environment()
     found.ready()
-    found.source.put(evolve(EDGE, ha=True, revision=2))
+    found.source.put(evolve(EDGE, distributed=True, revision=2))
     status = found.until(lambda status: status.degraded)
-    assert "highly available" in status.degraded[f"router {EDGE.id}"]
+    assert "is distributed" in status.degraded[f"router {EDGE.id}"]
     assert found.router.routers().keys() == {INNER.id}
     found.until(lambda status: found.report(EDGE)[0] == "ERROR")
-    assert "highly available" in found.report(EDGE)[1]
+    assert "is distributed" in found.report(EDGE)[1]
 
 
 @pytest.mark.spec("L3-03")

@@ -108,7 +108,7 @@ def test_routes_scopes_and_the_metadata_port_are_passed_on():
 @pytest.mark.parametrize(
     ("change", "context", "reason"),
     [
-        ({"ha": True}, {}, "highly available"),
+        ({"ha": True}, {"supports_ha": False}, "highly available"),
         ({"distributed": True}, {}, "distributed"),
         ({"gateway": None}, {"handle_internal_only_routers": False}, "no gateway"),
         ({}, {"gateway_external_network_id": NetworkId(UUID(int=5))}, "this host has"),

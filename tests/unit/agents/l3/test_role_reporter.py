@@ -1,0 +1,106 @@
+"""Roles are reported in batches: only changes, the latest one, and all of them after a resync."""
+
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.agents.l3.role_reporter import RoleReporter
+from netfw.model.ids import RouterId
+from netfw.model.router import HaRole, Router
+
+ACTIVE, STANDBY, FAULT = HaRole.ACTIVE, HaRole.STANDBY, HaRole.FAULT
+ONE, TWO = (Router(id=RouterId(UUID(int=n)), revision=3, ha=True) for n in (1, 2))
+ROUTERS = {each.id: each for each in (ONE, TWO)}
+pytestmark = pytest.mark.spec("L3-41")
+
+
+def reporter(*roles, interval=2.0):
+    """A reporter of which these roles of ONE are reported already."""
+    made = RoleReporter("here", interval)
+    for role in roles:
+        made.record_event(ONE.id, role, 0.0)
+        take(made, 100.0)
+    return made
+
+
+def take(made, now, routers=ROUTERS):
+    return [(each.ref.id, each.role) for each in made.take(routers.get, now)]
+
+
+def test_changes_of_an_interval_are_one_batch():
+    made = reporter()
+    assert made.delay(9.0) is None
+    made.record_event(ONE.id, STANDBY, 10.0)
+    made.record_event(TWO.id, STANDBY, 11.0)
+    made.record_event(ONE.id, ACTIVE, 11.5)
+    assert take(made, 11.9) == []
+    assert made.delay(11.5) == 0.5
+    assert take(made, 12.0) == [(ONE.id, ACTIVE), (TWO.id, STANDBY)]
+    assert made.delay(12.0) is None
+    made.record_event(TWO.id, ACTIVE, 13.0)
+    assert (made.delay(13.0), take(made, 15.0)) == (2.0, [(TWO.id, ACTIVE)])
+
+
+def test_report_has_revision_host_and_role():
+    made = reporter()
+    made.record_event(ONE.id, FAULT, 10.0)
+    (report,) = made.take(ROUTERS.get, 12.0)
+    assert (report.revision, report.host, report.role) == (3, "here", FAULT)
+
+
+def test_role_that_is_back_within_the_interval_is_not_reported():
+    made = reporter(ACTIVE)
+    made.record_event(ONE.id, STANDBY, 10.0)
+    made.record_event(ONE.id, ACTIVE, 11.0)
+    assert take(made, 12.0) == []
+
+
+def test_status_that_was_read_before_an_event_is_discarded():
+    made = reporter()
+
+    def read():
+        made.record_event(ONE.id, ACTIVE, 10.0)
+        return STANDBY
+
+    made.record_status(ONE.id, read, 10.0)
+    assert take(made, 12.0) == [(ONE.id, ACTIVE)]
+    made.record_status(ONE.id, lambda: STANDBY, 13.0)
+    assert take(made, 15.0) == [(ONE.id, STANDBY)]
+    made.record_status(ONE.id, lambda: None, 16.0)
+    assert made.role(ONE.id) is STANDBY
+
+
+@pytest.mark.spec("L3-42")
+def test_all_roles_are_reported_again_at_once():
+    made = reporter(ACTIVE)
+    made.record_event(TWO.id, STANDBY, 10.0)
+    made.resend()
+    assert made.delay(10.0) == 0.0
+    assert take(made, 10.0) == [(ONE.id, ACTIVE), (TWO.id, STANDBY)]
+    assert take(made, 12.0) == [], "the batch has nothing new"
+
+
+def test_router_that_is_delivered_again_is_reported_with_its_revision():
+    made = reporter(ACTIVE)
+    made.touch([ONE.id, TWO.id])
+    (report,) = made.take({ONE.id: evolve(ONE, revision=4)}.get, 10.0)
+    assert (report.revision, report.role) == (4, ACTIVE)
+
+
+def test_router_without_a_role_here_is_discarded():
+    made = reporter(ACTIVE)
+    assert made.count(ACTIVE) == 1
+    made.touch([ONE.id])
+    assert take(made, 10.0, {}) == []
+    assert (made.count(ACTIVE), made.role(ONE.id)) == (0, None)
+    made.record_event(TWO.id, ACTIVE, 10.0)
+    made.discard(TWO.id)
+    assert (take(made, 12.0), made.count(ACTIVE)) == ([], 0)
+
+
+def test_routers_in_fault_are_a_warning():
+    made = reporter(ACTIVE)
+    assert made.warnings() == {}
+    made.record_event(ONE.id, FAULT, 10.0)
+    assert str(ONE.id) in made.warnings()["high availability"]
