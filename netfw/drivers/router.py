@@ -47,9 +47,10 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     5. Interfaces, addresses, routes and floating IPs change in place; unchanged ones lose no
        packet.
     6. A dropped router leaves no namespace, device, process, file or rule.
-    7. For a highly available router, singletons run on the active host; the driver sends
-       ``RoleChanged`` for every change, and restores the role after a restart.  A router that is
-       not active neither answers nor forwards.
+    7. Of the hosts of a highly available router that hear each other, one is active; a host that
+       is not active neither answers nor forwards nor sends.  An active host stays active when
+       another one joins, at updates and at a restart of the driver.  The driver sends
+       ``RoleChanged`` for every change, and its status has the role after a restart.
     8. A process that dies is restarted, and the driver sends ``ProcessDied``.
     9. A part or feature that the driver does not declare as a capability is ``NotSupported`` for
        its key, and nothing of it is made.
