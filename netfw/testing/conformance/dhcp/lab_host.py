@@ -256,13 +256,13 @@ def make_ovs_interface(
     return loader.create(InterfaceDriver, "openvswitch", options, host)
 
 
-def processes() -> Iterator[str]:
-    """Yield the command lines of all processes except this one and those of switches.
+def processes(pids: Iterable[int] | None = None) -> Iterator[str]:
+    """Yield the command lines of *pids* (``None``: all processes) except this one and switches.
 
     A child that has not executed its program yet has the command line of this process.
     """
     own = _command_line(os.getpid())
-    for pid in _pids():
+    for pid in _pids() if pids is None else pids:
         with contextlib.suppress(OSError):
             words = _command_line(pid)
             if words and words != own and not words.startswith("ovs"):

@@ -104,8 +104,10 @@ class RouterHaConformance(RouterSuite):
         assert not left, f"left behind on the second host: {sorted(left)}"
 
     def bring_host(self, host: HaHost, *floating: Floating) -> None:
-        """Put the router of *host*, and read its role."""
+        """Put the router of *host*, again once its ports are wired, and read its role."""
         self.bring(host.driver, host.site, *floating, environment=host.environment)
+        outcome = host.driver.converge(Update(put=host.site.wanted(*floating)))
+        assert outcome.ok, str(outcome)
         if host.known_role is None:
             host.known_role = host.role
 

@@ -30,6 +30,7 @@ from netfw.model.address import IpAddress, IpInterface, Mac
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.testing.conformance.dhcp.lab_host import (
     BRIDGE,
+    DEAD,
     TRUNK,
     DhcpLabHost,
     DriverHosts,
@@ -47,6 +48,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.instance import Instance, Plug
 
 FIRST_VLAN = 101
+ALL_VLANS = ",".join(map(str, range(FIRST_VLAN, DEAD)))
 Spoil = Callable[[RouterKey, RouterState], None]
 REFUSING_TOOL = """#!/bin/sh
 text=$(cat)
@@ -62,7 +64,8 @@ printf '%s\\n' "$text" | exec {real} "$@"
 class RouterLabEnvironment(RouterEnvironment):
     """The sandbox itself is the host; networks are VLANs of one bridge.
 
-    The second host is created on first use; bridges of both hosts learn where a MAC address is.
+    The second host is created on first use; from then on the bridges learn no MAC address, so that
+    each frame reaches both hosts, as frames for a shared MAC do.
     """
 
     timeout = 60.0
@@ -194,7 +197,7 @@ class RouterLabEnvironment(RouterEnvironment):
         return found
 
     def dump_state(self) -> frozenset[str]:
-        running = {f"process {words}" for words in processes()}
+        running = {f"process {words}" for words in processes(self._namespaces.processes())}
         return frozenset({*self._site.dump_state(), *running})
 
     def await_wired(self, ports: Collection[RouterPort]) -> None:
@@ -257,6 +260,8 @@ class RouterLabEnvironment(RouterEnvironment):
     def peer(self) -> RouterEnvironment:
         if self._peer is None:
             site = start_second_host(self._stack, self._site)
+            for ovs in (self._ovs, site.ovs):  # a MAC address may be on both hosts
+                ovs.vsctl("set", "Bridge", BRIDGE, f"flood_vlans={ALL_VLANS}")
             self._peer = self._stack.enter_context(RouterLabPeer(self, site))
         return self._peer
 
