@@ -188,7 +188,7 @@ class SwitchSharedMacConformance(SwitchSuite):
     def test_a_port_with_a_shared_mac_reports_no_groups_without_an_address(
         self, driver: SwitchDriver
     ) -> None:
-        """Its kernel does when it loses its addresses; others would learn the MAC from that."""
+        """Drop what its kernel sends when it loses its addresses; others would learn the MAC."""
         port, receiver = self.make_ports(net := a_network(), 2)
         self.wire(driver, net, port, receiver)
         assert self.environment.reports_groups(port, receiver, expected=True)
