@@ -35,10 +35,12 @@ from netfw.linux.service_netns.steps import MakeNamespace
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
+from netfw_drivers.linux_router.plan.keepalived_plan import KeepalivedStep
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
     CHAIN_OWNER,
     GATEWAY,
+    HA,
     INTERFACE,
     parse_namespace,
     router_namespace,
@@ -48,6 +50,8 @@ from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
+from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
+from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner, read_role
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
@@ -75,11 +79,17 @@ class LinuxRouterDriver(
         tool = IptablesBinaries(self._backend)
         self._context = RouterContext(settings=settings, device_name=interface.device_name)
         self._executor = RouterNetnsExecutor(
-            interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY), tool=tool
+            interface, CHAIN_OWNER, prefixes=(INTERFACE, GATEWAY, HA), tool=tool
         )
-        self._radvd = RadvdRunner(settings, self._notify)
-        self._observer = RouterObserver(self._executor, self._radvd, self._context)
-        self._monitor = RouterMonitor(self._executor, interface, settings, self._notify)
+        self._processes = RouterProcesses(settings, self._notify)
+        self._radvd = RadvdRunner(settings, self._processes)
+        self._keepalived = KeepalivedRunner(settings, self._processes)
+        self._observer = RouterObserver(
+            self._executor, self._radvd, self._keepalived, self._context
+        )
+        self._monitor = RouterMonitor(
+            self._executor, interface, settings, self._keepalived, self._notify
+        )
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
             settings.directory, "router_confs", on_acquired=self._reset, publish=self._notify
@@ -95,11 +105,13 @@ class LinuxRouterDriver(
         return cls(host.driver(InterfaceDriver), settings)
 
     def describe(self) -> DriverInfo[HostCapability | RouterCapability]:
-        return DriverInfo("linux", (HostCapability.PLAN, HostCapability.WATCH))
+        capabilities = (HostCapability.PLAN, HostCapability.WATCH, RouterCapability.HA)
+        return DriverInfo("linux", capabilities)
 
     def problems(self) -> tuple[str, ...]:
         suffix = self._backend.value
-        commands = ("radvd", *(f"{name}{suffix}-restore" for name in ("iptables", "ip6tables")))
+        restores = (f"{name}{suffix}-restore" for name in ("iptables", "ip6tables"))
+        commands = ("radvd", "keepalived", *restores)
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"
         found = (*map(why_missing, commands), advice if directory else None)
@@ -129,7 +141,9 @@ class LinuxRouterDriver(
             for port, device in self._executor.devices().items()
             if device.name in links
         }
-        return RouterStatus(namespaces={RouterPart.FULL: namespace}, devices=devices)
+        return RouterStatus(
+            namespaces={RouterPart.FULL: namespace}, devices=devices, role=read_role(router)
+        )
 
     def unwired_ports(self, router: RouterId) -> frozenset[PortId]:
         return self._monitor.unwired(router)
@@ -216,9 +230,13 @@ class LinuxRouterDriver(
             self._executor.apply(stage)
             return
         for operation in stage.operations:
-            assert isinstance(operation.payload, RadvdStep), "no other kind is planned"
+            step = operation.payload
             try:
-                self._radvd.execute(operation.payload)
+                if isinstance(step, KeepalivedStep):
+                    self._keepalived.execute(step)
+                else:
+                    assert isinstance(step, RadvdStep), "no other kind is planned"
+                    self._radvd.execute(step)
             except NetfwError as error:
                 reasons = error.reasons.values() if isinstance(error, OperationRefused) else [error]
                 reason = "; ".join(map(str, reasons))
@@ -255,6 +273,7 @@ class LinuxRouterDriver(
             if isinstance(key, RouterKey):
                 try:
                     self._radvd.supervise(key.router)
+                    self._keepalived.supervise(key.router)
                 except NetfwError as error:
                     yield key, error
 
@@ -279,7 +298,9 @@ class LinuxRouterDriver(
     def _reset(self) -> None:
         """Drop caches and supervision: another driver may have changed routers meanwhile."""
         self._monitor.close()
-        self._radvd.close()
+        self._processes.close()
+        self._radvd.forget()
+        self._keepalived.forget()
         self._observer.reset()
 
     def _notify(self, event: Event) -> None:

@@ -21,6 +21,7 @@ from netfw.linux.ip.operations import NetworkOperation
 from netfw.linux.ip.plan import BY_HAND
 from netfw.linux.ip.values import (
     MAIN_TABLE,
+    PROTOCOL_KEEPALIVED,
     PROTOCOL_RA,
     FoundAddress,
     Link,
@@ -31,7 +32,7 @@ from netfw.linux.ip.values import (
 from netfw.linux.netns import Namespace
 
 T = TypeVar("T")
-_STATIC = BY_HAND | {PROTOCOL_RA}
+_STATIC = BY_HAND | {PROTOCOL_RA, PROTOCOL_KEEPALIVED}
 
 
 def device_exists(name: str) -> bool:

@@ -31,6 +31,7 @@ PROTOCOL_KERNEL = 2
 PROTOCOL_BOOT = 3
 PROTOCOL_STATIC = 4
 PROTOCOL_RA = 9
+PROTOCOL_KEEPALIVED = 18
 """Origin of a route or a rule; netfw uses static, ``ip`` boot for routes, none for rules."""
 
 

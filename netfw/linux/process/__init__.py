@@ -2,7 +2,7 @@
 
 from netfw.linux.process.command import Finished, run_command, why_missing
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
-from netfw.linux.process.identity import is_asleep
+from netfw.linux.process.identity import handles, is_asleep
 from netfw.linux.process.orphans import kill_in_namespace
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
 from netfw.linux.process.state import Process, Running
@@ -21,6 +21,7 @@ __all__ = [
     "Running",
     "Supervisor",
     "Timeouts",
+    "handles",
     "is_asleep",
     "kill_in_namespace",
     "run_command",

@@ -23,6 +23,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
         "dhcp_release": "dnsmasq-utils",
         "dhcp_release6": "dnsmasq-utils",
         "keepalived": "keepalived",
+        "conntrackd": "conntrackd",
         "haproxy": "haproxy",
         "radvd": "radvd",
         "setpriv": "util-linux",

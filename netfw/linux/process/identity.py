@@ -193,6 +193,17 @@ def is_asleep(pid: int) -> bool:
         return True
 
 
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process handles a signal by itself, so that it does not end by it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    masks = (int(fields[name], 16) for name in ("SigBlk", "SigCgt"))
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def boot() -> str:
     """Return the boot id."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -31,6 +31,7 @@ from netfw.linux.ip.values import (
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
     Address,
+    FoundAddress,
     NextHop,
     Route,
     Rule,
@@ -41,6 +42,7 @@ from netfw.linux.iptables.plan import plan_chains
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
 from netfw.linux.service_netns.device_plan import (
     LOOPBACK,
+    MAKES_LINK_LOCAL,
     can_be_set,
     clear_devices,
     forgotten_address,
@@ -169,7 +171,11 @@ def _in(wanted: RouterNetns, operations: Iterable[NetworkOperation]) -> Iterator
 def _forgotten(wanted: RouterNetns, operation: NetworkOperation) -> IpAddress | None:
     if not isinstance(operation, DelAddress):
         return None
-    kept = {interface.ip for port in wanted.ports for interface in port.addresses}
+    kept = {
+        interface.ip
+        for port in wanted.ports
+        for interface in (*port.addresses, *port.virtual_addresses)
+    }
     return forgotten_address(operation, kept) if wanted.forget_connections else None
 
 
@@ -233,7 +239,7 @@ def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChang
         if is_to_be_plugged(port, found):
             new += [AddAddress(address, replace=True) for address in addresses]
             desired = []
-        have = [entry for entry in found.addresses if entry.address.device == port.device]
+        have = [*_present(port, found)]
         planned = plan_addresses(desired, have) if port.device in found.links else ()
         ips = {address.interface.ip for address in addresses} if planned else set[IpAddress]()
         for operation in planned:
@@ -265,6 +271,21 @@ def _departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelAddre
         usual = device == LOOPBACK and (entry.address.interface.is_loopback or not entry.permanent)
         if leaves and not usual and not entry.automatic:
             yield DelAddress(entry.address)
+
+
+def _present(port: NetnsPort, found: ObservedNetns) -> Iterator[FoundAddress]:
+    """Yield the addresses of a device, without virtual ones.
+
+    The link-local address that the kernel made before it was told not to is one like any other.
+    """
+    makes_none = port.settings.get(f"ipv6/{MAKES_LINK_LOCAL}") == "1"
+    for entry in found.addresses:
+        address = entry.address
+        if address.device != port.device:
+            continue
+        if address.peer is None and address.interface in port.virtual_addresses:
+            continue
+        yield evolve(entry, automatic=False) if makes_none and entry.automatic else entry
 
 
 def _is_renewed(operation: NetworkOperation) -> bool:
@@ -329,7 +350,7 @@ def _owned(wanted: RouterNetns) -> Callable[[Route], bool]:
     def owned(route: Route) -> bool:
         if route.protocol == PROTOCOL_RA:
             return bool(route.hops) and all(hop.device in ignoring for hop in route.hops)
-        return by_hand(route)
+        return by_hand(route) or route.protocol in wanted.removed_protocols
 
     return owned
 

@@ -26,6 +26,8 @@ class NetnsPort:
     addresses: tuple[IpInterface, ...] = field(default=(), validator=no_scope)
     """All addresses of the device, except the link-local one that the kernel assigns and those
     with a lifetime."""
+    virtual_addresses: frozenset[IpInterface] = field(default=frozenset(), validator=no_scope)
+    """Addresses of VRRP, which keepalived adds and removes: they may be there or not."""
     settings: Mapping[str, str] = field(factory=dict)
     """Kernel parameters of the device by family and name: ``{"ipv6/accept_ra": "0"}``."""
     owners: Mapping[IpInterface, Hashable] = field(factory=dict)
@@ -58,7 +60,8 @@ class RouterNetns:
     These stay:
 
     1. routes and policy rules with another protocol than unspecified, boot or static: the kernel's,
-       and those of routing daemons that an extension or an operator runs in the namespace;
+       and those of routing daemons that an extension or an operator runs in the namespace, unless
+       their protocol is one of *removed_protocols*;
     2. routes by router advertisements, while the device accepts these (``ipv6/accept_ra``);
     3. addresses with a lifetime, of DHCP and prefix delegation clients, and the link-local address
        that the kernel makes;
@@ -78,6 +81,8 @@ class RouterNetns:
     """Kernel parameters of the namespace; those that the kernel lacks are omitted."""
     chains: Mapping[ChainKey, Chain] = field(factory=dict)
     """Packet filter rules of both families and all tables."""
+    removed_protocols: frozenset[int] = frozenset()
+    """Protocols of routing daemons that do not run in the namespace any more."""
     forget_connections: bool = True
     """Whether the tracked connections of a removed address are removed."""
 

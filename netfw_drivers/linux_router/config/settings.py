@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from oslo_config import cfg
 
 from netfw.conf.paths import STATE_PATH, absolute_path
-from netfw.errors import ConfigError
+from netfw.errors import ConfigError, InvalidInput
 from netfw.linux.process.program import OnDeath
 from netfw.model.address import Mac
+from netfw_drivers.linux_router.config.keepalived import VrrpSettings
 
 OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.StrOpt(
@@ -61,13 +62,62 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "check_child_process_action",
         default="respawn",
         choices=["respawn", "exit"],
-        help="When a radvd dies: start it again, or end the agent.",
+        help="When a radvd or keepalived dies: start it again, or end the agent.",
     ),
     cfg.IntOpt(
         "check_child_process_interval",
         default=60,
         min=1,
-        help="Seconds between two attempts to restart a radvd that died, at most.",
+        help="Seconds between two attempts to restart a radvd or keepalived that died, at most.",
+    ),
+    cfg.IntOpt(
+        "ha_vrrp_advert_int",
+        default=2,
+        min=1,
+        max=60,
+        help="Seconds between two VRRP advertisements of a highly available router.  A host that "
+        "misses three in a row takes over.  The same on all hosts.",
+    ),
+    cfg.StrOpt(
+        "ha_vrrp_auth_type",
+        default="PASS",
+        choices=["PASS", "AH"],
+        help="How advertisements are authenticated when there is a password: PASS sends the "
+        "password, AH signs with it.  The same on all hosts.",
+    ),
+    cfg.StrOpt(
+        "ha_vrrp_auth_password",
+        secret=True,
+        help="Password of VRRP, 1 to 8 letters, digits, dots, dashes or underscores; when not "
+        "set, advertisements are not authenticated.  The same on all hosts.",
+    ),
+    cfg.IntOpt(
+        "ha_vrrp_garp_master_delay",
+        default=5,
+        min=1,
+        max=60,
+        help="Seconds after which a router that became active announces its addresses again.",
+    ),
+    cfg.IntOpt(
+        "ha_vrrp_garp_master_repeat",
+        default=5,
+        min=1,
+        max=100,
+        help="How many times it announces them (gratuitous ARP, unsolicited neighbour "
+        "advertisement), at once and again after ha_vrrp_garp_master_delay.",
+    ),
+    cfg.IntOpt(
+        "ha_vrrp_garp_master_refresh",
+        default=180,
+        min=0,
+        help="Seconds between two announcements of all addresses of an active router; 0: never "
+        "again.",
+    ),
+    cfg.BoolOpt(
+        "ha_vrrp_unicast",
+        default=False,
+        help="Send advertisements to the addresses of the other hosts, instead of by multicast on "
+        "the HA network.  The same on all hosts.",
     ),
 )
 
@@ -86,6 +136,7 @@ class RouterSettings:
     announce_mac: Mac | None = None
     on_death: OnDeath = OnDeath.RESPAWN
     check_interval: float = 60.0
+    vrrp: VrrpSettings = field(factory=VrrpSettings)
 
 
 def read_settings(options: Mapping[str, Any]) -> RouterSettings:
@@ -108,4 +159,20 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         announce_mac=announce_mac,
         on_death=OnDeath(options["check_child_process_action"]),
         check_interval=options["check_child_process_interval"],
+        vrrp=_read_vrrp(options),
     )
+
+
+def _read_vrrp(options: Mapping[str, Any]) -> VrrpSettings:
+    try:
+        return VrrpSettings(
+            advert_int=options["ha_vrrp_advert_int"],
+            auth_type=options["ha_vrrp_auth_type"],
+            auth_password=options["ha_vrrp_auth_password"],
+            garp_master_delay=options["ha_vrrp_garp_master_delay"],
+            garp_master_repeat=options["ha_vrrp_garp_master_repeat"],
+            garp_master_refresh=options["ha_vrrp_garp_master_refresh"],
+            unicast=options["ha_vrrp_unicast"],
+        )
+    except InvalidInput as error:
+        raise ConfigError(f"ha_vrrp_auth_password: {error}") from error

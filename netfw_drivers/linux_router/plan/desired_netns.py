@@ -9,12 +9,18 @@ from types import MappingProxyType
 from attrs import evolve, frozen
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.router_values import FullRouter, RouterPort, RouterState
+from netfw.drivers.values.router_values import (
+    FullRouter,
+    HighAvailability,
+    RouterPort,
+    RouterState,
+)
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
-from netfw.model.address import IpAddress, IpInterface
+from netfw.model.address import IpAddress, IpInterface, link_local
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw_drivers.linux_router.config.keepalived import marker
 from netfw_drivers.linux_router.plan.contributed_ports import contributed_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses
 from netfw_drivers.linux_router.plan.floating_ip_rules import (
@@ -26,7 +32,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     render_float_chains,
 )
 from netfw_drivers.linux_router.plan.marks import Scope, ScopeMarks, allocate_scope_marks
-from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
+from netfw_drivers.linux_router.plan.names import GATEWAY, HA, INTERFACE, router_namespace
 from netfw_drivers.linux_router.plan.router_routes import RouterRoutes, make_routes
 from netfw_drivers.linux_router.plan.router_rules import (
     METADATA_ADDRESSES,
@@ -48,6 +54,8 @@ _DEVICE_SYSCTLS = {
 }
 """Parameters of each device: no reverse path filter, link-local addresses from MAC addresses,
 nothing taken from router advertisements, no wait for duplicate detection."""
+_NO_LINK_LOCAL = {"ipv6/addr_gen_mode": "1"}
+"""Parameter of the devices of a highly available router: only the active instance has addresses."""
 _FROM_RA = {"ipv6/accept_ra": "2", "ipv6/autoconf": "0"}
 """Parameters of a gateway that takes its default route, and no address, from advertisements."""
 SYSCTLS: Mapping[str, str] = MappingProxyType(
@@ -68,6 +76,8 @@ SYSCTLS: Mapping[str, str] = MappingProxyType(
 )
 """Parameters of the namespace: it forwards, answers ARP for the addresses of the asked device only,
 and balances multipath routes by ports."""
+_HA_SYSCTLS = {**SYSCTLS, "net.ipv6.conf.default.addr_gen_mode": "1"}
+_LINK_LOCAL_LENGTH = 64
 
 
 @frozen(kw_only=True)
@@ -86,6 +96,15 @@ class DesiredRouter:
     state: RouterState
     full: FullRouter
     context: NetnsContext
+
+    @property
+    def ha(self) -> HighAvailability | None:
+        """Settings of a highly available router."""
+        return self.full.ha
+
+    def ha_device(self, ha: HighAvailability) -> str:
+        """Return the name of the device on the HA network."""
+        return self._device(ha.port.id, HA)
 
     @property
     def gateway_device(self) -> str | None:
@@ -152,6 +171,7 @@ class DesiredRouter:
             metadata_port=self.state.metadata_port,
             random_fully=self.context.random_fully,
             contributions=self.state.contributions,
+            is_ha=self.ha is not None,
             scope_marks=allocate_scope_marks(scopes, present),
         )
 
@@ -171,13 +191,35 @@ class DesiredRouter:
         return RouterNetns(
             netns=router_namespace(self.id),
             ports=tuple(self.ports(served)),
-            routes=tuple(self.routes().routes.values()),
-            sysctls=SYSCTLS,
+            routes=() if self.ha else tuple(self.routes().routes.values()),
+            sysctls=_HA_SYSCTLS if self.ha else SYSCTLS,
             chains=chains,
         )
 
     def ports(self, translations: Translations) -> Iterator[NetnsPort]:
-        """Yield the ports; the gateway has the addresses of *translations*."""
+        """Yield the ports; the gateway has the addresses of *translations*.
+
+        Of a highly available router, all addresses but that on the HA network are virtual.
+        """
+        if self.ha is None:
+            yield from self._routed_ports(translations)
+            return
+        for port in self._routed_ports(translations):
+            virtual = frozenset({*port.addresses, _link_local(port)})
+            settings = {**port.settings, **_NO_LINK_LOCAL}
+            yield evolve(port, addresses=(), virtual_addresses=virtual, settings=settings)
+        settings = {**_DEVICE_SYSCTLS, **_NO_LINK_LOCAL}
+        own = self.ha.port
+        bare = _netns_port(own, self.ha_device(self.ha), own.addresses, settings)
+        yield evolve(bare, virtual_addresses=frozenset({marker(self.ha.vrid)}))
+
+    def virtual_addresses(self, translations: Translations) -> Iterator[tuple[str, IpInterface]]:
+        """Yield the addresses of an active instance with their devices, in a fixed order."""
+        for port in self._routed_ports(translations):
+            for interface in (*port.addresses, _link_local(port)):
+                yield port.device, interface
+
+    def _routed_ports(self, translations: Translations) -> Iterator[NetnsPort]:
         metadata = METADATA_ADDRESSES[Family.IPV6]
         own = [ip_interface(metadata)] if self.state.metadata_port is not None else []
         for port in self.full.interfaces:
@@ -218,6 +260,10 @@ def add_floating_ips(port: NetnsPort, translations: Translations) -> NetnsPort:
     own = frozenset(port.addresses)
     more = {interface: key for interface, key in owners.items() if interface not in own}
     return evolve(port, addresses=(*port.addresses, *more), owners=more)
+
+
+def _link_local(port: NetnsPort) -> IpInterface:
+    return ip_interface((link_local(port.mac), _LINK_LOCAL_LENGTH))
 
 
 def _netns_port(

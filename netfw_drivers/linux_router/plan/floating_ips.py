@@ -23,6 +23,7 @@ from netfw.linux.service_netns.steps import ChangeNetwork, RestoreTables, Step
 from netfw.model.address import IpAddress
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Stage, Update
+from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
     parse_ended,
@@ -40,6 +41,7 @@ from netfw_drivers.linux_router.plan.floating_ip_rules import (
     present_float_chains,
     render_float_chains,
 )
+from netfw_drivers.linux_router.plan.keepalived_plan import RunKeepalived, plan_virtual_addresses
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 
@@ -106,6 +108,7 @@ def plan_floating_ips(
     desired: Translations,
     concerned: Collection[FloatingIpId],
     found: FoundRouter,
+    settings: RouterSettings,
 ) -> Iterator[Stage]:
     """Plan the *concerned* floating IPs of a router that is otherwise left as it is."""
     device = found.gateway_device
@@ -124,16 +127,36 @@ def plan_floating_ips(
     restore = _restore(found, own, concerned, render_ended(router, ended))
     if restore is not None:
         yield _stage(router, restore, _changed(former, own) or own)
-    for each in sorted(ended, key=str):
-        if each.floating_ip is not None and each.address in there - after.translated:
-            remove = DelAddress(_address(device, each.address))
-            step = ChangeNetwork(netns=found.netns.netns, operation=remove)
-            yield _stage(router, step, [each.floating_ip])
+    removed = {
+        each.address: each.floating_ip
+        for each in sorted(ended, key=str)
+        if each.floating_ip is not None and each.address in there - after.translated
+    }
+    added = {each.floating: id for id, each in own.items() if each.floating not in there}
+    if found.is_ha:
+        yield from _change_virtual_addresses(router, added, removed, found, settings)
+        yield from plan_removals(router, found.netns.netns, ended)
+        return
+    for address, id in removed.items():
+        remove = DelAddress(_address(device, address))
+        yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=remove), [id])
     yield from plan_removals(router, found.netns.netns, ended)
-    for id, translation in own.items():
-        if translation.floating not in there:
-            add = AddAddress(_address(device, translation.floating), replace=True)
-            yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=add), [id])
+    for address, id in added.items():
+        add = AddAddress(_address(device, address), replace=True)
+        yield _stage(router, ChangeNetwork(netns=found.netns.netns, operation=add), [id])
+
+
+def _change_virtual_addresses(
+    router: RouterId,
+    added: Mapping[IpAddress, FloatingIpId],
+    removed: Mapping[IpAddress, FloatingIpId],
+    found: FoundRouter,
+    settings: RouterSettings,
+) -> Iterator[Stage]:
+    new, old = map(floating_interface, added), map(floating_interface, removed)
+    step = plan_virtual_addresses(router, new, old, found, settings)
+    if step is not None:
+        yield _stage(router, step, {*added.values(), *removed.values()})
 
 
 def served_families(found: FoundRouter) -> frozenset[Family]:
@@ -184,7 +207,7 @@ def _address(device: str, floating: IpAddress) -> Address:
     )
 
 
-def _stage(router: RouterId, step: Step, ids: Iterable[FloatingIpId]) -> Stage:
+def _stage(router: RouterId, step: Step | RunKeepalived, ids: Iterable[FloatingIpId]) -> Stage:
     keys: list[RouterDriverKey] = [FloatingIpKey(id) for id in ids]
     owners = frozenset(keys or [RouterKey(router)])
     return Stage((Operation(step.backend, step.text, owners, step),))

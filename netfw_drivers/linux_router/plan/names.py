@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
@@ -10,8 +11,8 @@ from netfw.drivers.values.contribution import RuleChain
 from netfw.model.ids import RouterId
 
 NAMESPACE = "qrouter-"
-INTERFACE, GATEWAY = "qr-", "qg-"
-"""Prefixes of the devices of interfaces and gateways."""
+INTERFACE, GATEWAY, HA = "qr-", "qg-", "ha-"
+"""Prefixes of the devices of interfaces, gateways and ports on HA networks."""
 CHAIN_OWNER = "router"
 
 EXTENSION_SUFFIXES: Mapping[RuleChain, str] = MappingProxyType(
@@ -35,6 +36,11 @@ def extension_chain(owner: str, chain: RuleChain) -> str:
 def router_namespace(router: RouterId) -> str:
     """Return Neutron's name for the namespace of a router."""
     return f"{NAMESPACE}{router}"
+
+
+def config_path(directory: Path, service: str, router: RouterId) -> Path:
+    """Return the path of the configuration of a daemon, beside its pid files."""
+    return directory / service / f"{router}.conf"
 
 
 def parse_namespace(name: str) -> RouterId | None:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
 from attrs import field, frozen
 
+from netfw.linux.ip.values import Address
 from netfw.linux.iptables.chain import ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.rule import Family
 from netfw.linux.service_netns.values import ObservedNetns
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, IpInterface
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.router import HaRole
+from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
 from netfw_drivers.linux_router.plan.contributed_ports import present_ports
 from netfw_drivers.linux_router.plan.ended_connections import TranslatedAddresses, parse_ended
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translation
+from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.marks import Scope, parse_scope_marks
-from netfw_drivers.linux_router.plan.names import GATEWAY
+from netfw_drivers.linux_router.plan.names import GATEWAY, HA
 from netfw_drivers.linux_router.plan.router_rules import parse_snat_addresses
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
 
 @frozen(kw_only=True)
-class FoundRadvd:
-    """The radvd of a router, and its configuration."""
+class FoundDaemon:
+    """The radvd or keepalived of a router, and its configuration."""
 
     text: str | None = None
     """Text of its configuration; None: there is no file."""
@@ -43,7 +47,11 @@ class FoundRouter:
     """A router as the host has it."""
 
     netns: ObservedNetns
-    radvd: FoundRadvd = field(factory=FoundRadvd)
+    radvd: FoundDaemon = field(factory=FoundDaemon)
+    keepalived: FoundDaemon = field(factory=FoundDaemon)
+    can_elect: bool = True
+    """Whether the switch has admitted the port on the HA network: without the others, every
+    instance would become active."""
     ports: frozenset[PortId] = frozenset()
     """Its ports, as far as they are known: another program may have removed the namespace."""
     former: TranslationIndex = field(factory=TranslationIndex, repr=False)
@@ -51,7 +59,25 @@ class FoundRouter:
 
     @property
     def is_absent(self) -> bool:
-        return not self.netns.exists and self.radvd.is_absent
+        return not self.netns.exists and self.radvd.is_absent and self.keepalived.is_absent
+
+    @property
+    def is_ha(self) -> bool:
+        """Whether it is an instance of a highly available router."""
+        return self.keepalived.text is not None or any(
+            name.startswith(HA) for name in self.netns.links
+        )
+
+    @cached_property
+    def virtual_addresses(self) -> tuple[VirtualAddress, ...]:
+        """The addresses that keepalived has, or would have if it were active."""
+        return parse_addresses(self.keepalived.text or "")
+
+    @property
+    def role(self) -> HaRole | None:
+        """The role of an instance of a highly available router."""
+        addresses = (each.address for each in self.netns.addresses)
+        return decide_role(self.netns.links, addresses)
 
     @property
     def mirror(self) -> Mirror:
@@ -81,21 +107,27 @@ class FoundRouter:
     @cached_property
     def translated(self) -> TranslatedAddresses:
         """The addresses on the gateway, and what the rules in force translate them to."""
-        device = self.gateway_device
-        there = (each.address for each in self.netns.addresses)
-        addresses = (each.interface.ip for each in there if each.device == device)
+        addresses = (each.ip for each in self._gateway_addresses())
         return self._translated(frozenset(addresses), self.index.floating)
 
     def translated_among(self, addresses: Collection[IpAddress]) -> TranslatedAddresses:
         """Return `translated` for those of *addresses* that are on the gateway or translated."""
-        device, numbers = self.gateway_device, {int(each): each for each in addresses}
-        there = (each.address for each in self.netns.addresses)
-        found = (numbers.get(int(each.interface)) for each in there if each.device == device)
+        numbers = {int(each): each for each in addresses}
+        found = (numbers.get(int(each)) for each in self._gateway_addresses())
         present = frozenset(each for each in found if each is not None)
         floating = self.index.floating
         return self._translated(
             present, {each: floating[each] for each in addresses if each in floating}
         )
+
+    def _gateway_addresses(self) -> Iterator[IpInterface]:
+        """Yield the addresses of the gateway; a standby instance has them as soon as it is
+        active."""
+        there: Iterable[Address | VirtualAddress] = self.virtual_addresses
+        if not self.is_ha:
+            there = (each.address for each in self.netns.addresses)
+        device = self.gateway_device
+        return (each.interface for each in there if each.device == device)
 
     def _translated(
         self,

@@ -35,6 +35,11 @@ from netfw_drivers.linux_router.plan.floating_ips import (
     served_families,
     sort_floating_ips,
 )
+from netfw_drivers.linux_router.plan.keepalived_plan import (
+    KeepalivedStep,
+    StopKeepalived,
+    plan_keepalived,
+)
 from netfw_drivers.linux_router.plan.names import CHAIN_OWNER, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.radvd_plan import (
@@ -147,10 +152,18 @@ class _RouterPlanner:
         return self.update.complete and key not in self.update.put and key not in self.update.keep
 
     def _removal(self, router: RouterId, found: FoundRouter) -> list[Stage]:
-        withdrawals = plan_withdrawals(router, (), found)
-        stages = [_radvd_stage(router, step) for step in withdrawals]
+        """Plan the removal of a router.
+
+        Another host may have a highly available one from now on: without an address, the last
+        advertisement of radvd withdraws nothing.
+        """
+        stages: list[Stage] = []
+        if not found.keepalived.is_absent:
+            stages.append(_stage(router, StopKeepalived(router)))
+        if not found.is_ha:
+            stages += [_stage(router, step) for step in plan_withdrawals(router, (), found)]
         if not found.radvd.is_absent:
-            stages.append(_radvd_stage(router, StopRadvd(router)))
+            stages.append(_stage(router, StopRadvd(router)))
         return [*stages, *plan_router_removal(RouterKey(router), found.netns, found.ports)]
 
     def _floating_ips(
@@ -169,7 +182,8 @@ class _RouterPlanner:
             if id in served and served[id].family not in families:
                 del served[id]
         self.served[router] = served
-        return [*plan_floating_ips(router, served, concerned, found)]
+        settings = self.context.settings
+        return [*plan_floating_ips(router, served, concerned, found, settings)]
 
     def _whole(
         self, router: RouterId, state: RouterState, floating_ips: Translations, found: FoundRouter
@@ -186,15 +200,17 @@ class _RouterPlanner:
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
         withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
+        election = plan_keepalived(desired, wanted, served, found, self.context.settings)
         self.served[router] = served
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
         if left_out := {**left_out, **_left_out_ipv6(wanted, found.netns)}:
             self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [
-            *(_radvd_stage(router, step) for step in withdrawals),
-            *plan_router_netns(RouterKey(router), wanted, found.netns, CHAIN_OWNER),
+            *(_stage(router, step) for step in (*withdrawals, *election.before)),
+            *plan_router_netns(RouterKey(router), election.wanted, election.found, CHAIN_OWNER),
+            *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
-            *(_radvd_stage(router, step) for step in radvd),
+            *(_stage(router, step) for step in radvd),
         ]
 
     def _wait(self) -> None:
@@ -211,10 +227,13 @@ def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:
     return {
         f"IPv6 of port {port.port}": why
         for port in wanted.ports
-        if any(each.version == 6 and not each.is_link_local for each in port.addresses)
+        if any(
+            each.version == 6 and not each.is_link_local
+            for each in (*port.addresses, *port.virtual_addresses)
+        )
         and (why := why_without_ipv6(port, found)) is not None
     }
 
 
-def _radvd_stage(router: RouterId, step: RadvdStep) -> Stage:
+def _stage(router: RouterId, step: RadvdStep | KeepalivedStep) -> Stage:
     return Stage((Operation(step.backend, step.text, frozenset({RouterKey(router)}), step),))

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address, IPv6Network
-from pathlib import Path
 from typing import ClassVar
 
 from attrs import field, frozen
 
 from netfw.drivers.values.router_values import RouterDriverKey, RouterPort
 from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
-from netfw.linux.process.program import ProcessKey, Program
+from netfw.linux.process.program import Program
 from netfw.model.address import link_local
 from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
@@ -30,8 +29,8 @@ from netfw_drivers.linux_router.config.radvd import (
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
-from netfw_drivers.linux_router.plan.names import INTERFACE, router_namespace
-from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
+from netfw_drivers.linux_router.plan.names import INTERFACE, config_path, router_namespace
+from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
 
 SERVICE = "radvd"
 REMOVED_LIMIT = 16
@@ -88,18 +87,8 @@ class WithdrawPrefixes:
 RadvdStep = RunRadvd | StopRadvd | WithdrawPrefixes
 
 
-def process_key(router: RouterId) -> ProcessKey:
-    """Return the key of the process."""
-    return ProcessKey(SERVICE, str(router))
-
-
-def config_path(directory: Path, router: RouterId) -> Path:
-    """Return the path of the configuration, beside the pid file."""
-    return directory / SERVICE / f"{router}.conf"
-
-
 def plan_radvd(
-    router: DesiredRouter, found: FoundRadvd, settings: RouterSettings
+    router: DesiredRouter, found: FoundDaemon, settings: RouterSettings
 ) -> Iterator[RadvdStep]:
     """Plan the radvd of a router; prefixes that it advertised before are withdrawn."""
     interfaces = tuple(_interfaces(router, found.text or ""))
@@ -128,7 +117,7 @@ def plan_withdrawals(
 
 def make_program(router: RouterId, settings: RouterSettings) -> Program:
     """Return the program that advertises for *router*."""
-    path = config_path(settings.directory, router)
+    path = config_path(settings.directory, SERVICE, router)
     user = ("-u", settings.radvd_user) if settings.radvd_user else ()
     return Program(
         argv=("radvd", "-n", "-C", str(path), "-p", f"{path}.pid", "-m", "stderr", *user),

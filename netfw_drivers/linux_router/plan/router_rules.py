@@ -7,6 +7,7 @@ chain                          contents
 =============================  ==================================================================
 mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
 mangle ``router-input``        protects the port of the metadata proxy
+mangle ``router-output``       of a highly available router: drops what has no source address
 mangle ``router-forward``      drops what would leave where it came from outside
 mangle ``router-scope``        drops what would get into another address scope untranslated
 nat ``router-prerouting``      metadata redirect, then floating IPs
@@ -39,7 +40,7 @@ from netfw.linux.iptables.rule import (
     match,
     target,
 )
-from netfw.model.address import IpAddress
+from netfw.model.address import IpAddress, as_network
 from netfw_drivers.linux_router.plan import floating_ip_rules as floating
 from netfw_drivers.linux_router.plan.marks import (
     EXTERNAL,
@@ -90,6 +91,7 @@ class RouterRules:
     metadata_port: int | None = None
     random_fully: bool = False
     contributions: tuple[RouterContribution, ...] = ()
+    is_ha: bool = False
     scope_marks: ScopeMarks = field(factory=dict)
 
     @property
@@ -116,6 +118,7 @@ class RouterRules:
             (RuleTable.MANGLE, RuleChain.PREROUTING): [*self._marks()],
             (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_proxy()],
             (RuleTable.MANGLE, RuleChain.FORWARD): [*self._guard_forwarding()],
+            (RuleTable.MANGLE, RuleChain.OUTPUT): [*self._silence()],
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
         }
         chains: dict[tuple[RuleTable, str], list[Rule]] = {}
@@ -166,6 +169,12 @@ class RouterRules:
             yield self._rule(in_device=name, out_device=name, matches=(untranslated,), target=DROP)
         if self._has_scopes:
             yield self._rule(target=Jump(_SCOPE))
+
+    def _silence(self) -> Iterator[Rule]:
+        """Drop what the kernel sends without an address: multicast listener reports of a standby
+        instance would have switches send frames for the shared MAC address to it."""
+        if self.is_ha and self.family is Family.IPV6:
+            yield Rule(source=as_network("::/128"), target=DROP, owner=self.key)
 
     def _marks(self) -> Iterator[Rule]:
         if self.gateway is not None:

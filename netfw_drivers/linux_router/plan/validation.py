@@ -30,8 +30,6 @@ def value_error(key: RouterDriverKey, value: RouterDriverValue) -> NetfwError | 
 def _router_error(key: RouterDriverKey, state: RouterState) -> NetfwError | None:
     if state.full is None:
         return NotSupported(f"{key}: this driver has no distributed routers")
-    if state.full.ha is not None:
-        return NotSupported(f"{key}: this driver has no highly available routers")
     limited = [each.owner for each in state.contributions if each.qos]
     if limited:
         return NotSupported(f"{key}: QoS rules (of {', '.join(limited)}) have no effect here")

@@ -6,14 +6,18 @@ import threading
 from collections.abc import Collection, Iterable
 from functools import partial
 
+from attrs import evolve
+
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterState
 from netfw.errors import NetfwError, NotFound
 from netfw.linux import netns
 from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
 from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.ids import FloatingIpId, PortId, RouterId
+from netfw.model.router import HaRole
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.floating_ips import RouterUpdate
 from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
@@ -21,6 +25,7 @@ from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouter
 from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.plan.validation import value_error
+from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
 
@@ -38,9 +43,11 @@ class RouterObserver:
         self,
         executor: RouterNetnsExecutor,
         radvd: RadvdRunner,
+        keepalived: KeepalivedRunner,
         context: RouterContext,
     ) -> None:
-        self._executor, self._radvd, self._context = executor, radvd, context
+        self._executor, self._context = executor, context
+        self._radvd, self._keepalived = radvd, keepalived
         self._lock = threading.Lock()
         self._floating_ip_routers: dict[FloatingIpId, RouterId] | None = None
         self._indexes: dict[RouterId, TranslationIndex] = {}
@@ -53,7 +60,8 @@ class RouterObserver:
     def routers(self) -> frozenset[RouterId]:
         """Return the routers that have a namespace, a process or a file."""
         parsed = map(parse_namespace, netns.names())
-        return frozenset(id for id in parsed if id is not None) | self._radvd.routers()
+        found = frozenset(id for id in parsed if id is not None)
+        return found | self._radvd.routers() | self._keepalived.routers()
 
     def floating_ips(self) -> dict[FloatingIpId, RouterId]:
         """Return where each floating IP is."""
@@ -114,13 +122,17 @@ class RouterObserver:
         if state is None:
             gateway = self._read_gateway(found.netns.netns)
             ports = () if gateway is None else (gateway,)
-            return ConvergedRouter(id=router, ports=ports, index=found.index)
+            is_ha = self._keepalived.is_configured(router)
+            return ConvergedRouter(id=router, ports=ports, index=found.index, is_ha=is_ha)
         desired = self._context.desired(router, state)
+        is_ha = desired.ha is not None
         return ConvergedRouter(
             id=router,
             ports=tuple(desired.ports({})),
             index=found.index,
             whole=partial(desired.netns, found.scope_marks, found.translations),
+            is_ha=is_ha,
+            is_elected=is_ha and self._keepalived.is_running(router),
         )
 
     def record(
@@ -189,12 +201,34 @@ class RouterObserver:
         found = FoundRouter(
             netns=self._executor.observe(namespace, wanted, mirrored=mirrored),
             radvd=self._radvd.observe(router),
+            keepalived=self._keepalived.observe(router),
             ports=_ports(self.state(router)),
             former=self._index(router),
         )
+        found = self._observe_election(found, wanted, state)
         if wanted is not None or not mirrored:
             self._forget_floating_ips(router)  # all of them are recorded again
         self._record_floating_ips(router, found)
+        return found
+
+    def _observe_election(
+        self, found: FoundRouter, wanted: RouterNetns | None, state: RouterState | None
+    ) -> FoundRouter:
+        """Complete the observation of a router that is to be highly available.
+
+        keepalived adds addresses before routes: one that becomes active during the observation may
+        seem to have routes only, and is observed once more.
+        """
+        ha = None if state is None or state.full is None else state.full.ha
+        if ha is None:
+            return found
+        if found.keepalived.digest is None:
+            device = self._executor.device(ha.port.id)
+            return evolve(found, can_elect=device is not None and device.wired is not False)
+        left = any(each.protocol == PROTOCOL_KEEPALIVED for each in found.netns.routes)
+        if left and found.role is not HaRole.ACTIVE:
+            again = self._executor.observe(found.netns.netns, wanted, mirrored=True)
+            return evolve(found, netns=again)
         return found
 
     def _index(self, router: RouterId) -> TranslationIndex:
@@ -291,4 +325,5 @@ def _ports(state: RouterState | None) -> frozenset[PortId]:
     if full is None:
         return frozenset()
     gateway = () if full.gateway is None else (full.gateway.port,)
-    return frozenset(port.id for port in (*full.interfaces, *gateway))
+    ha = () if full.ha is None else (full.ha.port,)
+    return frozenset(port.id for port in (*full.interfaces, *gateway, *ha))

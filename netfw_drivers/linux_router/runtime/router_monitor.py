@@ -9,26 +9,40 @@ from contextlib import contextmanager
 from functools import cached_property
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.host_driver import HostCapability
 from netfw.drivers.interface import InterfaceDriver
 from netfw.drivers.values.events import Event, FeedLost, KeysChanged
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
-from netfw.drivers.values.router_values import RouterDriverKey
+from netfw.drivers.values.router_values import RoleChanged, RouterDriverKey
 from netfw.errors import BackendError, BackendUnavailable, NetfwError
-from netfw.linux.router_netns import NetnsPort, RouterNetns, RouterNetnsExecutor
+from netfw.linux.router_netns import (
+    NetnsPort,
+    RouterNetns,
+    RouterNetnsExecutor,
+    plan_router_netns,
+)
 from netfw.linux.service_netns import DriftMonitor
 from netfw.model.ids import PortId, RouterId
+from netfw.model.router import HaRole
 from netfw.plan import Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.names import GATEWAY, parse_namespace, router_namespace
+from netfw_drivers.linux_router.plan.ha_role import decide_role
+from netfw_drivers.linux_router.plan.keepalived_plan import watched_netns
+from netfw_drivers.linux_router.plan.names import (
+    GATEWAY,
+    HA,
+    parse_namespace,
+    router_namespace,
+)
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.runtime.announcements import (
     AnnouncedAddress,
     AnnouncedFloatingIps,
     Announcements,
 )
+from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner, read_role
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 
 LOG = logging.getLogger(__name__)
@@ -48,6 +62,10 @@ class ConvergedRouter:
     """Its floating IPs."""
     whole: Callable[[], RouterNetns] | None = None
     """Makes its namespace; None: it was not converged as a whole since the driver was made."""
+    is_ha: bool = False
+    """Whether it is highly available: keepalived announces the addresses of the active instance."""
+    is_elected: bool = False
+    """Whether its keepalived runs."""
 
     @property
     def netns(self) -> str:
@@ -65,13 +83,27 @@ class ConvergedRouter:
 
 @frozen
 class ConvergedPlanner:
-    """Compares converged routers with their namespaces."""
+    """Compares converged routers with their namespaces.
+
+    :param on_role: called with the role of a highly available router.
+    """
 
     executor: RouterNetnsExecutor
+    on_role: Callable[[RouterId, HaRole], None]
 
     def plan(self, wanted: ConvergedRouter, /) -> tuple[Stage, ...]:
         """Observe the namespace of a router, and plan what makes it as it was converged."""
-        return () if wanted.desired is None else self.executor.plan(wanted.desired)
+        desired = wanted.desired
+        if desired is None:
+            return ()
+        if not wanted.is_ha:
+            return self.executor.plan(desired)
+        found = self.executor.observe(desired.netns, desired, mirrored=True)
+        role = decide_role(found.links, (each.address for each in found.addresses))
+        if role is not None:
+            self.on_role(wanted.id, role)
+        watched = watched_netns(desired, role, running=wanted.is_elected)
+        return plan_router_netns(desired.netns, watched, found, self.executor.chain_owner)
 
 
 class RouterMonitor:
@@ -88,15 +120,19 @@ class RouterMonitor:
         executor: RouterNetnsExecutor,
         interface: InterfaceDriver,
         settings: RouterSettings,
+        keepalived: KeepalivedRunner,
         notify: Callable[[Event], None],
     ) -> None:
-        self._notify = notify
+        self._notify, self._keepalived = notify, keepalived
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
-        self._drift = DriftMonitor(ConvergedPlanner(executor), self._handle_drift)
+        planner = ConvergedPlanner(executor, self._record_role)
+        self._drift = DriftMonitor(planner, self._handle_drift)
         self._lock = threading.Lock()
         self._routers: dict[RouterId, ConvergedRouter] = {}
+        self._roles: dict[RouterId, HaRole] = {}
+        """The roles that were reported last."""
         self._owners: dict[PortId, RouterId] = {}
         self._paused = 0
         self._changed_ports: set[PortId] = set()
@@ -153,8 +189,12 @@ class RouterMonitor:
             port for port in self._ports_of(router.id) if self._is_unwired(self._wiring.watch, port)
         )
         self._announce(router, unwired)
+        if router.is_ha and not router.is_elected and not _ha_ports(router) & unwired:
+            router = self._elect(router)
         if watch and router.whole is not None:
             self._watch(router)
+        if watch and router.is_ha:
+            self._read_role(router.id)
         return router.gateway is None or router.gateway.port not in unwired
 
     def unwired(self, router: RouterId) -> frozenset[PortId]:
@@ -168,6 +208,7 @@ class RouterMonitor:
         with self._lock:
             ports = self._ports_of(router)
             self._routers.pop(router, None)
+            self._roles.pop(router, None)
         self._forget_ports(ports)
         self._announcements.forget(router_namespace(router))
 
@@ -175,6 +216,7 @@ class RouterMonitor:
         """Stop watching and announcing.  `resume` starts both anew."""
         with self._lock:
             self._routers.clear()
+            self._roles.clear()
             self._owners.clear()
         self._wiring.close()
         self._drift.close()
@@ -185,6 +227,9 @@ class RouterMonitor:
 
         A router that was converged or removed meanwhile has other addresses.
         """
+        if router.is_ha:
+            self._announcements.forget(router.netns)
+            return
         wired = (port for port in router.ports if port.port not in unwired)
         addresses = (each for port in wired for each in _addresses(port))
         gateway = router.gateway
@@ -195,6 +240,35 @@ class RouterMonitor:
             if self._routers.get(router.id) is router:
                 self._announcements.update(router.netns, addresses, floating)
 
+    def _elect(self, router: ConvergedRouter) -> ConvergedRouter:
+        """Start the keepalived of a router whose port on the HA network was admitted."""
+        try:
+            self._keepalived.start_configured(router.id)
+        except NetfwError as error:
+            LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
+            return router
+        elected = evolve(router, is_elected=True)
+        with self._lock:
+            if self._routers.get(router.id) is router:
+                self._routers[router.id] = elected
+        return elected
+
+    def _read_role(self, router: RouterId) -> None:
+        try:
+            role = read_role(router)
+        except NetfwError as error:
+            LOG.info("router %s: its role cannot be read now: %s", router, error)
+            return
+        if role is not None:
+            self._record_role(router, role)
+
+    def _record_role(self, router: RouterId, role: HaRole) -> None:
+        with self._lock:
+            if router not in self._routers or self._roles.get(router) is role:
+                return
+            self._roles[router] = role
+        self._notify(RoleChanged(f"router {router} is {role} on this host", router, role))
+
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""
         with self._lock:
@@ -202,6 +276,8 @@ class RouterMonitor:
             router = None if owner is None else self._routers.get(owner)
         if router is None:
             return
+        if port in _ha_ports(router) and not self._is_unwired(self._wiring.is_unwired, port):
+            router = self._elect(router)
         try:
             self._announce(router, self.unwired(router.id))
         except BackendUnavailable as error:
@@ -249,6 +325,10 @@ class RouterMonitor:
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:
     return (RouterKey(router.id), *map(FloatingIpKey, router.index.translations))
+
+
+def _ha_ports(router: ConvergedRouter) -> frozenset[PortId]:
+    return frozenset(port.port for port in router.ports if port.device.startswith(HA))
 
 
 def _addresses(port: NetnsPort) -> Iterator[AnnouncedAddress]:

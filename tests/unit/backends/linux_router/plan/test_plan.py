@@ -18,7 +18,6 @@ from netfw.drivers.values.contribution import (
 from netfw.drivers.values.keys import AgentGatewayKey
 from netfw.drivers.values.router_values import (
     AgentGateway,
-    HighAvailability,
     LocalRouter,
     RouterPart,
     RouterState,
@@ -240,9 +239,8 @@ def test_parts_and_features_that_the_driver_lacks_are_refused() -> None:
     assert planned.refused.keys() == wrong.keys()
     assert all(isinstance(error, NotSupported) for error in planned.refused.values())
     assert STATE.full is not None
-    ha = HighAvailability(port=OUTSIDE, vrid=1)
-    for bad in (evolve(STATE, full=evolve(STATE.full, ha=ha)), evolve(STATE, contributions=(qos,))):
-        assert isinstance(plan(Update(put={KEY: bad})).refused[KEY], NotSupported)
+    limited = evolve(STATE, contributions=(qos,))
+    assert isinstance(plan(Update(put={KEY: limited})).refused[KEY], NotSupported)
     assert isinstance(plan(Update(put={KEY: nat()})).refused[KEY], InvalidInput)
 
 

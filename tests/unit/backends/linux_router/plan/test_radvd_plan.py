@@ -9,7 +9,7 @@ from netfw.linux.ip.values import Link
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.address import as_address, link_local
 from netfw.model.subnet import Ipv6Mode, Subnet
-from netfw_drivers.linux_router.plan.observed import FoundRadvd, FoundRouter
+from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter
 from netfw_drivers.linux_router.plan.radvd_plan import (
     RadvdStep,
     RunRadvd,
@@ -30,15 +30,15 @@ from tests.unit.backends.linux_router.samples import (
 )
 
 
-def plan(found: FoundRadvd, *subnets: Subnet) -> list[RadvdStep]:
+def plan(found: FoundDaemon, *subnets: Subnet) -> list[RadvdStep]:
     router = CONTEXT.desired(ROUTER, state(evolve(INSIDE, subnets=subnets)))
     return list(plan_radvd(router, found, CONTEXT.settings))
 
 
-def run(found: FoundRadvd, *subnets: Subnet) -> FoundRadvd:
+def run(found: FoundDaemon, *subnets: Subnet) -> FoundDaemon:
     (step,) = plan(found, *subnets)
     assert isinstance(step, RunRadvd)
-    return FoundRadvd(text=step.text_of_file, digest=step.program.digest())
+    return FoundDaemon(text=step.text_of_file, digest=step.program.digest())
 
 
 ONE = subnet("fd00::/64", Ipv6Mode.SLAAC)
@@ -46,14 +46,14 @@ TWO = subnet("fd01::/64", Ipv6Mode.STATEFUL)
 
 
 def test_a_router_without_advertised_subnets_has_none() -> None:
-    assert plan(FoundRadvd(), subnet("fd00::/64"), subnet("10.0.0.0/24")) == []
+    assert plan(FoundDaemon(), subnet("fd00::/64"), subnet("10.0.0.0/24")) == []
 
 
 @pytest.mark.spec("L3-26")
 def test_subnets_are_advertised_and_then_nothing_is_left_to_do() -> None:
     servers = (as_address("fd00::53"),)
     both = (evolve(ONE, dns_nameservers=servers), TWO)
-    found = run(FoundRadvd(), *both)
+    found = run(FoundDaemon(), *both)
     assert f"interface {QR}" in str(found.text)
     assert "fe80::f816:3eff:fe00:0;" in str(found.text), "its own link-local address"
     assert "RDNSS fd00::53" in str(found.text)
@@ -63,7 +63,7 @@ def test_subnets_are_advertised_and_then_nothing_is_left_to_do() -> None:
 
 @pytest.mark.spec("L3-26")
 def test_a_removed_prefix_is_withdrawn_as_long_as_the_interface_exists() -> None:
-    first = run(FoundRadvd(), ONE, TWO)
+    first = run(FoundDaemon(), ONE, TWO)
     found = run(first, ONE)
     text = str(found.text)
     assert text.index("fd01::/64") < text.index("AdvPreferredLifetime 0")
@@ -78,7 +78,7 @@ def test_the_last_removed_prefixes_stay_withdrawn() -> None:
     """Whatever their order as addresses is."""
     early = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(100, 110)]
     late = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(1, 13)]
-    found = run(run(run(FoundRadvd(), *early, *late, ONE), *late, ONE), ONE)
+    found = run(run(run(FoundDaemon(), *early, *late, ONE), *late, ONE), ONE)
     text = str(found.text)
     withdrawn = [str(each.cidr) for each in (*early, *late) if f"prefix {each.cidr}\n" in text]
     assert withdrawn == [str(each.cidr) for each in (*early[-4:], *late)]
@@ -95,7 +95,7 @@ def problems(mtu: int, *subnets: Subnet) -> dict[str, str]:
 def test_more_name_servers_than_fit_are_left_out() -> None:
     servers = tuple(as_address(f"fd00::{number}") for number in range(1, 18))
     many = evolve(ONE, dns_nameservers=servers)
-    text = str(run(FoundRadvd(), many).text)
+    text = str(run(FoundDaemon(), many).text)
     assert text.count("RDNSS fd00::") == 6
     assert f"RDNSS {servers[15]}\n" in text
     assert str(servers[16]) not in text
@@ -107,20 +107,20 @@ def test_more_name_servers_than_fit_are_left_out() -> None:
 def test_a_network_too_narrow_for_ipv6_is_not_advertised() -> None:
     port = evolve(INSIDE, subnets=(ONE,), mtu=1279)
     router = CONTEXT.desired(ROUTER, state(port))
-    assert [*plan_radvd(router, FoundRadvd(), CONTEXT.settings)] == []
+    assert [*plan_radvd(router, FoundDaemon(), CONTEXT.settings)] == []
     assert problems(1279, ONE) == problems(1280, ONE) == {}, "the plan names the port"
 
 
 @pytest.mark.spec("L3-26")
 def test_more_prefixes_than_fit_are_left_out() -> None:
     many = [subnet(f"fd00:{number:x}::/64", Ipv6Mode.SLAAC) for number in range(65)]
-    full = run(run(FoundRadvd(), TWO), *many)
+    full = run(run(FoundDaemon(), TWO), *many)
     assert str(full.text).count("    prefix ") == 64
     assert len(problems(1500, *many)) == 1
 
 
 def test_a_process_that_does_not_run_is_started() -> None:
-    found = run(FoundRadvd(), ONE)
+    found = run(FoundDaemon(), ONE)
     (step,) = plan(evolve(found, digest=None), ONE)
     assert isinstance(step, RunRadvd)
     assert len({step, step}) == 1, "a refused operation is a key of its refusal"
@@ -128,13 +128,13 @@ def test_a_process_that_does_not_run_is_started() -> None:
 
 def test_without_interfaces_it_is_stopped() -> None:
     router = CONTEXT.desired(ROUTER, state())
-    found = run(FoundRadvd(), ONE)
+    found = run(FoundDaemon(), ONE)
     assert list(plan_radvd(router, found, CONTEXT.settings)) == [StopRadvd(ROUTER)]
-    assert list(plan_radvd(router, FoundRadvd(remains=True), CONTEXT.settings))
+    assert list(plan_radvd(router, FoundDaemon(remains=True), CONTEXT.settings))
 
 
 def test_prefixes_are_withdrawn_before_their_device_is_removed() -> None:
-    radvd = run(FoundRadvd(), ONE)
+    radvd = run(FoundDaemon(), ONE)
     link = Link(name=QR, index=2, mtu=1500, up=True, state="unknown", mac=INSIDE.mac)
     netns = ObservedNetns(netns="qrouter-1", exists=True, links={QR: link})
     there = FoundRouter(netns=netns, radvd=radvd)

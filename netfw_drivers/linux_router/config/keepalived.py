@@ -1,0 +1,237 @@
+"""Renderer of the configuration of keepalived, which decides by VRRP where a router is active.
+
+Only names of devices, numbers, addresses and a checked password are rendered, each from a checked
+value: no text of a user can become syntax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, ip_interface
+from typing import NamedTuple
+
+from attrs import evolve, field, frozen
+
+from netfw.errors import InvalidInput
+from netfw.linux.ip.values import NextHop, Route
+from netfw.model.address import IpInterface
+from netfw.model.device_names import check_device_name
+
+MOST_ADDRESSES = 16384
+"""Limit of addresses of a router: keepalived reads all of them at each change."""
+MOST_ROUTES = 4096
+MARKERS = IPv4Network("169.254.0.0/24")
+"""Network of the addresses that mark the active instance, one for each virtual router id."""
+PASSWORD = re.compile(r"[A-Za-z0-9_.-]{1,8}")
+"""Passwords that VRRP and the configuration can hold."""
+
+_ADDRESS_BLOCK = re.compile(
+    r"^    virtual_ipaddress_excluded \{\n(?P<lines>(?:        .*\n)*)    \}\n", re.MULTILINE
+)
+
+
+class VirtualAddress(NamedTuple):
+    """An address that the active instance has on a device."""
+
+    device: str
+    interface: IpInterface
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it has no network, such as the address of a floating IP."""
+        return self.interface.network.prefixlen == self.interface.max_prefixlen
+
+
+@frozen(kw_only=True)
+class VrrpSettings:
+    """Settings of VRRP that all routers of a host share.
+
+    :raises InvalidInput: a password that VRRP does not have.
+    """
+
+    advert_int: int = 2
+    """Seconds between two advertisements; after three without one, another instance takes over."""
+    auth_type: str = "PASS"
+    auth_password: str | None = field(default=None, repr=False)
+    garp_master_delay: int = 5
+    garp_master_repeat: int = 5
+    garp_master_refresh: int = 180
+    unicast: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.auth_password is not None and not PASSWORD.fullmatch(self.auth_password):
+            why = "has 1 to 8 letters, digits, dots, dashes or underscores"
+            raise InvalidInput({"auth_password": why})
+
+
+@frozen(kw_only=True)
+class VrrpInstance:
+    """One instance of a highly available router.
+
+    :raises InvalidInput: a name or address that cannot be, or more of them than fit.
+    """
+
+    vrid: int
+    priority: int
+    device: str
+    """Name of the device on the HA network."""
+    source: IPv4Address
+    """Address of this instance on the HA network."""
+    peers: tuple[IPv4Address, ...] = ()
+    """Addresses of the others there."""
+    addresses: tuple[VirtualAddress, ...] = ()
+    routes: tuple[Route, ...] = ()
+    settings: VrrpSettings = field(factory=VrrpSettings)
+
+    def __attrs_post_init__(self) -> None:
+        for name, limit, number in (
+            ("addresses", MOST_ADDRESSES, len(self.addresses)),
+            ("routes", MOST_ROUTES, len(self.routes)),
+        ):
+            if number > limit:
+                raise InvalidInput({name: f"{number}: at most {limit}"})
+        for each in (self.source, *self.peers):
+            if not isinstance(each, IPv4Address):
+                raise InvalidInput({"HA network": f"{each!s}: VRRP needs IPv4 addresses there"})
+        hops = (hop for route in self.routes for hop in route.hops)
+        for device in {self.device, *(each.device for each in self.addresses), *map(_device, hops)}:
+            _check_device(device)
+        for address in self.addresses:
+            if "%" in str(address.interface):
+                raise InvalidInput({"address": f"{address.interface} names a device"})
+
+    def restricted_to(self, devices: Collection[str], text: str) -> VrrpInstance:
+        """Return what of the instance is on *devices*, and in the configuration *text* already."""
+        there, lines = frozenset(parse_addresses(text)), frozenset(text.splitlines())
+        routes = (each for each in self.routes if _entry(_route(each)) in lines)
+        return evolve(
+            self,
+            addresses=tuple(
+                each for each in self.addresses if each in there and each.device in devices
+            ),
+            routes=tuple(each for each in routes if all(_device(h) in devices for h in each.hops)),
+        )
+
+
+def marker(vrid: int) -> IPv4Interface:
+    """Return the address that marks the active instance of a virtual router id."""
+    return IPv4Interface((MARKERS[vrid], MARKERS.max_prefixlen))
+
+
+def render_keepalived(instance: VrrpInstance) -> str:
+    """Render the configuration file; equal values render to equal text."""
+    settings = instance.settings
+    lines = [
+        f"vrrp_instance VR_{instance.vrid} {{",
+        "    state BACKUP",
+        f"    interface {instance.device}",
+        f"    virtual_router_id {instance.vrid}",
+        f"    priority {instance.priority}",
+        "    nopreempt",
+        f"    advert_int {settings.advert_int}",
+        f"    garp_master_delay {settings.garp_master_delay}",
+        f"    garp_master_repeat {settings.garp_master_repeat}",
+        f"    garp_master_refresh {settings.garp_master_refresh}",
+        f"    garp_lower_prio_repeat {settings.garp_master_repeat}",
+        *_authentication(settings),
+        *_peers(instance),
+        *_block("virtual_ipaddress", [f"{marker(instance.vrid)} dev {instance.device}"]),
+    ]
+    lines += _address_block(instance.addresses)
+    lines += _block("virtual_routes", map(_route, instance.routes))
+    return _join([*lines, "}"])
+
+
+def parse_addresses(text: str) -> tuple[VirtualAddress, ...]:
+    """Return the addresses of a configuration; what is no address is skipped."""
+    block = _ADDRESS_BLOCK.search(text)
+    words = (line.split() for line in block["lines"].splitlines()) if block else ()
+    found = (_parse_address(each) for each in words)
+    return tuple(each for each in found if each is not None)
+
+
+def change_addresses(
+    text: str, added: Iterable[VirtualAddress], removed: Collection[VirtualAddress]
+) -> str:
+    """Return a configuration that has addresses already with others; the rest stays as it is."""
+    kept = (each for each in parse_addresses(text) if each not in removed)
+    block = _join(_address_block([*kept, *added]))
+    return _ADDRESS_BLOCK.sub(lambda _: block, text, count=1)
+
+
+def _address_block(addresses: Iterable[VirtualAddress]) -> Iterator[str]:
+    """Render the addresses: those with a network as they are, then the single ones in order."""
+    every = dict.fromkeys(addresses)
+    single = sorted((each for each in every if each.is_single), key=_order)
+    lines = [f"{each.interface} dev {each.device}" for each in every if not each.is_single]
+    lines += [f"{each.interface} dev {each.device}" for each in single]
+    return _block("virtual_ipaddress_excluded", lines)
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _order(address: VirtualAddress) -> tuple[str, int, int]:
+    return address.device, address.interface.version, int(address.interface)
+
+
+def _authentication(settings: VrrpSettings) -> Iterator[str]:
+    if settings.auth_password is not None:
+        words = [f"auth_type {settings.auth_type}", f"auth_pass {settings.auth_password}"]
+        yield from _block("authentication", words)
+
+
+def _peers(instance: VrrpInstance) -> Iterator[str]:
+    if instance.settings.unicast and instance.peers:
+        yield f"    unicast_src_ip {instance.source}"
+        yield from _block("unicast_peer", map(str, sorted(instance.peers)))
+    else:
+        yield f"    mcast_src_ip {instance.source}"
+
+
+def _block(name: str, entries: Iterable[str]) -> Iterator[str]:
+    yield f"    {name} {{"
+    yield from map(_entry, entries)
+    yield "    }"
+
+
+def _entry(text: str) -> str:
+    return f"        {text}"
+
+
+def _route(route: Route) -> str:
+    """Render a route; keepalived has one with several next hops in another form."""
+    if len(route.hops) > 1:
+        hops = " ".join(f"nexthop {_hop(hop)}" for hop in route.hops)
+        return f"{route.destination} {hops}"
+    (hop,) = route.hops
+    scope = " scope link" if hop.via is None and route.destination.version == 4 else ""
+    return f"{route.destination} {_hop(hop)}{scope}"
+
+
+def _hop(hop: NextHop) -> str:
+    via = "" if hop.via is None else f"via {hop.via} "
+    return f"{via}dev {_device(hop)}{' onlink' if hop.onlink else ''}"
+
+
+def _device(hop: NextHop) -> str:
+    if hop.device is None:
+        raise InvalidInput({"route": f"the next hop {hop.via} has no device"})
+    return hop.device
+
+
+def _check_device(device: str) -> None:
+    try:
+        check_device_name(device)
+    except ValueError as error:
+        raise InvalidInput({"device": str(error)}) from error
+
+
+def _parse_address(words: list[str]) -> VirtualAddress | None:
+    try:
+        interface, _, device = words
+        return VirtualAddress(device, ip_interface(interface))
+    except ValueError:
+        return None

@@ -1,0 +1,32 @@
+"""The role of an instance of a highly available router, as its namespace shows it.  Pure.
+
+keepalived gives the active instance a marker address on the HA network, before all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from netfw.linux.ip.values import Address, Link
+from netfw.model.router import HaRole
+from netfw_drivers.linux_router.config.keepalived import MARKERS
+from netfw_drivers.linux_router.plan.names import HA
+
+
+def decide_role(links: Mapping[str, Link], addresses: Iterable[Address]) -> HaRole | None:
+    """Return the role of the instance with these devices and addresses.
+
+    None: the namespace has no port on an HA network.
+    """
+    link = next((link for name, link in links.items() if name.startswith(HA)), None)
+    if link is None:
+        return None
+    if any(_is_marker(each) for each in addresses if each.device == link.name):
+        return HaRole.ACTIVE
+    return HaRole.STANDBY if link.up and link.carrier else HaRole.FAULT
+
+
+def _is_marker(address: Address) -> bool:
+    interface = address.interface
+    single = interface.network.prefixlen == interface.max_prefixlen
+    return interface.version == 4 and single and interface.ip in MARKERS

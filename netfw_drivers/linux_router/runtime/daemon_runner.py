@@ -1,0 +1,219 @@
+"""Runs a daemon for each router: files, processes, supervision."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from signal import Signals
+from typing import ClassVar
+from uuid import UUID
+
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
+from netfw.drivers.values.keys import RouterKey
+from netfw.errors import NotFound
+from netfw.linux import netns
+from netfw.linux.fs.atomic_files import (
+    RemoveFile,
+    WriteFile,
+    change_files,
+    list_directory,
+    read_file,
+)
+from netfw.linux.process import (
+    Backoff,
+    OnDeath,
+    Process,
+    ProcessKey,
+    Program,
+    RespawnFailed,
+    Supervisor,
+)
+from netfw.linux.process import ProcessDied as SupervisedDied
+from netfw.linux.process.reload import change_and_reload
+from netfw.model.ids import RouterId
+from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.names import config_path, router_namespace
+from netfw_drivers.linux_router.plan.observed import FoundDaemon
+
+
+class RouterProcesses:
+    """The supervisor of all daemons of routers, which starts when it is first used.
+
+    :param notify: called with events, from any thread.
+    """
+
+    def __init__(self, settings: RouterSettings, notify: Callable[[Event], None]) -> None:
+        self._settings, self._notify = settings, notify
+        self._lock = threading.Lock()
+        self._current: Supervisor | None = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        with self._lock:
+            if self._current is None:
+                self._current = Supervisor(
+                    self._settings.directory,
+                    self._handle_event,
+                    backoff=Backoff(most=self._settings.check_interval),
+                )
+            return self._current
+
+    def close(self) -> None:
+        """Stop supervision; the processes go on.  Idempotent."""
+        with self._lock:
+            current, self._current = self._current, None
+        if current is not None:
+            current.close()
+
+    def _handle_event(self, event: Event) -> None:
+        """Translate an event of the supervisor, and publish it."""
+        match event:
+            case SupervisedDied(reason=reason, key=key, on_death=on_death, tail=tail):
+                text = f"{reason}: {tail}" if tail else reason
+                self._notify(ProcessDied(text, _keys(key.id), on_death is OnDeath.TELL))
+            case RespawnFailed(reason=reason, key=key):
+                self._notify(KeysChanged(reason, _keys(key.id)))
+
+
+class DaemonRunner(ABC):
+    """One process of a kind for each router; its records are files in ``router_confs``.
+
+    Different routers may be used by different threads at once.
+    """
+
+    SERVICE: ClassVar[str]
+    PID_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid",)
+    """Ends of the names of pid files that the daemon writes beside its configuration."""
+
+    def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
+        self._settings, self._processes = settings, processes
+        self._supervised: set[RouterId] = set()
+
+    @abstractmethod
+    def make_program(self, router: RouterId) -> Program:
+        """Return the program of a router."""
+
+    def routers(self) -> frozenset[RouterId]:
+        """Return the routers that have a process or a file."""
+        names = {key.id for key in self._supervisor.present() if key.service == self.SERVICE}
+        folder = self._settings.directory / self.SERVICE
+        names |= {name.split(".")[0] for name in list_directory(folder)}
+        return frozenset(id for name in names if (id := _parse_id(name)) is not None)
+
+    def observe(self, router: RouterId) -> FoundDaemon:
+        """Observe the process and the files of a router.
+
+        :raises BackendBroken: a file may not be read.
+        """
+        running = self._supervisor.running(self._key(router))
+        digest = None
+        if running is not None and running.namespace == _identity(router):
+            digest = running.digest
+        return FoundDaemon(
+            text=read_file(self._path(router)),
+            digest=digest,
+            remains=running is not None or any(path.exists() for path in self._files(router)),
+        )
+
+    def is_running(self, router: RouterId) -> bool:
+        """Return whether the process of a router runs in its present namespace."""
+        running = self._supervisor.running(self._key(router))
+        return running is not None and running.namespace == _identity(router)
+
+    def is_configured(self, router: RouterId) -> bool:
+        """Return whether a router has a configuration."""
+        return self._path(router).exists()
+
+    def supervise(self, router: RouterId) -> None:
+        """Supervise a process that ran before, if there is one; errors as of `run`.
+
+        It reads its configuration again: a driver that was killed may have written a new one.
+        """
+        key = self._key(router)
+        if router not in self._supervised and self._supervisor.running(key) is not None:
+            self._supervisor.start(key, self.make_program(router))
+            self._supervisor.signal(key, Signals.SIGHUP)
+            self._supervised.add(router)
+
+    def forget(self) -> None:
+        """Forget which processes are supervised: `RouterProcesses.close` was called."""
+        self._supervised.clear()
+
+    def write(self, router: RouterId, text: str) -> bool:
+        """Write the configuration; a running process reads it again.  Return whether one runs.
+
+        :raises OperationRefused: the file was refused.
+        """
+        written = WriteFile(str(self._path(router)), text)
+        return change_and_reload(self._supervisor, self._key(router), [written], self._scratch)
+
+    def start(self, router: RouterId) -> Process:
+        """Start the process, unless it runs, and supervise it.
+
+        :raises OperationRefused: it ended at once.
+        :raises BackendError: the program is missing, or the machine refused.
+        """
+        process = self._supervisor.start(self._key(router), self.make_program(router))
+        self._supervised.add(router)
+        return process
+
+    def start_configured(self, router: RouterId) -> None:
+        """Start the process of a router that has a configuration; errors as of `start`.
+
+        Another thread may stop it at the same time: it removes the configuration first.
+        """
+        if self.is_configured(router):
+            self.start(router)
+            if not self.is_configured(router):
+                self.stop(router)
+
+    def stop(self, router: RouterId) -> None:
+        """Stop the process, and remove its files.
+
+        :raises OperationRefused: a file was refused.
+        :raises BackendError: the machine refused.
+        """
+        change_files([RemoveFile(str(self._path(router)))], self._scratch)
+        self._supervisor.stop(self._key(router))
+        self._supervised.discard(router)
+        change_files([RemoveFile(str(path)) for path in self._files(router)], self._scratch)
+
+    @property
+    def _supervisor(self) -> Supervisor:
+        return self._processes.supervisor
+
+    @property
+    def _scratch(self) -> Path:
+        return self._settings.directory / "scratch"
+
+    def _key(self, router: RouterId) -> ProcessKey:
+        return ProcessKey(self.SERVICE, str(router))
+
+    def _path(self, router: RouterId) -> Path:
+        return config_path(self._settings.directory, self.SERVICE, router)
+
+    def _files(self, router: RouterId) -> tuple[Path, ...]:
+        """Return all possible files of a router, except the configuration."""
+        path = self._path(router)
+        own = (path.with_name(f"{path.name}{suffix}") for suffix in self.PID_SUFFIXES)
+        return (*own, *(path.with_suffix(suffix) for suffix in (".json", ".pid", ".log")))
+
+
+def _keys(name: str) -> list[RouterKey]:
+    return [RouterKey(RouterId(UUID(name)))]
+
+
+def _identity(router: RouterId) -> object:
+    try:
+        return netns.identity(router_namespace(router))
+    except NotFound:
+        return None
+
+
+def _parse_id(name: str) -> RouterId | None:
+    try:
+        return RouterId(UUID(name))
+    except ValueError:
+        return None

@@ -1,0 +1,387 @@
+"""Two instances of a highly available router, with real keepalived processes.
+
+They are two routers of one driver, on the same networks, with the same MAC addresses and the same
+virtual router id: what two hosts have.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_interface
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.events import Event, ProcessDied
+from netfw.drivers.values.router_values import HighAvailability, RoleChanged, RouterPort
+from netfw.linux import netns
+from netfw.model.ids import NetworkId, PortId, RouterId
+from netfw.model.router import HaRole
+from netfw.model.subnet import Ipv6Mode
+from netfw.plan import Update
+from netfw.testing.conformance.router.environment import Machine
+from netfw.testing.conformance.router.factories import Site, make_net, make_site, next_mac
+from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.conformance.router.services import advertising
+from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
+from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.plan.names import router_namespace
+from tests.lab.backends.linux_router.environment import (
+    LinuxRouterEnvironment,
+    bring,
+    plan,
+)
+
+ADVERT = 1.0
+SKEW = ADVERT * (256 - 50) / 256
+TAKE_OVER = 3 * ADVERT + SKEW + 0.2
+"""Seconds until another instance forwards after the active one fell silent."""
+Pair = tuple[Site, Site]
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[LinuxRouterEnvironment]:
+    with LinuxRouterEnvironment(ha_vrrp_advert_int=int(ADVERT)) as made:
+        yield made
+
+
+@pytest.fixture
+def pair(environment: LinuxRouterEnvironment) -> Pair:
+    """The two instances."""
+    first = advertising(make_site(make_net(1)), Ipv6Mode.SLAAC)
+    second = evolve(first, router=RouterId(uuid4())).with_full(
+        interfaces=tuple(evolve(port, id=PortId(uuid4())) for port in first.full.interfaces),
+        gateway=evolve(first.gateway, port=evolve(first.gateway.port, id=PortId(uuid4()))),
+    )
+    network = NetworkId(uuid4())
+    pair = instance(first, network, 1), instance(second, network, 2)
+    for site in pair:
+        environment.know([*site.ports, ha_port(site)])
+    return pair
+
+
+def instance(site: Site, network: NetworkId, number: int) -> Site:
+    port = RouterPort(
+        id=PortId(uuid4()),
+        network=network,
+        mac=next_mac(),
+        addresses=(ip_interface(f"169.254.192.{number}/18"),),
+    )
+    return site.with_full(ha=HighAvailability(port=port, vrid=7))
+
+
+def ha_port(site: Site) -> RouterPort:
+    assert site.full.ha is not None
+    return site.full.ha.port
+
+
+def role(driver: RouterDriver, site: Site) -> HaRole | None:
+    return driver.status(site.router).role
+
+
+def wait_roles(driver: RouterDriver, *sites: Site) -> Pair:
+    """Wait until one of them is active, and return it and the other one."""
+
+    def roles() -> list[HaRole | None]:
+        return [role(driver, site) for site in sites]
+
+    wait_until(lambda: sorted(map(str, roles())) == ["active", "standby"], roles, seconds=60)
+    first, second = sites
+    return (first, second) if role(driver, first) is HaRole.ACTIVE else (second, first)
+
+
+def bring_pair(driver: RouterDriver, pair: Pair) -> Pair:
+    for site in pair:
+        bring(driver, site)
+    return wait_roles(driver, *pair)
+
+
+def reached(machine: Machine, site: Site, version: int = 4) -> bool:
+    return machine.reach(site.external.address(1, version)) is not None
+
+
+@pytest.fixture
+def inside(environment: LinuxRouterEnvironment, pair: Pair) -> LabMachine:
+    """An instance that reaches the outside by the router."""
+    site = pair[0]
+    net, external = site.nets[0], site.external
+    gateways = [external.address(10, version) for version in (4, 6)]
+    environment.machine(external.id, external.interfaces(1), gateways)
+    machine = environment.machine(net.id, net.interfaces(9), net.gateways())
+    assert isinstance(machine, LabMachine)
+    return machine
+
+
+@contextmanager
+def pinged(machine: LabMachine, address: object) -> Iterator[Callable[[], Ping]]:
+    """Ping *address* meanwhile; yield what stops that."""
+    pinger = machine.instance.call(Pinger, str(address), 0.01)
+    background = BackgroundPing(pinger, 2.0)
+    yield background.stop
+
+
+def pids(site: Site) -> list[int]:
+    """The pids of keepalived and of its child."""
+    own = netns.identity(router_namespace(site.router))
+    every = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return sorted(pid for pid in every if runs_keepalived(pid, site) and own is not None)
+
+
+def runs_keepalived(pid: int, site: Site) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[0] == b"keepalived" and any(str(site.router).encode() in each for each in words)
+
+
+@contextmanager
+def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
+    """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
+
+    def listen() -> socket.socket:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+
+    with netns.run_in(router_namespace(site.router), listen) as opened:
+        opened.setblocking(False)
+
+        def sent() -> list[bytes]:
+            found: list[bytes] = []
+            while True:
+                try:
+                    frame, source = opened.recvfrom(2048)
+                except BlockingIOError:
+                    return found
+                if source[2] == socket.PACKET_OUTGOING and source[0].startswith(("qr-", "qg-")):
+                    found.append(frame)
+
+        yield sent
+
+
+def addresses(environment: LinuxRouterEnvironment, site: Site) -> str:
+    return environment.run(site.router, ["ip", "-o", "address"])
+
+
+def assert_bare(environment: LinuxRouterEnvironment, site: Site) -> None:
+    """Check that a standby has neither an address nor a route but those of the HA network."""
+    text = addresses(environment, site)
+    assert "qr-" not in text, text
+    assert "qg-" not in text, text
+    for family in ("-4", "-6"):
+        devices = {str(each.get("dev")) for each in environment.routes(site.router, family)}
+        assert not any(each.startswith(("qr-", "qg-")) for each in devices), devices
+
+
+@pytest.mark.spec("L3-40")
+def test_one_instance_is_active_and_the_other_one_silent(environment, make_driver, pair, inside):
+    driver = make_driver()
+    first, second = bring_pair(driver, pair)
+    with frames(second) as sent:
+        for version in (4, 6):
+            wait_until(lambda version=version: reached(inside, first, version))
+        assert inside.advertisement() is not None
+        for site in pair:
+            assert not plan(driver, Update(put=site.wanted())).stages
+        assert sent() == []
+    assert_bare(environment, second)
+
+
+@pytest.mark.spec("L3-41")
+def test_new_driver_finds_the_roles_and_changes_nothing(make_driver, pair, inside):
+    first, second = bring_pair(make_driver(), pair)
+    running = [pids(site) for site in pair]
+    wait_until(lambda: reached(inside, first))
+    events: list[Event] = []
+    with pinged(inside, first.external.address(1)) as stop:
+        driver = make_driver()
+        driver.watch(events.append)
+        assert (role(driver, first), role(driver, second)) == (HaRole.ACTIVE, HaRole.STANDBY)
+        for site in pair:
+            update = Update(put=site.wanted())
+            assert not plan(driver, update).stages
+            assert driver.converge(update).ok
+        assert stop().lost == 0
+    assert [pids(site) for site in pair] == running
+    roles = {each.router: each.role for each in role_changes(events)}
+    assert roles == {first.router: HaRole.ACTIVE, second.router: HaRole.STANDBY}
+
+
+def role_changes(events: list[Event]) -> list[RoleChanged]:
+    return [each for each in events if isinstance(each, RoleChanged)]
+
+
+def kill_all(site: Site) -> None:
+    for pid in pids(site):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_child(site: Site) -> None:
+    os.kill(pids(site)[-1], signal.SIGKILL)
+
+
+def terminate(site: Site) -> None:
+    os.kill(pids(site)[0], signal.SIGTERM)
+
+
+@pytest.mark.exclusive
+@pytest.mark.parametrize("stop_it", [kill_all, kill_child, terminate])
+@pytest.mark.spec("L3-43")
+def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_it):
+    driver = make_driver()
+    events: list[Event] = []
+    driver.watch(events.append)
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    with pinged(inside, first.external.address(1)) as stop:
+        stop_it(first)
+        wait_until(lambda: role(driver, second) is HaRole.ACTIVE)
+        wait_until(lambda: len(pids(first)) == 2 and role(driver, first) is HaRole.STANDBY)
+        gap = stop().outage
+    assert gap <= (ADVERT if stop_it is terminate else TAKE_OVER) + 0.01 * 2
+    wait_until(lambda: reached(inside, second, 6))
+
+    def is_settled() -> bool:
+        for site in pair:
+            assert driver.converge(Update(put=site.wanted())).ok
+        return not any(plan(driver, Update(put=site.wanted())).stages for site in pair)
+
+    wait_until(is_settled)
+    assert_bare(environment, first)
+    assert wait_roles(driver, *pair)[0] is second, "the returning instance has preempted"
+    reported = [each.role for each in role_changes(events)]
+    assert reported.count(HaRole.ACTIVE) == 2
+    if stop_it is not kill_child:
+        assert any(isinstance(each, ProcessDied) for each in events)
+
+
+@pytest.mark.spec("L3-43")
+def test_killed_standby_is_started_again_and_nothing_else_changes(make_driver, pair, inside):
+    driver = make_driver()
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    with pinged(inside, first.external.address(1)) as stop:
+        former = pids(second)
+        kill_all(second)
+        wait_until(lambda: len(pids(second)) == 2 and not {*pids(second)} & {*former})
+        assert stop().lost == 0
+    assert wait_roles(driver, *pair) == (first, second)
+
+
+@pytest.mark.spec("L3-43")
+def test_instance_without_its_ha_network_fails_over(environment, make_driver, pair, inside):
+    driver = make_driver()
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    device = driver.status(first.router).devices[ha_port(first).id]
+    environment.run(first.router, ["ip", "link", "set", device, "down"])
+    wait_until(lambda: role(driver, second) is HaRole.ACTIVE)
+    wait_until(lambda: role(driver, first) is HaRole.FAULT)
+    wait_until(lambda: reached(inside, second))
+    bring(driver, first)
+    assert wait_roles(driver, *pair) == (second, first)
+
+
+def test_floating_ip_comes_and_goes_without_failover_or_loss(
+    environment, make_driver, pair, inside
+):
+    driver = make_driver()
+    events: list[Event] = []
+    driver.watch(events.append)
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: len(role_changes(events)) == 3)
+    wait_until(lambda: reached(inside, first))
+    floating = first.floating(50, first.nets[0].address(9))
+    outside = environment.machine(first.external.id, first.external.interfaces(2))
+    running = [pids(site) for site in pair]
+    with pinged(inside, first.external.address(1)) as stop:
+        assert driver.converge(Update(put={floating.key: floating.value})).ok
+        assert f" {floating.address}/32 " in addresses(environment, first)
+        arrival = outside.reach(floating.address)
+        assert arrival is not None
+        assert arrival.at == inside.name
+        drop = Update(drop=frozenset({floating.key}))
+        assert driver.converge(drop).ok
+        assert str(floating.address) not in addresses(environment, first)
+        assert outside.reach(floating.address) is None
+        assert stop().lost == 0
+    assert [pids(site) for site in pair] == running
+    assert wait_roles(driver, *pair) == (first, second)
+    assert len(role_changes(events)) == 3
+    assert not plan(driver, Update(put=first.wanted())).stages
+
+
+def test_interfaces_come_and_go_without_failover(environment, make_driver, pair, inside):
+    driver = make_driver()
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    net = make_net(3)
+    larger = first.with_full(interfaces=(*first.full.interfaces, net.port()))
+    environment.know(larger.ports)
+    with pinged(inside, first.external.address(1)) as stop:
+        bring(driver, larger)
+        machine = environment.machine(net.id, net.interfaces(9), net.gateways())
+        wait_until(lambda: reached(machine, first))
+        bring(driver, first)
+        assert machine.reach(net.address(1)) is None
+        assert stop().lost == 0
+    assert wait_roles(driver, *pair) == (first, second)
+
+
+def test_removed_and_foreign_addresses_are_repaired(environment, make_driver, pair, inside):
+    driver = make_driver()
+    first, second = bring_pair(driver, pair)
+    devices = driver.status(first.router).devices
+    inner = devices[first.full.interfaces[0].id]
+    environment.run(first.router, ["ip", "address", "add", "192.0.2.7/32", "dev", inner])
+    bring(driver, first)
+    assert "192.0.2.7" not in addresses(environment, first)
+    assert wait_roles(driver, *pair) == (first, second)
+    environment.run(
+        first.router, ["ip", "address", "del", str(first.nets[0].interfaces(1)[0]), "dev", inner]
+    )
+    wait_until(lambda: reached(inside, first), seconds=60)
+    wait_roles(driver, *pair)
+
+
+def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_driver, pair):
+    driver = make_driver()
+    first, second = pair
+    environment.know([ha_port(first)], wired=False)
+    bring(driver, first)
+    assert pids(first) == []
+    assert driver.unwired_ports(first.router) == {ha_port(first).id}
+    assert_bare(environment, first)
+    assert not plan(driver, Update(put=first.wanted())).stages
+    environment.know([ha_port(first)])
+    wait_until(lambda: role(driver, first) is HaRole.ACTIVE, seconds=60)
+    bring(driver, second)
+    assert wait_roles(driver, *pair) == (first, second)
+
+
+def test_router_is_converted_in_place_and_leaves_nothing(environment, make_driver, pair, inside):
+    driver, before = make_driver(), environment.dump_state()
+    first, second = pair
+    plain = first.with_full(ha=None)
+    bring(driver, plain)
+    wait_until(lambda: reached(inside, plain))
+    assert role(driver, plain) is None
+    assert wait_roles(driver, *bring_pair(driver, pair))
+    wait_until(lambda: reached(inside, first))
+    assert driver.converge(Update(drop=frozenset({second.key}))).ok
+    bring(driver, plain)
+    for version in (4, 6):
+        wait_until(lambda version=version: reached(inside, plain, version))
+    assert role(driver, plain) is None
+    assert pids(first) == []
+    assert not plan(driver, Update(put=plain.wanted())).stages
+    bring_pair(driver, pair)
+    assert driver.converge(Update(drop=frozenset({first.key, second.key}))).ok
+    left = {each for each in environment.dump_state() - before if str(first.router) in each}
+    assert not left
