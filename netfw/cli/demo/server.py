@@ -125,11 +125,12 @@ def _device(port: Any) -> str:
 
 @define
 class Cloud:
-    """A server, its client, and two hosts."""
+    """A server, its client, and hosts."""
 
     server: PrivateNetfw
     hosts: list[ServedHost]
     client: Any
+    lab: Lab
 
     @property
     def logs(self) -> list[Path]:
@@ -149,18 +150,19 @@ class Cloud:
 
 
 @contextmanager
-def make_cloud(options: Groups | None = None) -> Iterator[Cloud]:
-    """Yield a server with *options* and two hosts with agents; nothing is started yet."""
-    with Lab(hosts=2, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]) as lab, ExitStack() as stack:
+def make_cloud(options: Groups | None = None, hosts: int = 2) -> Iterator[Cloud]:
+    """Yield a server with *options*, and hosts with agents; nothing is started yet."""
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab(hosts=hosts, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]))
         directory = stack.enter_context(temporary_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
         server = PrivateNetfw(directory / "server", options, port=PORT)
         stack.callback(server.stop)
-        hosts = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
-        for each in hosts:
+        served = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
+        for each in served:
             join_provider_network(each.host)
             stack.callback(each.end)
-        yield Cloud(server, hosts, _client(server.url))
+        yield Cloud(server, served, _client(server.url), lab)
 
 
 def demo_server(report: DemoReport, cloud: Cloud) -> None:

@@ -6,53 +6,27 @@ networks are VLANs, since userspace tunnels lose packets whenever a device appea
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from ipaddress import ip_address
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from netfw.cli.demo.agents import PHYSICAL, plan_of
+from netfw.cli.demo.agents import plan_of
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
 from netfw.server.db import Database, migration
-from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.services.databases import PrivatePostgres
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import RoutedCloud, is_reached, running
+from tests.system.l3.environment import RoutedCloud, is_reached, prefer_switch, running
+from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, RoutedNetworks
 from tests.system.pings import Pings, pinging_all
 from tests.system.streams import SteadyConnection
 
 AUDIT_INTERVAL = 86400
 """Seconds: whatever is repaired is repaired for another reason."""
-WORLD4, WORLD6 = "203.0.113.200", "2001:db8:ff::200"
-OPTIONS: dict[str, dict[str, object]] = {"vlan": {"network_vlan_ranges": f"{PHYSICAL}:100:199"}}
-
-
-@frozen(kw_only=True)
-class Guest:
-    """An instance with its port of the API."""
-
-    port: Any
-    instance: Instance
-
-    def address(self, version: int) -> str:
-        """The address of the port in that IP version."""
-        found = (str(each["ip_address"]) for each in self.port.fixed_ips)
-        return next(each for each in found if ip_address(each).version == version)
-
-
-@frozen(kw_only=True)
-class Segment:
-    """A network with a subnet per IP version."""
-
-    network: Any
-    v4: Any
-    v6: Any
 
 
 @frozen
@@ -72,7 +46,7 @@ class Traffic:
         assert all(each.carried for each in self.connections.values())
 
 
-class EdgeSite(RoutedCloud):
+class EdgeSite(RoutedCloud, RoutedNetworks):
     """The router *edge*, and machines behind it and outside."""
 
     def __init__(self, cloud: Cloud, database: PrivatePostgres) -> None:
@@ -93,13 +67,15 @@ class EdgeSite(RoutedCloud):
         """Make networks, router, machines and a floating IP, and wait until all is reached."""
         network = self.network
         self.blue, self.green = self.segment("blue", 1), self.segment("green", 2)
-        self.outside = self._make_outside()
+        self.outside = self.make_outside()
         gateway = {"network_id": self.outside.network.id}
         self.router = network.create_router(name="edge", external_gateway_info=gateway)
         for segment in (self.blue, self.green):
             self.connect(self.router, segment)
-        self.web, self.db = self.guest("web", self.blue), self.guest("db", self.green)
-        self.world = self._make_world()
+        host = self.hosts[0]
+        self.web = self.guest("web", self.blue, host)
+        self.db = self.guest("db", self.green, host)
+        self.world = self.make_world(self.router, self.outside, host)
         self.floating_ip = network.create_ip(
             floating_network_id=self.outside.network.id, port_id=self.web.port.id
         )
@@ -108,40 +84,9 @@ class EdgeSite(RoutedCloud):
         wait_until(lambda: len(self.processes()) == 2, self.processes)
 
     def prefer_switches(self) -> None:
-        """Run the switches in real time: their sockets overflow if they wait for a core."""
+        """Run the switches in real time."""
         for each in self.hosts:
-            _prefer_switch(each.host)
-
-    def segment(self, name: str, number: int) -> Segment:
-        """A VLAN network of a project."""
-        network = self._make_vlan(name)
-        slaac = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
-        return Segment(
-            network=network,
-            v4=self._make_subnet(network, f"10.0.{number}.0/24"),
-            v6=self._make_subnet(network, f"fd00:{number:x}::/64", **slaac),
-        )
-
-    def connect(self, router: Any, segment: Segment) -> None:
-        """Add interfaces on both subnets to a router."""
-        for subnet in (segment.v4, segment.v6):
-            self.network.add_interface_to_router(router, subnet=subnet.id)
-
-    def disconnect(self, router: Any, segment: Segment) -> None:
-        for subnet in (segment.v6, segment.v4):
-            self.network.remove_interface_from_router(router, subnet=subnet.id)
-
-    def guest(self, name: str, segment: Segment) -> Guest:
-        """An instance on the first host, with its addresses and routes."""
-        port = self.network.create_port(
-            network_id=segment.network.id, name=name, binding_host_id=self.hosts[0].host.name,
-            port_security_enabled=False, security_groups=[], device_id=f"vm-{name}",
-            device_owner="compute:nova",
-        )  # fmt: skip
-        made = Guest(port=port, instance=self.hosts[0].plug_port(port, name, addressed=False))
-        addresses = [f"{made.address(4)}/24", f"{made.address(6)}/64"]
-        made.instance.configure(addresses, [segment.v4.gateway_ip, segment.v6.gateway_ip])
-        return made
+            prefer_switch(each.host)
 
     def targets(self) -> dict[str, tuple[Instance, str]]:
         """What each flow pings, by its name."""
@@ -211,40 +156,6 @@ class EdgeSite(RoutedCloud):
         netns = f"qrouter-{(router or self.router).id}"
         return self.router_host.host.run(["ip", "netns", "exec", netns, *words])
 
-    def _make_vlan(self, name: str, **more: Any) -> Any:
-        kind = {"provider_network_type": "vlan", "provider_physical_network": PHYSICAL}
-        return self.network.create_network(name=name, **kind, **more)
-
-    def _make_subnet(self, network: Any, cidr: str, **more: Any) -> Any:
-        version = 6 if ":" in cidr else 4
-        return self.network.create_subnet(
-            network_id=network.id, cidr=cidr, ip_version=version, **more
-        )
-
-    def _make_outside(self) -> Segment:
-        network = self._make_vlan("outside", is_router_external=True)
-        return Segment(
-            network=network,
-            v4=self._make_subnet(network, "203.0.113.0/24"),
-            v6=self._make_subnet(network, "2001:db8:ff::/64"),
-        )
-
-    def _make_world(self) -> Instance:
-        fixed_ips = [{"ip_address": WORLD4}, {"ip_address": WORLD6}]
-        port = self.network.create_port(
-            network_id=self.outside.network.id, name="world", fixed_ips=fixed_ips,
-            binding_host_id=self.hosts[0].host.name, port_security_enabled=False,
-            security_groups=[],
-        )  # fmt: skip
-        world = self.hosts[0].plug_port(port, "world", addressed=False)
-        world.configure([f"{WORLD4}/24", f"{WORLD6}/64"])
-        inside = self.network.get_router(self.router.id).external_gateway_info
-        (gateway6,) = (
-            each["ip_address"] for each in inside["external_fixed_ips"] if ":" in each["ip_address"]
-        )
-        world.namespaces.ip(f"route add fd00::/16 via {gateway6}")
-        return world
-
 
 def _make_tables(url: str) -> None:
     database = Database(url)
@@ -252,13 +163,6 @@ def _make_tables(url: str) -> None:
         migration.upgrade(database)
     finally:
         database.close()
-
-
-def _prefer_switch(host: Host) -> None:
-    pid = int((host.ovs.directory / "ovs-vswitchd.pid").read_text())
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(PermissionError):  # of a user without privileges
-            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
 
 
 @contextmanager
@@ -271,7 +175,7 @@ def edge_site() -> Iterator[EdgeSite]:
         stack.callback(database.stop)
         url = database.start().create("netfw")
         _make_tables(url)
-        options = {**OPTIONS, "database": {"connection": url}}
+        options = {**VLAN_OPTIONS, "database": {"connection": url}}
         cloud = stack.enter_context(make_cloud(options))
         cloud.server.start()
         site = EdgeSite(cloud, database)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.edge_site import EdgeSite, Segment
+from tests.system.l3.edge_site import EdgeSite
+from tests.system.l3.routed_networks import Segment
 
 START_SECONDS = 180.0
 """Enough for an agent to start on a machine that does much else."""

@@ -9,7 +9,8 @@ from typing import Any
 from attrs import frozen
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.edge_site import EdgeSite, Segment
+from tests.system.l3.edge_site import EdgeSite
+from tests.system.l3.routed_networks import Segment
 
 
 @frozen(kw_only=True)

@@ -1,0 +1,175 @@
+"""A highly available router on two of three hosts, with machines on all of them.
+
+The HA network is a tunnel network on the underlay; the networks of the router are VLANs on the
+provider network.  So each of them can be cut alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from netfw.cli.demo.agents import PHYSICAL
+from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
+from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.environment import is_reached, prefer_switch, running, start_all
+from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks
+
+Targets = dict[str, tuple[Instance, str]]
+ADVERT = 1
+"""Seconds between two VRRP advertisements."""
+PRIORITY = 50
+SKEW = ADVERT * (256 - PRIORITY) / 256
+TAKEOVER = 3 * ADVERT + SKEW + 0.2
+"""Seconds without traffic after the active instance fell silent, at most."""
+
+
+class HaSite(RoutedNetworks):
+    """The router *pair*, which is on the first two hosts, and a machine on each host."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud, self.network, self.hosts = cloud, cloud.network, cloud.hosts
+        self.routing = cloud.hosts[:2]
+        for each in self.routing:
+            options = each.l3.options
+            options["agent"] |= {"report_interval": 1, "retry_pause": 0.1, "audit_interval": 86400}
+            options["linux"] = {"ha_vrrp_advert_int": ADVERT}
+        for each in self.hosts:
+            each.agent.options["agent"]["report_interval"] = 1
+
+    @property
+    def agents(self) -> tuple[PrivateAgent, ...]:
+        routing = (agent for each in self.routing for agent in (each.metadata, each.l3))
+        return (*(each.agent for each in self.hosts), *routing)
+
+    def build(self) -> None:
+        """Make networks, router, machines and a floating IP, and wait until all is reached."""
+        network = self.network
+        self.blue, self.outside = self.segment("blue", 1), self.make_outside()
+        gateway = {"network_id": self.outside.network.id}
+        self.router = network.create_router(name="pair", is_ha=True, external_gateway_info=gateway)
+        self.connect(self.router, self.blue)
+        self.guests: list[Guest] = [
+            self.guest(f"vm{number}", self.blue, host) for number, host in enumerate(self.hosts, 1)
+        ]
+        self.world = self.make_world(self.router, self.outside, self.hosts[2])
+        self.floating_ip = self.make_floating_ip(self.guests[2])
+        self.await_reached()
+        wait_until(lambda: self.reported_active() is self.active(), self.roles)
+
+    def make_floating_ip(self, guest: Guest) -> Any:
+        """A floating IP that is ACTIVE."""
+        made = self.network.create_ip(
+            floating_network_id=self.outside.network.id, port_id=guest.port.id
+        )
+        wait_until(lambda: self.network.get_ip(made.id).status == "ACTIVE")
+        return made
+
+    def targets(self, without: ServedHost | None = None) -> Targets:
+        """What each flow pings, by its name; none of the machine of one host."""
+        found = {}
+        for host, guest in zip(self.hosts, self.guests, strict=True):
+            if host is not without:
+                found[f"SNAT of {host.host.name}"] = (guest.instance, WORLD4)
+                found[f"gateway IPv6 to {host.host.name}"] = (self.world, guest.address(6))
+        found["floating IP"] = (self.world, str(self.floating_ip.floating_ip_address))
+        return found
+
+    def await_reached(self, targets: Targets | None = None) -> None:
+        """Wait until every flow passes."""
+        for name, (instance, address) in (targets or self.targets()).items():
+            wait_until(lambda i=instance, a=address: is_reached(i, a), name)
+
+    def in_router(self, host: ServedHost, *words: str) -> str:
+        """Run a command in the namespace of the router; return its output, also of a failure."""
+        netns = f"qrouter-{self.router.id}"
+        return host.host.attempt(["ip", "netns", "exec", netns, *words]).output
+
+    def active_hosts(self) -> list[ServedHost]:
+        """The hosts whose kernel has the address of the router."""
+        gateway = f"{self.blue.v4.gateway_ip}/"
+        return [each for each in self.routing if gateway in self.in_router(each, "ip", "address")]
+
+    def active(self) -> ServedHost | None:
+        """The host that alone has the address of the router; ``None``: none, or two."""
+        found = self.active_hosts()
+        return found[0] if len(found) == 1 else None
+
+    def await_active(self) -> ServedHost:
+        """Wait until exactly one host is active; return it."""
+        wait_until(lambda: self.active() is not None, self.roles)
+        found = self.active()
+        assert found is not None
+        return found
+
+    def other(self, host: ServedHost) -> ServedHost:
+        """The second host of the router."""
+        (found,) = (each for each in self.routing if each is not host)
+        return found
+
+    def roles(self) -> dict[str, str]:
+        """The role on each host, as the API shows it."""
+        answer = self.network.get(f"/routers/{self.router.id}/l3-agents").json()
+        return {each["host"]: each["ha_state"] for each in answer["agents"]}
+
+    def reported_active(self) -> ServedHost | None:
+        """The host that alone is active by the API."""
+        found = [host for host, role in self.roles().items() if role == "active"]
+        return next((h for h in self.routing if [h.host.name] == found), None)
+
+    def keepalived(self, host: ServedHost) -> list[int]:
+        """The processes of the router's keepalived on a host, the parent first."""
+        pattern = f"^[^ ]*keepalived .*{host.l3.directory}.*{self.router.id}"
+        return sorted(map(int, host.host.attempt(["pgrep", "-f", pattern]).output.split()))
+
+    def signal_keepalived(self, host: ServedHost, number: signal.Signals) -> None:
+        """Send a signal to the router's keepalived: to all its processes to kill, or the parent."""
+        pids = self.keepalived(host)
+        for pid in pids if number == signal.SIGKILL else pids[:1]:
+            with suppress(ProcessLookupError):  # the child ends with its parent
+                os.kill(pid, number)
+
+    def crash(self, host: ServedHost) -> None:
+        """Kill all processes of a host, agents and switch among them."""
+        host.host.crash()
+        host.end()
+
+    def revive(self, host: ServedHost) -> None:
+        """Start the switch and the agents of a host that crashed."""
+        host.host.revive()
+        prefer_switch(host.host)
+        host.service.start()
+        start_all(host.agent, host.metadata, host.l3)
+
+    @contextmanager
+    def cut(self, host: ServedHost, *, provider: bool = True) -> Iterator[None]:
+        """Cut a host off from the underlay, and from the provider network."""
+        fabrics = [self.cloud.lab.fabric]
+        fabrics += [self.cloud.lab.provider[PHYSICAL]] if provider else []
+        with ExitStack() as stack:
+            for fabric in fabrics:
+                fabric.disconnect(host.host.name, silently=True)
+                stack.callback(fabric.connect, host.host.name)
+            yield
+
+
+@contextmanager
+def ha_site() -> Iterator[HaSite]:
+    """Run a server, three hosts and the router."""
+    with make_cloud(VLAN_OPTIONS, hosts=3) as cloud:
+        cloud.server.start()
+        site = HaSite(cloud)
+        for each in site.hosts:
+            prefer_switch(each.host)
+        for each in site.routing:
+            each.service.start()
+        with running(*site.agents):
+            wait_until(lambda: len(list(site.network.agents(agent_type="L3 agent"))) == 2)
+            site.build()
+            yield site
+        assert "Traceback" not in cloud.server.log.read_text()

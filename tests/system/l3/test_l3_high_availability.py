@@ -1,0 +1,183 @@
+"""A highly available router under faults, from a call of the API to packets."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.wait import wait_until
+from tests.system.l3.environment import fetch, is_reached, start_all
+from tests.system.l3.ha_site import ADVERT, TAKEOVER, HaSite, ha_site
+from tests.system.pings import pinging_all
+
+pytestmark = [
+    pytest.mark.exclusive,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::Warning:openstack"),
+]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[HaSite]:
+    """A site that works; each test leaves it so."""
+    sandbox.require()
+    with ha_site() as made:
+        yield made
+
+
+@pytest.mark.spec("L3-40", "L2-61", "API-18")
+def test_machines_on_every_host_reach_the_one_active_host(site: HaSite) -> None:
+    active = site.await_active()
+    for guest in site.guests:
+        for subnet in (site.blue.v4, site.blue.v6):
+            assert is_reached(guest.instance, subnet.gateway_ip)
+    standby = site.other(active)
+    assert site.roles() == {active.host.name: "active", standby.host.name: "standby"}
+    ports = site.network.ports(device_id=site.router.id, network_id=site.blue.network.id)
+    assert {port.binding_host_id for port in ports} == {active.host.name}
+
+
+@pytest.mark.spec("L3-43")
+def test_another_host_takes_over_when_keepalived_is_killed(site: HaSite) -> None:
+    active = site.await_active()
+    with pinging_all(site.targets()) as pings:
+        site.signal_keepalived(active, signal.SIGKILL)
+        wait_until(lambda: site.active() is site.other(active), site.roles)
+        site.await_reached()
+        wait_until(lambda: len(site.keepalived(active)) > 0)
+        outages = {name: ping.outage for name, ping in pings.stop().items()}
+    assert max(outages.values()) <= TAKEOVER, pings.report()
+    wait_until(lambda: site.reported_active() is site.other(active), site.roles)
+    assert site.active() is site.other(active), "it came back and preempted"
+
+
+@pytest.mark.spec("L3-43")
+def test_a_clean_stop_costs_an_interval_at_most(site: HaSite) -> None:
+    active = site.await_active()
+    with pinging_all(site.targets()) as pings:
+        site.signal_keepalived(active, signal.SIGTERM)
+        wait_until(lambda: site.active() is site.other(active), site.roles)
+        site.await_reached()
+        wait_until(lambda: len(site.keepalived(active)) > 0)
+        outages = {name: ping.outage for name, ping in pings.stop().items()}
+    assert max(outages.values()) <= ADVERT, pings.report()
+
+
+@pytest.mark.spec("L3-43")
+def test_a_standby_that_dies_costs_nothing(site: HaSite) -> None:
+    active = site.await_active()
+    standby = site.other(active)
+    before = site.keepalived(standby)
+    with pinging_all(site.targets()) as pings:
+        site.signal_keepalived(standby, signal.SIGKILL)
+        wait_until(lambda: site.keepalived(standby) not in ([], before))
+        assert not pings.lost(), pings.report()
+    assert site.active() is active
+
+
+@pytest.mark.spec("L3-43")
+def test_another_host_takes_over_from_one_that_is_cut_off(site: HaSite) -> None:
+    active = site.await_active()
+    standby, targets = site.other(active), site.targets(without=active)
+    with pinging_all(targets) as pings:
+        with site.cut(active):
+            wait_until(lambda: standby in site.active_hosts(), site.roles)
+            site.await_reached(targets)
+        site.await_active()
+        site.await_reached()
+        outages = {name: ping.outage for name, ping in pings.stop().items()}
+    assert max(outages.values()) <= TAKEOVER + ADVERT, pings.report()
+    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+
+
+@pytest.mark.spec("L3-41", "L3-43", "MD-03")
+def test_a_failover_needs_no_agent(site: HaSite) -> None:
+    active = site.await_active()
+    standby, targets = site.other(active), site.targets(without=active)
+    agents = [host.agent for host in site.hosts] + [host.l3 for host in site.routing]
+    for agent in agents:
+        agent.kill()
+    try:
+        with pinging_all(targets) as pings, site.cut(active):
+            wait_until(lambda: standby in site.active_hosts())
+            site.await_reached(targets)
+            wait_until(lambda: fetch(site.guests[2].instance))
+            outages = {name: ping.outage for name, ping in pings.stop().items()}
+        assert max(outages.values()) <= TAKEOVER + ADVERT, pings.report()
+        site.await_active()
+    finally:
+        start_all(*agents)
+    site.await_reached()
+    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+
+
+@pytest.mark.spec("L3-43")
+def test_a_split_pair_is_one_again_when_it_is_healed(site: HaSite) -> None:
+    active = site.await_active()
+    with site.cut(active, provider=False):
+        wait_until(lambda: len(site.active_hosts()) == 2)
+    wait_until(lambda: site.active() is not None)
+    site.await_reached()
+    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+
+
+@pytest.mark.spec("L3-40")
+def test_floating_ips_of_a_running_pair_come_and_go_without_a_failover(site: HaSite) -> None:
+    active = site.await_active()
+    processes = [site.keepalived(each) for each in site.routing]
+    with pinging_all(site.targets()) as pings:
+        made = site.make_floating_ip(site.guests[0])
+        address = str(made.floating_ip_address)
+        wait_until(lambda: is_reached(site.world, address))
+        site.network.update_ip(made, port_id=site.guests[1].port.id)
+        wait_until(lambda: site.network.get_ip(made.id).status == "ACTIVE")
+        wait_until(lambda: is_reached(site.world, address))
+        site.network.delete_ip(made)
+        wait_until(lambda: not is_reached(site.world, address))
+        assert not pings.lost(), pings.report()
+    assert site.active() is active
+    assert [site.keepalived(each) for each in site.routing] == processes
+
+
+@pytest.mark.spec("L3-41", "L3-42")
+def test_restarted_agents_change_no_role_and_no_process(site: HaSite) -> None:
+    active = site.await_active()
+    processes = [site.keepalived(each) for each in site.routing]
+    with pinging_all(site.targets()) as pings:
+        for each in site.routing:
+            each.l3.kill()
+        for each in site.routing:
+            each.l3.start()
+        assert not pings.lost(), pings.report()
+    assert site.active() is active
+    assert [site.keepalived(each) for each in site.routing] == processes
+    wait_until(lambda: site.reported_active() is active, site.roles)
+
+
+@pytest.mark.spec("L3-43")
+def test_both_killed_become_one(site: HaSite) -> None:
+    for each in site.routing:
+        site.signal_keepalived(each, signal.SIGKILL)
+    wait_until(lambda: all(site.keepalived(each) for each in site.routing))
+    wait_until(lambda: site.active() is not None, site.roles)
+    site.await_reached()
+    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+
+
+@pytest.mark.spec("L3-43")
+def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
+    """The machines of the crashed host are lost: this is the last test of the site."""
+    active = site.await_active()
+    standby, targets = site.other(active), site.targets(without=active)
+    with pinging_all(targets) as pings:
+        site.crash(active)
+        wait_until(lambda: site.active() is standby, site.roles)
+        site.await_reached(targets)
+        site.revive(active)
+        wait_until(lambda: site.roles()[active.host.name] == "standby", site.roles)
+        outages = {name: ping.outage for name, ping in pings.stop().items()}
+    assert max(outages.values()) <= TAKEOVER, pings.report()
+    assert site.active() is standby
