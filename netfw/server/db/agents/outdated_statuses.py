@@ -6,7 +6,17 @@ from collections.abc import Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, Table, and_, bindparam, exists, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    or_,
+    select,
+)
 
 from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
@@ -22,6 +32,19 @@ _ASSIGNED: Final = exists().where(
     ASSIGNMENTS.c.resource_id == _ROUTERS.c.id, ASSIGNMENTS.c.service == Service.L3.value
 )
 
+_CONFIRMATION: Final = STATUS_REPORTS.alias()
+
+
+def _confirmed(table: Table) -> ColumnElement[bool]:
+    """Return the condition that a live host reported the status that the resource has."""
+    return exists().where(
+        _CONFIRMATION.c.resource_id == table.c.id,
+        _CONFIRMATION.c.service == Service.L3.value,
+        _CONFIRMATION.c.host.not_in(bindparam("hosts", expanding=True)),
+        _CONFIRMATION.c.status == table.c.status,
+    )
+
+
 SELECT_ASSIGNED_TO_DEAD: Final = (
     select(_ROUTERS.c.id)
     .join(ASSIGNMENTS, ASSIGNMENTS.c.resource_id == _ROUTERS.c.id)
@@ -29,6 +52,7 @@ SELECT_ASSIGNED_TO_DEAD: Final = (
         ASSIGNMENTS.c.service == Service.L3.value,
         ASSIGNMENTS.c.host.in_(bindparam("hosts", expanding=True)),
         _ROUTERS.c.status != Status.DOWN.value,
+        ~_confirmed(_ROUTERS),
     )
 )
 SELECT_UNASSIGNED: Final = select(_ROUTERS.c.id).where(
@@ -61,6 +85,7 @@ def _reported(table: Table) -> Select[Any]:
 SELECT_REPORTED_BY_DEAD: Final = _reported(_FLOATING_IPS).where(
     STATUS_REPORTS.c.host.in_(bindparam("hosts", expanding=True)),
     _FLOATING_IPS.c.status != Status.DOWN.value,
+    ~_confirmed(_FLOATING_IPS),
 )
 SELECT_REPORTED_UP: Final = {
     table: _reported(table).where(
@@ -72,8 +97,9 @@ SELECT_REPORTED_UP: Final = {
 
 
 def outdated_routers(connection: Connection, dead: Set[str], silent: Set[str]) -> Sequence[UUID]:
-    """Return the routers of *dead* hosts that are not DOWN, those that are DOWN although a host
-    that is not *silent* reported otherwise, and those without a host."""
+    """Return the routers of *dead* hosts that are not DOWN and whose status no other host reported,
+    those that are DOWN although a host that is not *silent* reported otherwise, and those without a
+    host."""
     found = {UUID(id) for id in connection.execute(SELECT_UNASSIGNED).scalars()}
     if dead:
         rows = connection.execute(SELECT_ASSIGNED_TO_DEAD, {"hosts": sorted(dead)})
@@ -84,8 +110,9 @@ def outdated_routers(connection: Connection, dead: Set[str], silent: Set[str]) -
 def outdated_floating_ips(
     connection: Connection, dead: Set[str], silent: Set[str]
 ) -> Sequence[UUID]:
-    """Return the floating IPs of *dead* hosts, or without a host, that are not DOWN, and those that
-    are DOWN although a host that is not *silent* reported otherwise."""
+    """Return the floating IPs of *dead* hosts, or without a host, that are not DOWN and whose
+    status no other host reported, and those that are DOWN although a host that is not *silent*
+    reported otherwise."""
     found = {UUID(id) for id in connection.execute(SELECT_OF_UNASSIGNED).scalars()}
     if dead:
         rows = connection.execute(SELECT_REPORTED_BY_DEAD, {"hosts": sorted(dead)})

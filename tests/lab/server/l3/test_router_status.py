@@ -179,6 +179,29 @@ def test_statuses_are_down_when_every_host_is_dead_and_return_with_a_host(
     assert site.statuses() == ("ACTIVE", "ACTIVE")
 
 
+def test_a_router_on_a_dead_and_a_live_host_is_not_recomputed_again_and_again(
+    database: Database,
+) -> None:
+    site = Site(database, "a")
+    site.beat("b")
+    site.assign("a", "b")
+    site.report_both(ACTIVE)
+    site.report_both(ERROR, "b")
+    site.die("a")
+    assert site.statuses() == ("ERROR", "ERROR")
+    site.report_both(ACTIVE, "b")
+    assert site.statuses() == ("ACTIVE", "ACTIVE")
+    locked: list[str] = []
+
+    @event.listens_for(database.writing, "before_cursor_execute")
+    def record(_: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        locked.append(statement)
+
+    site.reconcile()
+    event.remove(database.writing, "before_cursor_execute", record)
+    assert not locked
+
+
 def test_a_router_that_no_host_reported_is_down_when_its_host_dies(site: Site) -> None:
     site.die("a")
     assert site.statuses() == ("DOWN", "DOWN")
