@@ -33,6 +33,8 @@ from netfw.server.l3.router_status import hosts_of_routers
 LOG = logging.getLogger(__name__)
 
 NOBODY: Final[Mapping[UUID, str]] = MappingProxyType({})
+AT_ONCE: Final = 100
+"""Roles in one transaction."""
 Reported = Mapping[RoleKey, HaRole]
 """Roles in the order in which they were reported."""
 
@@ -48,16 +50,18 @@ class RouterRoles:
     context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
-        """Handle the roles among *reports*: in one transaction, and in none if all are known."""
+        """Handle the roles among *reports*; those that are known cost no transaction."""
         roles = {
             (report.ref.id, report.host): report.role
             for report in reports
             if isinstance(report, RoleReport) and report.ref.kind is Kind.ROUTER
         }
-        if roles and self.context.read(
-            lambda view: RouterRoleRows(view.connection).find_new(roles)
-        ):
-            self.context.run(SERVER, _record, roles)
+        if roles:
+            new = self.context.read(lambda view: RouterRoleRows(view.connection).find_new(roles))
+            keys = tuple(new)
+            for at in range(0, len(keys), AT_ONCE):
+                part = {key: new[key] for key in keys[at : at + AT_ONCE]}
+                self.context.run(SERVER, _record, part)
         return ReportResult()
 
 

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from netfw.drivers.server.query import RequestContext
+from netfw.drivers.values.reports import RoleReport
 from netfw.errors import RequestError
+from netfw.model.resource import Kind, Ref
+from netfw.model.router import HaRole
 from netfw.server.db import Database
 from netfw.server.security_groups.groups import default_group
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
@@ -223,3 +227,15 @@ def forward(core: Layer3, floating: str, port: str, number: int) -> None:
         internal_port=number,
         internal_port_id=port,
     )
+
+
+def want_roles(url: str, routers: list[str], seed: int) -> list[str]:
+    """Report of each router that the host of this process is active; the outcomes."""
+
+    def one(core: Layer3, router: str) -> None:
+        target = Ref(Kind.ROUTER, UUID(router))
+        report = RoleReport(ref=target, revision=0, host=f"host{seed}", role=HaRole.ACTIVE)
+        core.plugin("network").handle_reports([report])
+
+    with core_at(url) as core:
+        return [outcome(lambda router=router: one(core, router)) for router in routers]  # type: ignore[misc]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from netfw.model.device_owner import is_router_attachment
+from netfw.model.resource import Kind, Ref
+from netfw.model.router import HaRole
+from netfw.server.agents.agents import L3_AGENT
 from netfw.server.db import Database
-from tests.lab.server.l3.environment import ANNA, Layer3
+from netfw.server.scheduling.assignments import AgentAssignments
+from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.processes import (
     WORKERS,
     at_once,
@@ -19,6 +25,7 @@ from tests.lab.server.l3.processes import (
     want_forwardings,
     want_interface,
     want_opposites,
+    want_roles,
     want_rules,
 )
 
@@ -95,6 +102,37 @@ def test_no_floating_ip_is_left_without_the_router_that_it_needs(core: Layer3, u
         leads = core.show("floatingip", each["floating"])["router_id"] == each["router"]
         connected = len(core.ports_of(each["router"])) == 2
         assert leads == connected, ends
+
+
+@pytest.mark.spec("API-18", "L3-42")
+def test_all_ports_of_a_router_are_bound_to_one_of_the_hosts_that_become_active_at_once(
+    core: Layer3, url: str
+) -> None:
+    outside, _ = core.outside()
+    hosts = {f"host{number}" for number in range(WORKERS)}
+    assignments = AgentAssignments(L3_AGENT, core.context.settings)
+
+    def make_router(number: int) -> str:
+        router = core.router(ADMIN, ha=True, external_gateway_info={"network_id": outside})
+        core.connect(router, ADMIN, subnet_id=core.inside(f"10.0.{number}.0/24")[1])
+        target = Ref(Kind.ROUTER, UUID(router))
+        for host in hosts:
+            core.context.run(ADMIN, assignments.assign, target, host)
+        return router
+
+    routers = [make_router(number) for number in range(3)]
+    assert {end for ends in at_once(want_roles, url, routers) for end in ends} == {""}
+    ids = [UUID(router) for router in routers]
+    roles = core.context.database.transaction(lambda tx: tx.roles.of(ids))
+    assert roles == {id: dict.fromkeys(hosts, HaRole.ACTIVE) for id in ids}
+    for router in routers:
+        attached = [port for port in core.ports_of(router) if is_attachment(port)]
+        (bound,) = {port["binding:host_id"] for port in attached}
+        assert bound in hosts
+
+
+def is_attachment(port: dict[str, Any]) -> bool:
+    return is_router_attachment(port["device_owner"])
 
 
 def _forwarding_cases(core: Layer3, count: int) -> list[dict[str, Any]]:
