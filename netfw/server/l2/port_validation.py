@@ -42,8 +42,10 @@ MANAGED_BY: Final[Mapping[str, str]] = {
 
 
 def is_bound(port: Port) -> bool:
-    """Return whether *port* is bound to a host."""
+    """Return whether *port* is bound to a host, or to several."""
     unbound = (VifType.UNBOUND.value, VifType.BINDING_FAILED.value)
+    if port.binding.hosts:
+        return True
     return bool(port.binding.host) and port.binding.vif_type not in unbound
 
 
@@ -169,7 +171,7 @@ def check_mac_change(before: Port, mac: Mac) -> None:
     """
     if is_bound(before):
         raise Conflict(
-            f"port {before.id} is bound to host {before.binding.host} "
+            f"port {before.id} is bound to host {', '.join(sorted(before.binding.all_hosts))} "
             f"({before.binding.vif_type}): its MAC {before.mac} can become {mac} only while it is "
             "bound to none"
         )

@@ -131,7 +131,7 @@ class FileSource(StateSource):
         return self._memory.items()
 
     def status(self, target: Ref, service: Service = Service.L2) -> StatusReport | None:
-        """Return the last report of the host that implements *target*, or ``None``."""
+        """Return the report that decides the status of *target*, or ``None``."""
         return self._memory.status(target, service)
 
     def flush(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, ref
+from netfw.model.router import HaRole
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.file import FileSource, render_topology
 
@@ -51,13 +53,23 @@ class FileBackend:
 
     def status(self, target: Ref, service: Service) -> Status | None:
         """What stands in any host's status file, if it is about the present revision."""
+        for _, line in self._lines(target, service):
+            if "status" in line and line["revision"] == line["wanted_revision"]:
+                return Status(line["status"])
+        return None
+
+    def roles(self, router: Ref) -> Mapping[str, HaRole]:
+        lines = self._lines(router, Service.L3)
+        return {host: HaRole(line["role"]) for host, line in lines if "role" in line}
+
+    def _lines(self, target: Ref, service: Service) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What stands on *target* in the status files, with the host of each."""
         self.source.flush()
         for path in self.path.parent.glob(f"{self.path.name}.status.*.{service}.json"):
-            for line in json.loads(path.read_text())["resources"]:
-                said = (line["kind"], line["id"]) == (target.kind, str(target.id))
-                if said and line["revision"] == line["wanted_revision"]:
-                    return Status(line["status"])
-        return None
+            content = json.loads(path.read_text())
+            for line in content["resources"]:
+                if (line["kind"], line["id"]) == (target.kind, str(target.id)):
+                    yield content["host"], line
 
     def _write(self) -> None:
         beside = self.path.with_name("beside")

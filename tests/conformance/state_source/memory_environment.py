@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from netfw.drivers.transport import Transport
 from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref
+from netfw.model.router import HaRole
 from netfw.state.dependencies import Assignment, Item
 from netfw.state.memory_source import MemorySource
 from netfw.state.rpc import RemoteSource, StateRpcServer
@@ -42,6 +43,9 @@ class MemoryEnvironment:
     def status(self, target: Ref, service: Service) -> Status | None:
         report = self.source.status(target, service)
         return None if report is None else report.status
+
+    def roles(self, router: Ref) -> Mapping[str, HaRole]:
+        return self.source.roles(router)
 
 
 def remote_memory(

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from netfw.drivers.state_source import Cursor, Delta, StateSource
 from netfw.drivers.values.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts
-from netfw.drivers.values.reports import ReportResult, StatusReport
+from netfw.drivers.values.reports import ReportResult, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import BackendUnavailable, CursorLost, NotFound, NotSupported, RequestError
 from netfw.model.common_fields import Status
@@ -198,6 +198,51 @@ def _(source, _, target, service=Service.L2):
 def _(source, original, *items, page=500):
     original(*items, page=page)
     source.accepted = {}
+
+
+@MUTATIONS.override("roles", breaks(StateSource, 10))
+def keep_roles_of_former_hosts(source, _, router):
+    """Keep the roles of hosts that do not have the router."""
+    return {report.host: report.role for report in source.reported if report.ref == router}
+
+
+@keep_roles_of_former_hosts.also("report")
+def _(source, original, reports):
+    source.reported += [each for each in reports if isinstance(each, RoleReport)]
+    return original(reports)
+
+
+@keep_roles_of_former_hosts.also("__init__")
+def _(source, original, *items, page=500):
+    original(*items, page=page)
+    source.reported = []
+
+
+@MUTATIONS.override("report", breaks(StateSource, 10))
+def ignore_roles_of_other_revisions(source, original, reports):
+    """Ignore roles of other revisions than the present one."""
+    known = source.resources()
+    return original(
+        [
+            report
+            for report in reports
+            if not isinstance(report, RoleReport) or known[report.ref].revision == report.revision
+        ]
+    )
+
+
+@MUTATIONS.override("snapshot", breaks(StateSource, 1))
+def leave_out_ha_ports_of_other_hosts(source, original, subscription):
+    """Leave out the HA ports of other hosts."""
+    for page in original(subscription):
+        kept = [
+            each
+            for each in page.put
+            if not isinstance(each, Port)
+            or each.device_owner != DeviceOwner.ROUTER_HA_INTERFACE
+            or each.binding.host == subscription.host
+        ]
+        yield evolve(page, put=tuple(kept))
 
 
 @MUTATIONS.override("accepts", breaks(StateSource, 10), on=accept_every_report)

@@ -11,6 +11,7 @@ from attrs import evolve
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import StatusReport
 from netfw.drivers.values.subscription import Service
+from netfw.errors import Conflict
 from netfw.model.common_fields import Status
 from netfw.model.port import Port
 from netfw.model.resource import Kind, ref
@@ -116,3 +117,9 @@ def test_a_port_on_several_hosts_stays_active_when_another_host_becomes_the_acti
     assert report(env, port, one=Status.ACTIVE) == "ACTIVE"
     assert env.update(port, ADMIN, binding__host_id="two")["status"] == "ACTIVE"
     assert report(env, port, one=Status.DOWN) == "ACTIVE"
+
+
+def test_the_mac_of_a_port_on_several_hosts_stays(env: PortsEnvironment) -> None:
+    port = on_hosts(env, *HOSTS)
+    with pytest.raises(Conflict, match="bound to host one, two"):
+        env.update(port, ADMIN, mac_address="fa:16:3e:00:00:99")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attrs import frozen
@@ -12,6 +12,7 @@ from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import CursorLost
 from netfw.model.common_fields import Status
 from netfw.model.resource import Ref, Resource, ref
+from netfw.model.router import HaRole
 from netfw.state.dependencies import Assignment, Item
 
 
@@ -38,6 +39,9 @@ class SourceBackend(Protocol):
 
     def status(self, target: Ref, service: Service) -> Status | None:
         """Return the status of *target* by the accepted reports; ``None``: there is none."""
+
+    def roles(self, router: Ref) -> Mapping[str, HaRole]:
+        """Return the role of each host of *router* by the accepted reports."""
 
 
 @frozen

@@ -5,10 +5,12 @@ from __future__ import annotations
 from attrs import evolve
 
 from netfw.drivers.state_source import StateSource
+from netfw.drivers.values.reports import RoleReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.model.binding import Binding
 from netfw.model.common_fields import Status
 from netfw.model.resource import ref
+from netfw.model.router import HaRole
 from netfw.testing.conformance.common.promises import proves
 from netfw.testing.conformance.state_source import samples
 from netfw.testing.conformance.state_source.case import WIDE, StateSourceCase
@@ -94,3 +96,26 @@ class HaRouterTests(StateSourceCase):
                 assert at.backend.status(ref(port), Service.L2) is not Status.ACTIVE
                 at.source.report([up(port, host)])
                 assert at.backend.status(ref(port), Service.L2) is Status.ACTIVE, host
+
+    @proves(StateSource, 10)
+    def test_the_last_role_of_each_host_of_a_router_counts(self) -> None:
+        with self.setting(WIDE) as at:
+            at.backend.commit(EVERYTHING)
+            target, (here, there) = ref(samples.HA_ROUTER), HA_PORTS
+            at.source.report([_role(here, HaRole.STANDBY), _role("third", HaRole.ACTIVE)])
+            assert at.backend.roles(target) == {here: HaRole.STANDBY}
+            at.source.report([_role(here, HaRole.ACTIVE), _role(there, HaRole.STANDBY, 10**6)])
+            assert at.backend.roles(target) == {here: HaRole.ACTIVE, there: HaRole.STANDBY}
+
+    @proves(StateSource, 10)
+    def test_the_role_of_a_host_that_does_not_have_the_router_any_more_is_void(self) -> None:
+        with self.setting(WIDE) as at:
+            at.backend.commit(EVERYTHING)
+            at.source.report([_role(host, HaRole.STANDBY) for host in HA_PORTS])
+            at.backend.commit((), (samples.HA_ASSIGNMENTS[0],))
+            left = at.backend.roles(ref(samples.HA_ROUTER))
+            assert left == {samples.THERE: HaRole.STANDBY}
+
+
+def _role(host: str, role: HaRole, revision: int = 0) -> RoleReport:
+    return RoleReport(ref=ref(samples.HA_ROUTER), revision=revision, host=host, role=role)

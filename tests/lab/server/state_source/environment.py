@@ -8,7 +8,7 @@ is given what is unique by its id.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,12 +17,13 @@ from sqlalchemy import delete, event, select
 
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.agent_requests import EnabledServices, EnsureDhcpPort, FindPorts, Request
-from netfw.drivers.values.reports import Report, ReportResult, StatusReport
+from netfw.drivers.values.reports import Report, ReportResult, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import Conflict, NotSupported
 from netfw.model import Agent, FloatingIp, Mac, Network, Port
 from netfw.model.common_fields import Status
 from netfw.model.resource import Kind, Ref, Resource, ref
+from netfw.model.router import HaRole
 from netfw.server.db import Database, Transaction
 from netfw.server.db.engine.errors import RetryTransaction
 from netfw.server.db.journal.journal import Retention
@@ -47,6 +48,7 @@ class DatabaseBackend:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._statuses: dict[tuple[Ref, Service], Status] = {}
+        self._roles: dict[tuple[Ref, str], HaRole] = {}
         self._patient = database.writing.dialect.name == "sqlite"
         event.listen(database.writing, "connect", _unchecked(database.writing.dialect.name))
 
@@ -96,9 +98,19 @@ class DatabaseBackend:
     def status(self, target: Ref, service: Service) -> Status | None:
         return self._statuses.get((target, service))
 
+    def roles(self, router: Ref) -> Mapping[str, HaRole]:
+        serving = {each.host for each in self.items() if isinstance(each, Assignment)}
+        return {
+            host: role
+            for (target, host), role in self._roles.items()
+            if target == router and host in serving
+        }
+
     def handle_reports(self, reports: Sequence[Report]) -> ReportResult:
-        """A stand-in for what keeps statuses."""
+        """A stand-in for what keeps statuses and roles."""
         for report in reports:
+            if isinstance(report, RoleReport):
+                self._roles[report.ref, report.host] = report.role
             if isinstance(report, StatusReport) and _counts(report, self.items()):
                 self._statuses[report.ref, report.service] = report.status
         return ReportResult()
