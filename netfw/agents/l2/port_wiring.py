@@ -71,9 +71,9 @@ def _dead_reason(port: Port, network: Network | None) -> str:
         return "it is administratively down"
     if not network.admin_up:
         return "its network is administratively down"
-    if port.binding.vif_type == VifType.BINDING_FAILED:
+    if port.binding.vif_type == VifType.BINDING_FAILED and not port.binding.hosts:
         return "its binding failed"
-    return ""
+    return ""  # the binding of a port on several hosts is that of the active one alone
 
 
 def _segment(

@@ -106,7 +106,7 @@ class PortBinder:
             agents = self.agents(unit, (after.binding.host,))
         bound = self.bind(unit, after, agents)
         self._clear(unit, before, former[1:], _levels(unit, bound))
-        if before.binding.hosts & bound.binding.hosts and _is_usable(bound.binding):
+        if before.binding.hosts & bound.binding.hosts:
             return bound
         if before.binding.host:
             unit.tx.statuses.delete([ref(before)], Service.L2)
@@ -199,10 +199,6 @@ class PortBinder:
 
 def _levels(unit: UnitOfWork, port: Port) -> Sequence[Mapping[str, Any]]:
     return cast("Sequence[Mapping[str, Any]]", unit.extra_of(port).get(LEVELS, ()))
-
-
-def _is_usable(binding: Binding) -> bool:
-    return not binding.host or binding.vif_type != VifType.BINDING_FAILED.value
 
 
 def _plain(requested: Binding, vif_type: VifType) -> Binding:

@@ -180,10 +180,8 @@ def _deciding_hosts(body: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _is_bound(body: Mapping[str, Any]) -> bool:
-    """Return whether a host wires the port; one on several hosts is bound without an active one."""
-    if body["binding:host_id"]:
-        return body["binding:vif_type"] not in _UNBOUND
-    return bool(_hosts(body))
+    """Return whether hosts wire the port; those of a port on several hosts do it in any case."""
+    return bool(body.get("binding:hosts")) or body["binding:vif_type"] not in _UNBOUND
 
 
 def _becomes_active(body: Mapping[str, Any], status: Status) -> bool:

@@ -123,3 +123,14 @@ def test_the_mac_of_a_port_on_several_hosts_stays(env: PortsEnvironment) -> None
     port = on_hosts(env, *HOSTS)
     with pytest.raises(Conflict, match="bound to host one, two"):
         env.update(port, ADMIN, mac_address="fa:16:3e:00:00:99")
+
+
+@pytest.mark.spec("L2-61")
+def test_a_port_on_several_hosts_stays_active_when_its_active_host_has_no_live_agent(
+    env: PortsEnvironment,
+) -> None:
+    port = on_hosts(env, *HOSTS, "dead", active="one")
+    report(env, port, one=Status.ACTIVE, dead=Status.ACTIVE)
+    moved = env.update(port, ADMIN, binding__host_id="dead")
+    assert (moved["binding:vif_type"], moved["status"]) == ("binding_failed", "ACTIVE")
+    assert report(env, port, one=Status.DOWN) == "ACTIVE"

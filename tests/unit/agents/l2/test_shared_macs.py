@@ -66,6 +66,16 @@ def test_a_failover_changes_nothing_in_the_switch():
 
 
 @pytest.mark.spec("L2-61")
+def test_a_failed_binding_to_the_active_host_changes_nothing_on_any_host():
+    made = desired(NET, SEGMENT, on(HERE))
+    before = dict(made.values)
+    failed = evolve(on(THERE).binding, vif_type="binding_failed")
+    learn(made, [evolve(SHARED, binding=failed)])
+    assert made.values == before
+    assert made.values[PortKey(SHARED.id)].admission is Admission.LIVE
+
+
+@pytest.mark.spec("L2-61")
 def test_a_mac_is_shared_while_more_than_one_host_has_it():
     made = desired(NET, SEGMENT, on(HERE, HERE))
     assert not made.values[PortKey(SHARED.id)].shared_mac
