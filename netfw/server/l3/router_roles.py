@@ -18,7 +18,7 @@ from attrs import frozen
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.reports import Report, ReportResult, RoleReport
-from netfw.model.device_owner import ROUTER_ATTACHMENTS, is_router_attachment
+from netfw.model.device_owner import ROUTER_ATTACHMENTS, is_distributed
 from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
@@ -33,6 +33,8 @@ from netfw.server.l3.router_status import hosts_of_routers
 LOG = logging.getLogger(__name__)
 
 NOBODY: Final[Mapping[UUID, str]] = MappingProxyType({})
+BOUND: Final = tuple(owner for owner in ROUTER_ATTACHMENTS if not is_distributed(owner))
+"""Owners of the ports that are bound to the active host."""
 AT_ONCE: Final = 100
 """Roles in one transaction."""
 Reported = Mapping[RoleKey, HaRole]
@@ -85,7 +87,7 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
     match change.before, change.after:
         case Router(ha=True), Router(ha=False) as router:
             unit.tx.roles.delete(router.id, unit.tx.roles.of([router.id])[router.id])
-        case _, Port() as port if is_router_attachment(port.device_owner) and not port.binding.host:
+        case _, Port() as port if port.device_owner in BOUND and not port.binding.host:
             router_id = router_of(port)
             if router_id is not None and unit.tx.roles.of([router_id])[router_id]:
                 _bind_ports(unit, [router_id])
@@ -113,7 +115,7 @@ def _bind_ports(
     if not ids:
         return
     hosts, roles = hosts_of_routers(unit, ids), unit.tx.roles.of(ids)
-    filters = {"device_id": tuple(map(str, ids)), "device_owner": ROUTER_ATTACHMENTS}
+    filters = {"device_id": tuple(map(str, ids)), "device_owner": BOUND}
     for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
         id, former = UUID(row.body["device_id"]), row.body["binding:host_id"]
         active = decide_active_host(hosts[id], roles[id], former, last.get(id))
