@@ -37,13 +37,13 @@ def follow_agents(unit: UnitOfWork, target: Ref) -> None:
 
 
 def follow_changes(unit: UnitOfWork, change: Change) -> None:
-    """Bind new ports of a router, and all ports of one that became highly available or plain, or
-    that was on the host of a deleted agent.
+    """Bind new ports of a router, and all ports of one that became of another kind, or that was on
+    the host of a deleted agent.
 
     It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
     """
     match change.before, change.after:
-        case Router(ha=was), Router(ha=now) as router if was != now:
+        case Router() as before, Router() as router if _kind(before) != _kind(router):
             _bind(unit, ref(router))
         case before, Port() as port if is_router_attachment(port.device_owner):
             known = isinstance(before, Port) and before.device_id == port.device_id
@@ -54,6 +54,10 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
             _leave_host(unit, host)
         case _:
             pass
+
+
+def _kind(router: Router) -> tuple[bool, bool]:
+    return router.ha, router.distributed
 
 
 def _leave_host(unit: UnitOfWork, host: str) -> None:
