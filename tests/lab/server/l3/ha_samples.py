@@ -8,14 +8,14 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 from sqlalchemy import text
 
 from netfw.drivers.server.query import Query, RequestContext
-from netfw.drivers.values.reports import Heartbeat
+from netfw.drivers.values.reports import Heartbeat, RoleReport
 from netfw.model.agent import Agent
 from netfw.model.device_owner import is_router_attachment
 from netfw.model.ids import AgentId
 from netfw.model.json_document import JsonDocument
 from netfw.model.port import Port
-from netfw.model.resource import Kind
-from netfw.model.router import Router
+from netfw.model.resource import Kind, Ref
+from netfw.model.router import HaRole, Router
 from netfw.server.agents.agents import L3_AGENT
 from tests.lab.server.l3.environment import ADMIN, ANNA, Json, Layer3
 
@@ -92,7 +92,7 @@ def bindings(core: Layer3, router: str) -> dict[str, tuple[str, frozenset[str]]]
 
 
 def activate(core: Layer3, router: str, host: str) -> None:
-    """Bind the ports of a router to the active host."""
-    for port in core.ports_of(router):
-        if is_router_attachment(port["device_owner"]):
-            core.update("port", port["id"], ADMIN, **{"binding:host_id": host})
+    """Have the L3 agent of *host* report that the router is active there."""
+    target = Ref(Kind.ROUTER, UUID(router))
+    report = RoleReport(ref=target, revision=0, host=host, role=HaRole.ACTIVE)
+    core.plugin("network").handle_reports([report])

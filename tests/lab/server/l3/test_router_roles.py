@@ -18,7 +18,6 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
-from netfw.server.l3.router_ports import change_port, read_router_ports
 from netfw.server.scheduling.assignments import AgentAssignments
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.server.core.agent_samples import beat, grow_old
@@ -61,8 +60,6 @@ class HaSite:
                 assignments.assign(unit, target, host)
             if gone := present - set(hosts):
                 assignments.unassign(unit, target, *gone)
-            for port in read_router_ports(unit.tx, target.id).ports:
-                change_port(unit, port.id, {"binding:hosts": sorted(hosts)})
 
         self.core.context.run(SERVER, change)
 
