@@ -207,14 +207,13 @@ def want_conversions(url: str, routers: list[str], seed: int) -> list[str]:
 
 
 def want_interfaces(url: str, cases: list[tuple[str, str]], seed: int) -> list[str]:
-    """Connect highly available routers of one project, each to a subnet."""
-
-    def one(number: int) -> None:
-        router, subnet = cases[seed * THREADS + number]
-        core.connect(router, subnet_id=subnet)
-
+    """Connect highly available routers of one project, each to a subnet; the outcomes."""
+    mine = cases[seed::WORKERS]
     with core_at(url) as core:
-        return _in_threads(one)
+        return [
+            outcome(lambda router=router, subnet=subnet: core.connect(router, subnet_id=subnet))  # type: ignore[misc]
+            for router, subnet in mine
+        ]
 
 
 def forward(core: Layer3, floating: str, port: str, number: int) -> None:

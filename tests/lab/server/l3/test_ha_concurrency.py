@@ -87,13 +87,13 @@ def test_32_conversions_at_once(core: Layer3, url: str) -> None:
     assert len(ha_networks(core)) == 1
 
 
-def test_each_router_has_a_port_on_each_host_after_32_interfaces_at_once(
+def test_each_router_has_a_port_on_each_host_after_interfaces_at_once(
     core: Layer3, url: str
 ) -> None:
     for host in ("one", "two"):
         l3_agent(core, host)
-    network = core.network()
-    subnets = [core.subnet(network, f"10.0.{number}.0/24") for number in range(AT_ONCE)]
+    network, count = core.network(), 2 * WORKERS
+    subnets = [core.subnet(network, f"10.0.{number}.0/24") for number in range(count)]
     cases = [(ha_router(core), subnet) for subnet in subnets]
     assert all_succeeded(at_once(want_interfaces, url, cases))
     addresses = set()
@@ -101,4 +101,4 @@ def test_each_router_has_a_port_on_each_host_after_32_interfaces_at_once(
         ports = ha_ports(core, router)
         assert [port["binding:host_id"] for port in ports] == ["one", "two"]
         addresses |= {port["fixed_ips"][0]["ip_address"] for port in ports}
-    assert len(addresses) == 2 * AT_ONCE
+    assert len(addresses) == 2 * count
