@@ -8,8 +8,8 @@ host has an HA port of its own.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, cast
+from uuid import UUID
 
 from attrs import evolve
 
@@ -17,7 +17,6 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner, is_router_attachment
-from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
@@ -27,7 +26,7 @@ from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
 from netfw.server.l3.ha_networks import acquire_vrid, find_ha_ports, update_ha_ports
 from netfw.server.l3.router_ports import change_port, read_router_ports, router_of
-from netfw.server.scheduling.rescheduler import run_as_server
+from netfw.server.scheduling.rescheduler import run_each_as_server
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -75,10 +74,10 @@ def allocate_missing_vrids(context: ServerContext) -> int:
     Each router is a transaction of its own. Return how many changed.
     """
     lacking = context.read(lambda view: VridStore(view.connection).find_routers_without_vrid())
-    return sum(run_as_server(context, partial(_allocate_vrid, id)) for id in lacking)
+    return run_each_as_server(context, _allocate_vrid, (Ref(Kind.ROUTER, id) for id in lacking))
 
 
-def _allocate_vrid(id: RouterId, unit: UnitOfWork) -> bool:
+def _allocate_vrid(unit: UnitOfWork, id: UUID) -> bool:
     router = cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())
     if not router.ha or router.vrid is not None:
         return False

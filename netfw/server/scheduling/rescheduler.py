@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from uuid import UUID
 
 from netfw.drivers.server.change import Change
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import NetfwError, NotFound, RequestError
 from netfw.model.agent import Agent
+from netfw.model.resource import Ref
 from netfw.server.agents.agents import SERVICES
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -119,6 +120,22 @@ def run_as_server(context: ServerContext, work: Callable[[UnitOfWork], object]) 
         return bool(context.run(SERVER, work))
     except NotFound:
         return False
+
+
+def run_each_as_server(
+    context: ServerContext, work: Callable[[UnitOfWork, UUID], object], targets: Iterable[Ref]
+) -> int:
+    """Run *work* for each of *targets* in a transaction of its own; return how many changed.
+
+    A refusal, such as that of a pool without addresses, is logged and concerns no other target.
+    """
+    changed = 0
+    for target in targets:
+        try:
+            changed += run_as_server(context, lambda unit, id=target.id: work(unit, id))  # type: ignore[misc]
+        except RequestError as exc:
+            LOG.warning("rescheduling: %s stays as it is: %s", target, exc)
+    return changed
 
 
 class FailureDetector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar, cast
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
 from netfw.drivers.values.subscription import Service
 from netfw.model.device_owner import is_router_attachment
-from netfw.model.ids import RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
@@ -26,7 +25,7 @@ from netfw.server.db.agents.assignments import AssignmentRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.choice import ineligibility, wanted_agents
-from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
+from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_each_as_server
 
 LOG = logging.getLogger(__name__)
 
@@ -77,11 +76,11 @@ class RouterScheduler:
 
         Each router is a transaction of its own. Return how many changed.
         """
-        changed = sum(map(self._move, self._abandoned()))
+        changed = self._run_each(self._move, self._abandoned())
         if self.context.read(
             lambda view: any(each.alive for each in self.assignments.agents(view))
         ):
-            changed += sum(map(self._serve, self.context.read(self._waiting)))
+            changed += self._run_each(self._schedule, self.context.read(self._waiting))
         return changed
 
     def schedule(self, unit: UnitOfWork, router: Router) -> tuple[str, ...]:
@@ -124,9 +123,9 @@ class RouterScheduler:
         except ValueError:
             return  # the port names no router yet
         if unit.tx.resources.present([Ref(Kind.ROUTER, id)]):
-            self._schedule(unit, RouterId(id))
+            self._schedule(unit, id)
 
-    def _schedule(self, unit: UnitOfWork, id: RouterId) -> tuple[str, ...]:
+    def _schedule(self, unit: UnitOfWork, id: UUID) -> tuple[str, ...]:
         if not self.assignments.any(unit.tx):
             return ()
         router = _locked(unit, id)
@@ -151,18 +150,16 @@ class RouterScheduler:
                 lacking.append(row.ref.id)
         return tuple(sorted(find_routers_with_ports(view, lacking)))
 
-    def _serve(self, router: UUID) -> bool:
-        return run_as_server(self.context, lambda unit: self._schedule(unit, RouterId(router)))
+    def _run_each(self, work: Callable[[UnitOfWork, UUID], object], routers: Iterable[UUID]) -> int:
+        targets = (Ref(Kind.ROUTER, id) for id in routers)
+        return run_each_as_server(self.context, work, targets)
 
     def _abandoned(self) -> tuple[UUID, ...]:
         """Return the routers of dead agents."""
         wanted = self.context.settings.allow_automatic_l3agent_failover
         return self.orphaned.find() if wanted else ()
 
-    def _move(self, router: UUID) -> bool:
-        return run_as_server(self.context, lambda unit: self._moved(unit, RouterId(router)))
-
-    def _moved(self, unit: UnitOfWork, id: RouterId) -> bool:
+    def _move(self, unit: UnitOfWork, id: UUID) -> bool:
         """Move a router from a dead agent to a live one, if there is one.
 
         A highly available router stays: its other agents have it.
@@ -202,5 +199,5 @@ def _had_gateway(before: object) -> bool:
     return isinstance(before, Router) and before.gateway is not None
 
 
-def _locked(unit: UnitOfWork, id: RouterId) -> Router:
+def _locked(unit: UnitOfWork, id: UUID) -> Router:
     return cast(Router, unit.tx.resources.get(Kind.ROUTER, id, lock=True).resource())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from netfw.drivers.server.query import RequestContext
 from netfw.errors import Conflict, InvalidInput, NotFound
 from netfw.model.segment import NetworkType
 from netfw.server.db import Database
@@ -240,6 +241,27 @@ def test_address_shortage_refuses_the_interface_and_leaves_nothing(
     with pytest.raises(Conflict):
         core.connect(routers[2], subnet_id=subnets[2])
     assert record(core) == before
+
+
+def test_address_shortage_of_one_project_does_not_keep_others_from_a_new_agent(
+    file_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = Layer3(file_database, l3_ha_net_cidr="192.0.2.0/29")
+    for host in ("one", "two"):
+        l3_agent(core, host)
+
+    def connected(number: int, who: RequestContext) -> str:
+        _, subnet = core.inside(f"10.0.{number}.0/24", who)
+        router = ha_router(core, who)
+        core.connect(router, who, subnet_id=subnet)
+        return router
+
+    full = [connected(number, ANNA) for number in range(3)]
+    others = [connected(number, BERT) for number in range(3, 5)]
+    l3_agent(core, "three")
+    assert [len(ha_ports(core, router)) for router in full] == [2, 2, 2]
+    assert [len(ha_ports(core, router)) for router in others] == [3, 3]
+    assert all(f"router {router} stays as it is" in caplog.text for router in full)
 
 
 def test_router_cannot_be_ha_with_a_wrong_flag(core: Layer3) -> None:
