@@ -67,11 +67,11 @@ def update_ha_ports(unit: UnitOfWork, router: Router, hosts: frozenset[str]) -> 
 
     :raises Exhausted: the HA network has no free address.
     """
-    ports = find_ha_ports(unit.tx, device_id=str(router.id))
-    present = {port.binding.host: port for port in ports}
-    for host in sorted(present.keys() - hosts):
-        drop_port(unit, present[host])
-    missing = sorted(hosts - present.keys())
+    present = find_ha_ports(unit.tx, device_id=str(router.id))
+    for port in present:
+        if port.binding.host not in hosts:
+            drop_port(unit, port)
+    missing = sorted(hosts - {port.binding.host for port in present})
     network = VridStore(unit.tx.connection).network_of(router.id) if missing else None
     for host in missing if network is not None else ():
         body: dict[str, Any] = {

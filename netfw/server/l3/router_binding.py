@@ -97,7 +97,7 @@ def _bind(unit: UnitOfWork, target: Ref) -> None:
         update_ha_ports(unit, router, hosts)
     ports = read_router_ports(unit.tx, router.id).ports
     active = next((port.binding.host for port in ports if port.binding.hosts), "")
-    for port in ports:
+    for port in sorted(ports, key=lambda port: port.id):  # all transactions lock in this order
         if change := plan_binding(router, port, hosts, active):
             change_port(unit, port.id, change)
 
