@@ -67,13 +67,14 @@ def update_ha_ports(unit: UnitOfWork, router: Router, hosts: frozenset[str]) -> 
 
     :raises Exhausted: the HA network has no free address.
     """
-    present = find_ha_ports(unit.tx, device_id=str(router.id))
-    for port in present:
-        if port.binding.host not in hosts:
+    network = VridStore(unit.tx.connection).network_of(router.id)
+    wanted = hosts if network is not None else frozenset()
+    for port in find_ha_ports(unit.tx, device_id=str(router.id)):
+        if port.network_id == network and port.binding.host in wanted:
+            wanted -= {port.binding.host}
+        else:
             drop_port(unit, port)
-    missing = sorted(hosts - {port.binding.host for port in present})
-    network = VridStore(unit.tx.connection).network_of(router.id) if missing else None
-    for host in missing if network is not None else ():
+    for host in sorted(wanted):
         body: dict[str, Any] = {
             **_owned(f"HA port tenant {router.project_id}"),
             "network_id": str(network),

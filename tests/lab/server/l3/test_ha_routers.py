@@ -16,7 +16,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db import Database
+from netfw.server.db import Database, migration
 from netfw.server.scheduling.assignments import AgentAssignments
 from tests.lab.server.l3.environment import ADMIN, ANNA, Layer3
 from tests.lab.server.l3.ha_samples import (
@@ -285,3 +285,23 @@ def test_router_of_an_earlier_release_gets_its_id_and_ports(core: Layer3) -> Non
     revision = router_of(core, router).revision
     core.core.agent_services.rescheduler.reconcile()
     assert router_of(core, router).revision == revision
+
+
+@pytest.mark.spec("API-17")
+def test_router_that_an_earlier_release_had_meanwhile_gets_new_ports(
+    core: Layer3, file_database: Database
+) -> None:
+    router, _ = connected(core)
+    former = {port["id"] for port in ha_ports(core, router)}
+    migration.downgrade(file_database, "0008")
+    migration.upgrade(file_database)
+    assert router_of(core, router).vrid is None
+    core.core.agent_services.rescheduler.reconcile()
+    network, vrid = vrids(core)[router]
+    assert router_of(core, router).vrid == vrid
+    ports = ha_ports(core, router)
+    assert [port["binding:host_id"] for port in ports] == ["one", "two"]
+    assert {port["network_id"] for port in ports} == {network}
+    assert not former & {port["id"] for port in ports}
+    both = frozenset({"one", "two"})
+    assert bindings(core, router) == {INTERFACE: ("", both), GATEWAY: ("", both)}
