@@ -110,7 +110,7 @@ def plan_binding(router: Router, port: Port, hosts: frozenset[str], active: str)
     binding = port.binding
     host, several = binding.host, frozenset[str]()
     if router.distributed and port.device_owner != DeviceOwner.ROUTER_GATEWAY:
-        pass  # it is on every host
+        host = ""  # it is on every host
     elif router.ha:
         several = hosts
         if binding.host not in hosts or not binding.hosts:

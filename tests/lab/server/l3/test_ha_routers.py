@@ -137,9 +137,13 @@ def test_only_the_gateway_of_a_distributed_one_is_on_several_hosts(file_database
     }
     assert [port["binding:host_id"] for port in ha_ports(core, router)] == ["one", "two"]
     core.update("router", router, ADMIN, admin_state_up=False, distributed=False)
-    assert bindings(core, router) == {INTERFACE: ("", both), GATEWAY: ("", both)}
+    activate(core, router, "one")
+    assert bindings(core, router) == {INTERFACE: ("one", both), GATEWAY: ("one", both)}
     core.update("router", router, ADMIN, distributed=True)
-    assert bindings(core, router)["network:router_interface_distributed"] == ("", frozenset())
+    assert bindings(core, router) == {
+        "network:router_interface_distributed": ("", frozenset()),
+        GATEWAY: ("one", both),
+    }
 
 
 @pytest.mark.spec("API-17")
