@@ -149,6 +149,15 @@ def _(driver, original, key, value, observed):
     return original(key, without_addresses(value), observed)
 
 
+@MUTATIONS.override("execute", breaks(SwitchDriver, 3))
+def answer_for_withdrawn_addresses(driver, original, verb, key, value):
+    """Keep the addresses of a forwarding entry when it changes."""
+    former = driver.backend.values.get(key)
+    if verb == "put" and isinstance(former, Forwarding):
+        value = evolve(value, addresses=former.addresses | value.addresses)
+    original(verb, key, value)
+
+
 def without_addresses(value):
     return evolve(value, addresses=frozenset()) if isinstance(value, Forwarding) else value
 

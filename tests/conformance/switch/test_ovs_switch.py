@@ -251,7 +251,19 @@ def ovs_environment(version: int = 4) -> Iterator[OvsSwitchEnvironment]:
         environment.clear()
 
 
-@pytest.mark.spec("DRV-21", "L2-11", "L2-13", "L2-15", "L2-20", "L2-25", "L2-33", "L2-40", "L2-41")
+@pytest.mark.spec(
+    "DRV-21",
+    "L2-11",
+    "L2-13",
+    "L2-15",
+    "L2-20",
+    "L2-25",
+    "L2-33",
+    "L2-40",
+    "L2-41",
+    "L2-61",
+    "L2-62",
+)
 class TestOvsSwitch(SwitchDriverConformance):
     """On an IPv4 underlay."""
 

@@ -33,6 +33,9 @@ INTERVAL = 0.02
 BURST = 200
 ON_THE_WAY = 1.0
 """Seconds that an announcement may take on a busy machine."""
+SKEW_TIME = 1.5
+"""Seconds for which VRRP has no router.  Where the MAC is learned it takes them: a switch that has
+cached a path may learn from packets of the old router once more, up to half a second later."""
 MLD_DELAY = 3.0
 """Seconds until a kernel has sent all reports of multicast groups that it left."""
 
@@ -76,6 +79,11 @@ class SharedRouter:
             Path(f"/proc/sys/net/ipv6/conf/{port.device}/disable_ipv6").write_text, "1"
         )
         return instance
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether some switch learns on which host the MAC is."""
+        return self.port.net.body["network_type"] != "vxlan" or not self.site.flavour.population
 
     def activate(self, host: str) -> None:
         """Give the addresses to the router of *host*, and announce them, as keepalived does."""
@@ -157,6 +165,7 @@ def move(router: SharedRouter, old: str, new: str) -> None:
     with pinging_all(targets, INTERVAL) as pings, listening(*router.instances.values()) as captures:
         began = time.monotonic()
         router.deactivate(old)
+        time.sleep(SKEW_TIME if router.is_learned else 0)
         router.activate(new)
         moved = time.monotonic() - began
         router.await_reach()

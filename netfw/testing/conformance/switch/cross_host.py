@@ -129,7 +129,12 @@ class SwitchTunnelsConformance(SwitchSuite):
         self.assert_answer(stranger, address, None)
         unknown = ip_address("10.7.9.9" if version == 4 else "fd00:7::999")
         self.assert_answer(sender, unknown, None)
-        self.bring(driver, Update(drop=frozenset({ForwardingKey(red.id, away.mac)})))
+        key, unanswered = ForwardingKey(red.id, away.mac), Forwarding(frozenset({nowhere}))
+        self.bring(driver, Update(put={key: unanswered}))
+        self.assert_answer(sender, address, None)
+        self.bring(driver, Update(put={key: put[key]}))
+        self.assert_answer(sender, address, away.mac)
+        self.bring(driver, Update(drop=frozenset({key})))
         self.assert_answer(sender, address, None)
 
     @proves(SwitchDriver, 3, 4)
