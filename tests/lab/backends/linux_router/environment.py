@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
@@ -26,13 +26,16 @@ MakeDriver = Callable[[], RouterDriver]
 class LinuxRouterEnvironment(RouterLabEnvironment):
     """A host with the driver on Open vSwitch."""
 
+    election: ClassVar[float] = 5.0
+
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self._options = options
 
     def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
         options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
-        own = {**options, **self._options, "router_confs": str(directory / "routers")}
+        quick = {"ha_vrrp_advert_int": 1}
+        own = {**options, **quick, **self._options, "router_confs": str(directory / "routers")}
         return LinuxRouterDriver.from_conf(own, host)
 
     def job(self, bridge: str, updates: Sequence[object]) -> tuple[Any, ...]:

@@ -46,12 +46,6 @@ TAKE_OVER = 3 * ADVERT + SKEW + 0.2
 Pair = tuple[Site, Site]
 
 
-@pytest.fixture(scope="module")
-def environment() -> Iterator[LinuxRouterEnvironment]:
-    with LinuxRouterEnvironment(ha_vrrp_advert_int=int(ADVERT)) as made:
-        yield made
-
-
 @pytest.fixture
 def pair(environment: LinuxRouterEnvironment) -> Pair:
     """The two instances."""

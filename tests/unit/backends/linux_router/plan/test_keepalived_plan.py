@@ -1,0 +1,235 @@
+"""Plans of highly available routers: what is keepalived's, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from netfw.drivers.values.keys import FloatingIpKey, RouterKey
+from netfw.drivers.values.router_values import HighAvailability, RouterState
+from netfw.errors import InvalidInput
+from netfw.linux.ip.operations import AddAddress, DelAddress, DelRoute
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, FoundAddress, Link, addresses, route
+from netfw.linux.service_netns.steps import ChangeNetwork
+from netfw.linux.service_netns.values import ObservedNetns
+from netfw.model.device_names import device_name
+from netfw.model.ids import PortId
+from netfw.model.route import Route
+from netfw.model.router import HaRole
+from netfw.plan import Plan, Update
+from netfw_drivers.linux_router.config.keepalived import parse_addresses
+from netfw_drivers.linux_router.plan.ha_role import decide_role
+from netfw_drivers.linux_router.plan.keepalived_plan import (
+    RunKeepalived,
+    StopKeepalived,
+    make_program,
+)
+from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
+from netfw_drivers.linux_router.plan.plan import plan_routers
+from netfw_drivers.linux_router.plan.router_rules import METADATA_ADDRESSES
+from tests.unit.backends.linux_router.samples import (
+    CONTEXT,
+    GATEWAY,
+    INSIDE,
+    KEY,
+    QG,
+    QR,
+    ROUTER,
+    STATE,
+    fip,
+    found,
+    nat,
+    port,
+    state,
+    translation,
+)
+
+HA_ID = PortId(UUID(int=9 << 96))
+HA_PORT = port(1, "169.254.192.5/18", id=HA_ID)
+QH = device_name("ha-", HA_ID)
+AVAILABLE = HighAvailability(port=HA_PORT, vrid=7)
+MARKER = "169.254.0.7/32"
+
+
+def highly(router: RouterState = STATE, **values: Any) -> RouterState:
+    assert router.full is not None
+    return evolve(router, full=evolve(router.full, ha=evolve(AVAILABLE, **values)))
+
+
+def plan(update: Update[Any, Any], there: FoundRouter | None = None) -> Plan:
+    routers = {} if there is None else {ROUTER: there}
+    return plan_routers(update, ObservedRouters(routers=routers), CONTEXT)
+
+
+def steps(planned: Plan) -> list[Any]:
+    return [operation.payload for operation in planned]
+
+
+def runs(planned: Plan) -> list[RunKeepalived]:
+    return [each for each in steps(planned) if isinstance(each, RunKeepalived)]
+
+
+def changes(planned: Plan, kind: type) -> list[Any]:
+    network = (each.operation for each in steps(planned) if isinstance(each, ChangeNetwork))
+    return [each for each in network if isinstance(each, kind)]
+
+
+def configured(router: RouterState, *floating: str) -> str:
+    nats = {FloatingIpKey(fip(n).floating_ip): nat(floating=a) for n, a in enumerate(floating)}
+    (step,) = runs(plan(Update(put={KEY: router, **nats})))
+    return step.text_of_file
+
+
+def running(
+    router: RouterState, text: str, there: tuple[tuple[str, str], ...] = (), **netns: Any
+) -> FoundRouter:
+    """The router with its devices, a running keepalived and these addresses."""
+    links = {
+        name: Link(name=name, index=index, mtu=1500, mac=mac, up=True, state="up")
+        for index, (name, mac) in enumerate(
+            ((QR, INSIDE.mac), (QG, GATEWAY.port.mac), (QH, HA_PORT.mac)), 2
+        )
+    }
+    have = [FoundAddress(address=each) for dev, cidr in there for each in addresses(dev, [cidr])]
+    have += [FoundAddress(address=each) for each in addresses(QH, ["169.254.192.5/18"])]
+    base = found(router)
+    return evolve(
+        base,
+        netns=evolve(base.netns, **{"links": links, "addresses": tuple(have), **netns}),
+        keepalived=FoundDaemon(text=text, digest=make_program(ROUTER, CONTEXT.settings).digest()),
+    )
+
+
+@pytest.mark.spec("L3-40")
+def test_new_router_gets_its_addresses_and_routes_from_keepalived_alone() -> None:
+    routes = (Route(destination="198.51.101.0/24", nexthop="10.0.0.7"),)
+    router = highly(evolve(STATE, routes=routes))
+    planned = plan(Update(put={KEY: router, fip(): nat()}))
+    assert not planned.refused
+    added = {
+        (each.address.device, str(each.address.interface)) for each in changes(planned, AddAddress)
+    }
+    assert added == {(QH, "169.254.192.5/18")}
+    (step,) = runs(planned)
+    assert steps(planned)[-1] is step, "it starts when the namespace is complete"
+    there = {(each.device, str(each.interface)) for each in parse_addresses(step.text_of_file)}
+    metadata = f"{METADATA_ADDRESSES[6]}/128"
+    assert there >= {
+        (QR, "10.0.0.1/24"),
+        (QR, "fd00::1/64"),
+        (QR, metadata),
+        (QG, "203.0.113.9/32"),
+    }
+    assert {device for device, cidr in there if cidr.startswith("fe80::f816")} == {QR, QG}
+    lines = [line.strip() for line in step.text_of_file.splitlines()]
+    assert f"0.0.0.0/0 via 203.0.113.1 dev {QG}" in lines
+    assert f"198.51.101.0/24 via 10.0.0.7 dev {QR}" in lines
+    assert f"{MARKER} dev {QH}" in lines
+
+
+def test_router_that_cannot_elect_is_configured_and_not_started() -> None:
+    there = FoundRouter(netns=ObservedNetns(netns=router_namespace(ROUTER)), can_elect=False)
+    (step,) = runs(plan(Update(put={KEY: highly()}), there))
+    assert step.program is None
+    waiting = evolve(running(highly(), step.text_of_file), can_elect=False)
+    waiting = evolve(waiting, keepalived=FoundDaemon(text=step.text_of_file))
+    assert runs(plan(Update(put={KEY: highly()}), waiting)) == []
+    (start,) = runs(plan(Update(put={KEY: highly()}), evolve(waiting, can_elect=True)))
+    assert start.program is not None
+
+
+def test_addresses_of_keepalived_stay_and_others_are_removed() -> None:
+    text = configured(highly())
+    there = ((QH, MARKER), (QR, "10.0.0.1/24"), (QR, "192.0.2.7/32"))
+    planned = plan(Update(put={KEY: highly()}), running(highly(), text, there))
+    removed = [str(each.address.interface) for each in changes(planned, DelAddress)]
+    assert removed == ["192.0.2.7/32"]
+    assert not changes(planned, AddAddress)
+    assert runs(planned) == []
+
+
+def test_addresses_without_a_keepalived_are_removed() -> None:
+    text = configured(highly())
+    left = running(highly(), text, ((QH, MARKER), (QR, "10.0.0.1/24")))
+    dead = evolve(left, keepalived=FoundDaemon(text=text))
+    planned = plan(Update(put={KEY: highly()}), dead)
+    removed = {str(each.address.interface) for each in changes(planned, DelAddress)}
+    assert removed == {MARKER, "10.0.0.1/24"}
+
+
+def test_routes_of_keepalived_go_unless_the_instance_is_active() -> None:
+    text = configured(highly())
+    left = evolve(route("default", via="fe80::1", device=QG), protocol=PROTOCOL_KEEPALIVED)
+    standby = running(highly(), text, routes=(left,))
+    assert [each.route for each in changes(plan(Update(put={KEY: highly()}), standby), DelRoute)]
+    active = running(highly(), text, ((QH, MARKER),), routes=(left,))
+    assert not changes(plan(Update(put={KEY: highly()}), active), DelRoute)
+
+
+def test_interface_leaves_the_configuration_before_its_device() -> None:
+    both = highly(state(INSIDE, port(1, "10.0.1.1/24")))
+    there = running(both, configured(both), ((QH, MARKER), (QR, "10.0.0.1/24")))
+    other = device_name("qr-", port(1).id)
+    link = Link(name=other, index=9, mtu=1500, mac=port(1).mac, up=True, state="up")
+    there = evolve(there, netns=evolve(there.netns, links={**there.netns.links, other: link}))
+    every = steps(plan(Update(put={KEY: highly()}), there))
+    (first,) = [each for each in every if isinstance(each, RunKeepalived)]
+    assert every[0] is first
+    assert first.text_of_file == configured(highly())
+
+
+def test_floating_ip_alone_changes_rules_and_then_the_configuration() -> None:
+    there = evolve(found(highly()), keepalived=running(highly(), configured(highly())).keepalived)
+    planned = plan(Update(put={fip(): nat()}), there)
+    (step,) = runs(planned)
+    assert steps(planned)[-1] is step
+    assert step.text_of_file == configured(highly(), "203.0.113.9")
+    assert not changes(planned, AddAddress)
+    assert {owner for operation in planned for owner in operation.owners} == {fip()}
+
+
+def test_removed_floating_ip_leaves_the_configuration_before_its_connections_end() -> None:
+    text = configured(highly(), "203.0.113.9")
+    there = found(highly(), {fip().floating_ip: translation()})
+    there = evolve(there, keepalived=running(highly(), text).keepalived)
+    every = steps(plan(Update(drop=frozenset({fip()})), there))
+    names = [type(each).__name__ for each in every]
+    assert names.index("RunKeepalived") < names.index("RemoveConnections")
+    (step,) = [each for each in every if isinstance(each, RunKeepalived)]
+    assert step.text_of_file == configured(highly())
+
+
+def test_plain_router_stops_keepalived_first_and_adds_what_that_removes() -> None:
+    text = configured(highly())
+    there = running(highly(), text, ((QH, MARKER), (QR, "10.0.0.1/24")))
+    planned = plan(Update(put={KEY: STATE}), there)
+    assert isinstance(steps(planned)[0], StopKeepalived)
+    added = {str(each.address.interface) for each in changes(planned, AddAddress)}
+    assert "10.0.0.1/24" in added
+
+
+def test_dropped_instance_stops_keepalived_before_anything_else() -> None:
+    there = running(highly(), configured(highly()))
+    planned = plan(Update(drop=frozenset({RouterKey(ROUTER)})), there)
+    assert isinstance(steps(planned)[0], StopKeepalived)
+
+
+def test_ha_port_without_ipv4_is_refused() -> None:
+    bare = highly(port=port(1, "fd00:1::5/64", id=HA_ID))
+    planned = plan(Update(put={KEY: bare}))
+    assert isinstance(planned.refused[KEY], InvalidInput)
+    assert not planned.stages
+
+
+def test_role_follows_from_the_marker_and_the_link() -> None:
+    link = Link(name=QH, index=1, mtu=1500, up=True, state="up")
+    assert decide_role({}, addresses(QH, [MARKER])) is None
+    assert decide_role({QH: link}, addresses(QH, [MARKER])) is HaRole.ACTIVE
+    assert decide_role({QH: link}, addresses(QR, [MARKER])) is HaRole.STANDBY
+    assert decide_role({QH: link}, addresses(QH, ["169.254.0.7/24"])) is HaRole.STANDBY
+    assert decide_role({QH: evolve(link, up=False)}, ()) is HaRole.FAULT
+    assert decide_role({QH: evolve(link, carrier=False)}, ()) is HaRole.FAULT
