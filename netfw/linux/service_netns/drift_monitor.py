@@ -38,8 +38,8 @@ class NetnsPlanner(Protocol[D_contra]):
 class DriftMonitor(Generic[D]):
     """Observes a namespace after each change in it, and reports one that is not as desired.
 
-    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  One that
-    cannot be observed, since a backend is unavailable, is compared again until it can.  Sysctls and
+    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Until then
+    the planner still observes it after each change.  One that cannot be observed, since a backend is unavailable, is compared again until it can.  Sysctls and
     rules of iptables-legacy, whose changes the kernel does not announce, are not watched.
 
     :param on_drift: receives the name of the namespace, from a thread of the monitor; never for
@@ -51,6 +51,8 @@ class DriftMonitor(Generic[D]):
         self._lock = threading.Lock()
         self._monitor: MultiNetnsMonitor | None = None
         self._watched: dict[str, D] = {}
+        self._reported: set[str] = set()
+        """Those of the watched namespaces that were reported."""
         self._held: dict[str, bool] = {}
         """Namespaces that are being changed, and whether the kernel has announced a change."""
 
@@ -65,6 +67,7 @@ class DriftMonitor(Generic[D]):
                 self._monitor = MultiNetnsMonitor(self._check)
             monitor = self._monitor
             self._watched[desired.netns] = desired
+            self._reported.discard(desired.netns)
         monitor.watch(desired.netns)
         with self._lock:
             changed = self._held.get(desired.netns, False)
@@ -82,7 +85,9 @@ class DriftMonitor(Generic[D]):
         held = frozenset(names)
         with self._lock:
             self._held |= dict.fromkeys(held, False)
-            watched = tuple(self._watched.pop(name) for name in held & self._watched.keys())
+            found = {name: self._watched.pop(name) for name in held & self._watched.keys()}
+            watched = tuple(each for name, each in found.items() if name not in self._reported)
+            self._reported -= held
         try:
             yield watched
         finally:
@@ -107,6 +112,7 @@ class DriftMonitor(Generic[D]):
         with self._lock:
             monitor, self._monitor = self._monitor, None
             self._watched.clear()
+            self._reported.clear()
             self._held.clear()
         if monitor is not None:
             monitor.close()
@@ -134,7 +140,7 @@ class DriftMonitor(Generic[D]):
 
     def _report(self, desired: D) -> None:
         with self._lock:
-            if self._watched.get(desired.netns) is not desired:
+            if self._watched.get(desired.netns) is not desired or desired.netns in self._reported:
                 return  # it is being repaired, or was meanwhile
-            del self._watched[desired.netns]
+            self._reported.add(desired.netns)
         self._on_drift(desired.netns)

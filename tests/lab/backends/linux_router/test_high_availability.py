@@ -19,7 +19,7 @@ import pytest
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
-from netfw.drivers.values.events import Event, ProcessDied
+from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.router_values import HighAvailability, RoleChanged, RouterPort
 from netfw.linux import netns
 from netfw.model.ids import NetworkId, PortId, RouterId
@@ -232,6 +232,7 @@ def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_
     events: list[Event] = []
     driver.watch(events.append)
     first, second = bring_pair(driver, pair)
+    wait_until(lambda: len(role_changes(events)) == 3)
     wait_until(lambda: reached(inside, first))
     with pinged(inside, first.external.address(1)) as stop:
         stop_it(first)
@@ -249,10 +250,32 @@ def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_
     wait_until(is_settled)
     assert_bare(environment, first)
     assert wait_roles(driver, *pair)[0] is second, "the returning instance has preempted"
-    reported = [each.role for each in role_changes(events)]
-    assert reported.count(HaRole.ACTIVE) == 2
+    wait_until(lambda: len(role_changes(events)) == 5)
+    assert {each.router: each.role for each in role_changes(events)} == {
+        first.router: HaRole.STANDBY,
+        second.router: HaRole.ACTIVE,
+    }
     if stop_it is not kill_child:
         assert any(isinstance(each, ProcessDied) for each in events)
+
+
+@pytest.mark.spec("L3-41")
+def test_role_is_reported_while_a_repair_is_due(environment, make_driver, pair):
+    driver = make_driver()
+    events: list[Event] = []
+    driver.watch(events.append)
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: len(role_changes(events)) == 3)
+    device = driver.status(second.router).devices[ha_port(second).id]
+    environment.run(second.router, ["ip", "address", "add", "192.0.2.7/32", "dev", device])
+    wait_until(lambda: any(isinstance(e, KeysChanged) and second.key in e.keys for e in events))
+    terminate(first)
+    wait_until(
+        lambda: any(
+            (each.router, each.role) == (second.router, HaRole.ACTIVE)
+            for each in role_changes(events)
+        )
+    )
 
 
 @pytest.mark.spec("L3-43")
