@@ -267,3 +267,14 @@ def test_plan_shows_virtual_router_id_and_role(environment):
     found.until(lambda status: status.waiting)
     plan = plans_in_turn(found.agent.everything())["router"]
     assert "no HA port" in plan.waiting[RouterKey(EDGE.id)]
+
+
+@pytest.mark.spec("L3-41")
+def test_ports_that_follow_the_active_host_cause_no_work(environment):
+    found = environment()
+    found.ready()
+    calls = len(found.router.calls)
+    for port in PORTS:
+        found.source.put(evolve(port, binding=evolve(BOTH, host=THERE), revision=2))
+    found.ready()
+    assert len(found.router.calls) == calls
