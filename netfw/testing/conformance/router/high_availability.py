@@ -115,7 +115,9 @@ class RouterHaConformance(RouterSuite):
         """Put the router on both hosts; return the active host and the other one."""
         for host in pair:
             self.bring_host(host, *floating)
-        return self.await_one_active(pair)
+        roles = self.await_one_active(pair)
+        self.assert_roles_reported(pair)
+        return roles
 
     def await_one_active(self, pair: Pair) -> Pair:
         """Wait until one host is active and the other one is not; return them in this order."""
@@ -213,7 +215,6 @@ class RouterHaConformance(RouterSuite):
     def test_every_change_of_role_is_an_event(self, make_driver: MakeDriver) -> None:
         with self.pair(make_driver) as pair:
             active, standby = self.bring_pair(pair)
-            self.assert_roles_reported(pair)
             with active.environment.cut_off():
                 self.await_role(standby, HaRole.ACTIVE)
                 self.assert_roles_reported(pair)
