@@ -49,7 +49,7 @@ class TestLinuxRouterDriver(RouterDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def shared_environment(cls) -> Iterator[RouterEnvironment]:
-        with LinuxRouterEnvironment() as environment:
+        with LinuxRouterEnvironment(ha_vrrp_advert_int=1) as environment:
             yield environment
 
 
