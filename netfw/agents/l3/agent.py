@@ -36,7 +36,7 @@ from netfw.drivers.state_source import StateSource
 from netfw.drivers.support.router_directory import RouterDirectory
 from netfw.drivers.values.agent_requests import EnabledServices
 from netfw.drivers.values.contribution import RouterContribution
-from netfw.drivers.values.events import Event, Sink
+from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.router_values import RoleChanged
@@ -128,10 +128,9 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
 
     def watch(self, sink: Sink) -> None:
         def handle(event: Event) -> None:
-            if isinstance(event, RoleChanged):
-                LOG.info("router %s: %s (%s)", event.router, event.role, event.reason)
-                self._roles.record_event(event.router, event.role, self._clock.now())
             sink(event)
+            if isinstance(event, RoleChanged) and self._has_lost_role(event):
+                sink(KeysChanged("no longer active", {RouterKey(event.router)}))
 
         super().watch(handle)
         self._extensions.watch(sink)
@@ -238,6 +237,13 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
                 "add it to service_plugins of the server"
             )
         return warnings
+
+    def _has_lost_role(self, event: RoleChanged) -> bool:
+        """Record the role; return whether the router was active: it is compared once more, since a
+        process that was killed may have left a part of it behind."""
+        LOG.info("router %s: %s (%s)", event.router, event.role, event.reason)
+        former = self._roles.record_event(event.router, event.role, self._clock.now())
+        return former is HaRole.ACTIVE and event.role is not HaRole.ACTIVE
 
     def _record_role(self, router: RouterId, is_ha: bool) -> None:
         """Record the role of a router after a job; called by the worker threads."""

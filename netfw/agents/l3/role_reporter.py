@@ -38,11 +38,13 @@ class RoleReporter:
         """Routers whose role is reported at once."""
         self._sent: dict[RouterId, RoleReport] = {}
 
-    def record_event(self, router: RouterId, role: HaRole, now: float) -> None:
-        """Record the role that an event of the driver reports."""
+    def record_event(self, router: RouterId, role: HaRole, now: float) -> HaRole | None:
+        """Record the role that an event of the driver reports; return the former one."""
         with self._lock:
             self._events[router] += 1
+            former = self._roles.get(router)
             self._set_role(router, role, now)
+            return former
 
     def record_status(
         self, router: RouterId, read_role: Callable[[], HaRole | None], now: float

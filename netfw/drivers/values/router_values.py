@@ -222,7 +222,10 @@ class RouterStatus:
 
 @frozen
 class RoleChanged(Event):
-    """The role of a highly available router changed."""
+    """The role of a highly available router changed.
+
+    An agent converges a router that is no longer active once more.
+    """
 
     router: RouterId
     role: HaRole

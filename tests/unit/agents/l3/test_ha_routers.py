@@ -238,6 +238,9 @@ def test_standby_has_its_proxy_and_reports_its_floating_ips_as_active(environmen
     found.router.change_role(EDGE.id, ACTIVE)
     found.ready()
     assert len(found.router.calls) == calls, "a failover needs no work of the agent"
+    found.router.change_role(EDGE.id, STANDBY)
+    found.ready()
+    assert len(found.router.calls) == calls + 1, "what a killed process left behind is removed"
 
 
 def test_router_that_is_plain_again_has_no_role(environment):
