@@ -244,9 +244,11 @@ class FakeRouterEnvironment(RouterEnvironment):
 
     def kill_processes(self, router) -> bool:
         self.backend.dead.add(router)
+        self.backend.fabric.elect()
         for sink in tuple(self.backend.sinks):
             self.backend.dead.discard(router)
             sink(ProcessDied("radvd ended", {RouterKey(router)}))
+        self.backend.fabric.elect()
         return True
 
     def vanish(self, key, value) -> None:

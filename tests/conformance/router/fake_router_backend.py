@@ -88,7 +88,7 @@ class FakeRouterBackend:
 
     def joins_election(self, router: RouterId) -> bool:
         ha = self.ha(router)
-        return ha is not None and ha.port.id in self.wired
+        return ha is not None and ha.port.id in self.wired and router not in self.dead
 
     def is_active(self, router: RouterId) -> bool:
         return self.ha(router) is None or self.roles.get(router) is HaRole.ACTIVE

@@ -3,6 +3,7 @@
 from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.events import ProcessDied
 from netfw.drivers.values.router_values import RoleChanged
 from netfw.model.router import HaRole
 from tests.conformance.common.mutations import Mutations, breaks
@@ -115,6 +116,17 @@ def send_no_role_change(driver, original, sink):
 def report_no_role(driver, original, router):
     """Leave the role out of the status."""
     return evolve(original(router), role=None)
+
+
+@MUTATIONS.override("handle_event", breaks(RouterDriver, 7))
+def restart_as_active(driver, original, event):
+    """Restart a process that died as the active one."""
+    original(event)
+    if isinstance(event, ProcessDied):
+        elect = type(driver.backend.fabric).elected_role
+        driver.backend.fabric.elected_role = lambda host, router: (
+            HaRole.ACTIVE if host is driver.backend else elect(host.fabric, host, router)
+        )
 
 
 @MUTATIONS.override("write_router", breaks(RouterDriver, 7))

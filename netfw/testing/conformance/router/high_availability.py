@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 from attrs import define, field
 
 from netfw.drivers.dhcp import METADATA_ADDRESSES
@@ -228,6 +229,25 @@ class RouterHaConformance(RouterSuite):
             lambda: f"reported {[str(each.known_role) for each in pair]}",
             seconds=self.environment.timeout,
         )
+
+    @proves(RouterDriver, 7, 8)
+    def test_killed_processes_leave_one_host_active(self, make_driver: MakeDriver) -> None:
+        with self.pair(make_driver) as pair:
+            active, standby = self.bring_pair(pair)
+            site = standby.site
+            outside, one = self.outside(site), self.instance(site)
+            self.assert_passes(one, site, outside)
+            traffic = one.traffic(site.external.address(1))
+            if not standby.environment.kill_processes(site.router):
+                pytest.skip("a router has no processes")
+            time.sleep(self.environment.election)
+            assert traffic.stop() == 0
+            assert self.await_one_active(pair)[0] is active, "a dead standby became active"
+            active.environment.kill_processes(site.router)
+            time.sleep(self.environment.election)
+            for host in self.await_one_active(pair):  # an agent does so for a lost role
+                assert host.driver.converge(Update(put=host.site.wanted())).ok
+            self.assert_passes(one, site, outside)
 
     @proves(RouterDriver, 7)
     def test_a_returning_host_does_not_preempt(self, make_driver: MakeDriver) -> None:
