@@ -7,7 +7,7 @@ module needs hypothesis; the other suites do not.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from attrs import evolve, frozen
@@ -42,6 +42,7 @@ from netfw.testing.conformance.firewall.injection import (
 from netfw.testing.conformance.firewall.packets import Flags, Packet
 from netfw.testing.conformance.firewall.reference_model import passes
 from netfw.testing.conformance.firewall.strategies import Trip, invalid_texts, policies, trips
+from netfw.testing.conformance.firewall.targeted_cases import targeted_cases
 
 
 @frozen
@@ -56,17 +57,29 @@ class Opened:
 
 
 class FirewallPropertyConformance(InjectionSuite):
-    """Each example follows the one before it: connections of one meet the policy of the next."""
+    """Each example follows the one before it: connections of one meet the policy of the next.
+
+    Targeted examples come first, one for each known kind of mistake, so that each run finds these.
+    """
 
     examples: ClassVar[int] = 800 if os.environ.get(LONG) else 60
+    """Number of random examples, after the targeted ones."""
 
-    def draw_cases(self, drawn: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-        """Run *check* on drawn examples.
+    def draw_cases(
+        self,
+        drawn: SearchStrategy[Any],
+        check: Callable[[Any], None],
+        targeted: Iterable[Any] = (),
+    ) -> None:
+        """Run *check* on the examples of *targeted*, and then on random ones.
 
-        The short form draws the same ones in every run of the same tests.  hypothesis draws
-        constants of the loaded modules too, so that other tests beside them change the examples.
+        The random ones of the short form are the same in every run of the same tests.  They
+        change with the modules that are loaded, whose constants hypothesis draws too: a mistake
+        that only they find may be missed.
         """
-        settled = settings(
+        for example in targeted:
+            check(example)
+        configured = settings(
             max_examples=self.examples,
             deadline=None,
             database=None,
@@ -85,7 +98,7 @@ class FirewallPropertyConformance(InjectionSuite):
                 raise
 
         try:
-            settled(given(drawn)(remembered))()
+            configured(given(drawn)(remembered))()
         finally:
             if first:  # what came later began with what the first left behind
                 raise first[0]
@@ -96,24 +109,24 @@ class FirewallPropertyConformance(InjectionSuite):
     ) -> None:
         ports = self.make_ports(4)
         able = driver.describe().capabilities
-        states = policies(
-            ports,
-            stateless=FirewallCapability.STATELESS_GROUPS in able,
-            address_groups=FirewallCapability.ADDRESS_GROUPS in able,
-        )
+        kinds = {
+            "stateless": FirewallCapability.STATELESS_GROUPS in able,
+            "address_groups": FirewallCapability.ADDRESS_GROUPS in able,
+        }
         former: list[Opened] = []
 
         def check(drawn: tuple[State, list[Trip]]) -> None:
-            state, journeys = drawn
+            state, sent = drawn
             self.apply(driver, state)
             self.check_former(state, former)
-            former[:] = [delivery for trip in journeys for delivery in self.check_trip(state, trip)]
+            former[:] = [opened for trip in sent for opened in self.check_trip(state, trip)]
 
-        def met(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
-            journeys = st.lists(trips(ports, state), min_size=6, max_size=12)
-            return st.tuples(st.just(state), journeys)
+        def with_trips(state: State) -> SearchStrategy[tuple[State, list[Trip]]]:
+            packets = st.lists(trips(ports, state), min_size=6, max_size=12)
+            return st.tuples(st.just(state), packets)
 
-        self.draw_cases(states.flatmap(met), check)
+        states = policies(ports, **kinds)
+        self.draw_cases(states.flatmap(with_trips), check, targeted_cases(ports, **kinds))
 
     def check_trip(self, state: State, trip: Trip) -> list[Opened]:
         """Check the packet of a new connection, and its reply; return an established connection."""
@@ -139,8 +152,8 @@ class FirewallPropertyConformance(InjectionSuite):
         for old in former:
             ends = old.receiver, old.sender
             lives = passes(state, old.reply, ends[0].key, ends[1].key, old.opening)
-            anew = passes(state, old.reply, ends[0].key, ends[1].key)
-            if lives or not anew:  # else it may be taken for the beginning of another one
+            opens = passes(state, old.reply, ends[0].key, ends[1].key)
+            if lives or not opens:  # else it may be taken for the beginning of another one
                 try:
                     self.assert_delivery(state, *ends, old.reply, lives)
                 except AssertionError as error:

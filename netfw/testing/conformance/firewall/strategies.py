@@ -34,9 +34,9 @@ from netfw.testing.conformance.firewall.factories import (
 from netfw.testing.conformance.firewall.packets import ECHO, Packet
 
 GROUPS = tuple(SecurityGroupId(UUID(int=0x5E << 64 | n)) for n in range(4))
-PLAIN, *OTHERS = GROUPS
+STATELESS, *OTHERS = GROUPS
 """The one that may be without state, and the others; a port is in it, or in some of them."""
-BOOK = AddressGroupId(UUID(int=0xAD << 64))
+ADDRESS_GROUP = AddressGroupId(UUID(int=0xAD << 64))
 PORTS = (1, 22, 79, 80, 81, 443, 1023, 1024, 32768, 65535)
 _RANGES = st.tuples(st.sampled_from(PORTS), st.sampled_from(PORTS)).map(sorted)
 _ICMP = {4: ICMP, 6: ICMPV6}
@@ -77,7 +77,7 @@ def _rules(
     remotes: dict[str, SearchStrategy[Any]] = {
         "remote_prefix": _prefixes(test_ports, version),
         "remote_group_id": st.sampled_from(GROUPS),
-        "remote_address_group_id": st.just(BOOK),
+        "remote_address_group_id": st.just(ADDRESS_GROUP),
     }
     remote = draw(st.sampled_from([None, None, *remotes]))
     return SecurityGroupRule(
@@ -97,10 +97,10 @@ def _ports(draw: st.DrawFn, test_port: FirewallTestPort) -> State:
     if draw(st.integers(0, 4)) == 0:
         return trusted(test_port)
     several = st.lists(st.sampled_from(OTHERS), min_size=1, unique=True)
-    groups = [PLAIN] if draw(st.integers(0, 2)) == 0 else draw(several)
+    groups = [STATELESS] if draw(st.integers(0, 2)) == 0 else draw(several)
     pairs: list[AllowedSource] = []
     if draw(st.booleans()):
-        pairs = [pair(test_port, str(_home(test_port, version))) for version in FAMILIES]
+        pairs = [pair(test_port, str(pair_addresses(test_port, version))) for version in FAMILIES]
     return port(test_port, *groups, pairs=pairs)
 
 
@@ -120,10 +120,10 @@ def policies(
     for test_port in test_ports:
         state |= draw(_ports(test_port))
     state |= trusted(draw(st.sampled_from(test_ports)))
-    for group in (PLAIN, *draw(st.lists(st.sampled_from(OTHERS), min_size=1, unique=True))):
+    for group in (STATELESS, *draw(st.lists(st.sampled_from(OTHERS), min_size=1, unique=True))):
         drawn = draw(st.lists(_rules(group, test_ports), min_size=1, max_size=4))
         rules = [r for r in drawn if address_groups or r.remote_address_group_id is None]
-        stateful = not (stateless and group == PLAIN and draw(st.integers(0, 3)) > 0)
+        stateful = not (stateless and group == STATELESS and draw(st.integers(0, 3)) > 0)
         state[GroupKey(group)] = Rules(frozenset(rules), stateful)
     for version in FAMILIES:
         prefixes = st.lists(_prefixes(test_ports, version), max_size=3, unique=True)
@@ -132,7 +132,7 @@ def policies(
                 if not prefix.endswith("/0"):
                     state |= member(group, prefix)
         if address_groups:
-            state |= listed(BOOK, *draw(prefixes))
+            state |= listed(ADDRESS_GROUP, *draw(prefixes))
     return state
 
 
@@ -157,7 +157,7 @@ def trips(draw: st.DrawFn, test_ports: Sequence[FirewallTestPort], state: State)
             number = draw(st.sampled_from(_edges(rule.ports)))
     packet = sender.packet(receiver, protocol, number, version=version, icmp=ECHO[version])
     if draw(st.integers(0, 5)) < (3 if _has_pair(sender, state) else 1):
-        packet = evolve(packet, source=_home(sender, version)[9])
+        packet = evolve(packet, source=pair_addresses(sender, version)[9])
     return Trip(sender, receiver, packet)
 
 
@@ -167,8 +167,8 @@ def _is_open(test_port: FirewallTestPort, state: State) -> bool:
 
 
 def _has_pair(test_port: FirewallTestPort, state: State) -> bool:
-    port, home = state.get(test_port.key), _home(test_port, 4)
-    return isinstance(port, FilteredPort) and any(each.prefix == home for each in port.sources)
+    port, paired = state.get(test_port.key), pair_addresses(test_port, 4)
+    return isinstance(port, FilteredPort) and any(each.prefix == paired for each in port.sources)
 
 
 def _rules_of(test_port: FirewallTestPort, state: State) -> Iterator[SecurityGroupRule]:
@@ -186,7 +186,7 @@ def _edges(ports: PortRange) -> list[int]:
     return sorted(number for number in numbers if number in PORT_NUMBERS)
 
 
-def _home(test_port: FirewallTestPort, version: int) -> IpNetwork:
+def pair_addresses(test_port: FirewallTestPort, version: int) -> IpNetwork:
     """Return addresses that only this test port may have as a pair."""
     plug_point = test_port.plug_point.number
     return ip_network(
