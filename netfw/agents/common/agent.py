@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from attrs import asdict, field, frozen
@@ -16,10 +15,7 @@ from netfw.drivers.reconciler import Reconciler
 from netfw.drivers.values.events import Event, Sink
 from netfw.drivers.values.reports import Heartbeat, Report
 from netfw.drivers.values.subscription import Subscription
-from netfw.errors import BackendLocked
-from netfw.plan import Outcome, Update
-
-LOG = logging.getLogger(__name__)
+from netfw.plan import Outcome
 
 K = TypeVar("K", bound=Hashable)
 
@@ -161,22 +157,6 @@ class HostAgent(ABC, Generic[K]):
     def warnings(self) -> Mapping[str, str]:
         """Return what an operator should know although nothing failed, by name; cheap."""
         return {}
-
-
-def acquire_locks(drivers: Iterable[HostDriver[Any, Any]]) -> None:
-    """Have each driver acquire its lock, if it has one, by an update of nothing.
-
-    Whatever else is wrong with a driver is an error of the work that needs it.
-
-    :raises BackendLocked: another agent holds a lock.
-    """
-    for driver in drivers:
-        try:
-            driver.converge(Update())
-        except BackendLocked:
-            raise
-        except Exception:
-            LOG.debug("%s: an update of nothing failed", driver.describe().name, exc_info=True)
 
 
 def refresh(driver: HostDriver[Any, Any]) -> None:

@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from attrs import evolve, field, frozen
 
-from netfw.agents.common.agent import acquire_locks, refresh
+from netfw.agents.common.agent import refresh
 from netfw.agents.common.jobs import Job
 from netfw.drivers.host_driver import HostDriver
 from netfw.drivers.support.fault_isolation import converge_isolated
 from netfw.drivers.values.events import Sink
-from netfw.errors import BackendUnavailable, DriverCrashed, NetfwError
+from netfw.errors import BackendLocked, BackendUnavailable, DriverCrashed, NetfwError
 from netfw.plan import Outcome, Update
 
 LOG = logging.getLogger(__name__)
@@ -71,11 +71,19 @@ class JobExecutor(ABC, Generic[G, K, V]):
             driver.watch(sink)
 
     def acquire_locks(self) -> None:
-        """Have each driver in use acquire its lock, if it has one.
+        """Have each driver in use acquire its lock, if it has one, by an update of nothing.
+
+        Whatever else is wrong with a driver is an error of the jobs that need it.
 
         :raises BackendLocked: another agent holds a lock.
         """
-        acquire_locks(self.in_use())
+        for driver in self.in_use():
+            try:
+                driver.converge(Update())
+            except BackendLocked:
+                raise
+            except Exception:
+                LOG.debug("%s: an update of nothing failed", driver.describe().name, exc_info=True)
 
     def problems(self) -> dict[str, str]:
         """Return what this host lacks, for each driver in use."""
