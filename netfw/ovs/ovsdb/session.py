@@ -32,7 +32,8 @@ from netfw.errors import (
 )
 from netfw.ovs.ovsdb.encode import Rendered, explain
 from netfw.ovs.ovsdb.json_session import JsonConnection, JsonSession
-from netfw.ovs.ovsdb.mirror import COLUMNS, Dirty
+from netfw.ovs.ovsdb.mirror import Dirty
+from netfw.ovs.ovsdb.schema import reduce_schema
 
 DATABASE = "Open_vSwitch"
 _FIRST_PAUSE = 20
@@ -231,15 +232,20 @@ def connect(remote: str, timeout: float, observer: Observer, pause: float) -> Ap
     """Connect, fill the replica and start its thread; *pause*: see `Ovsdb`.
 
     :raises BackendUnavailable: no server answers at *remote* in time.
+    :raises BackendBroken: its database is not that of a switch.
     """
     deadline = time.monotonic() + timeout
     schema = _schema(remote, deadline)
     try:
-        helper = ovs.db.idl.SchemaHelper(None, _monitored(schema))
+        helper = ovs.db.idl.SchemaHelper(None, reduce_schema(schema))
         helper.register_all()
         idl = Idl(remote, helper, observer, pause)
-    except (ovs.db.error.Error, KeyError) as error:
-        raise BackendBroken(f"{remote}: the schema is not that of a switch: {error}") from error
+    except (ovs.db.error.Error, ValueError) as error:
+        raise BackendBroken(
+            f"{remote}: the schema of {DATABASE} cannot be used: {error}; is this the address of "
+            "the switch's ovsdb-server?  If so, upgrade Open vSwitch and its database "
+            "(ovsdb-tool convert)"
+        ) from error
     own = type("Api", (Api,), {})
     api = own(connection.Connection(idl, timeout), start=False, auto_index=False)
     try:
@@ -262,33 +268,26 @@ def _schema(remote: str, deadline: float) -> Any:
             continue
         rpc = JsonConnection(stream)
         try:
-            reply = _request_schema(rpc, deadline)
+            failure, reply = _request_schema(rpc, deadline)
         finally:
             rpc.close()
         if reply is not None and reply.error is None:
             return reply.result
         problem = "no answer in time" if reply is None else json.dumps(reply.error)
+        if failure:
+            problem = f"no valid answer ({errno.errorcode.get(failure, str(failure))})"
     raise BackendUnavailable(
         f"{remote}: {problem}; is ovsdb-server running, and is this its address?"
     )
 
 
-def _monitored(schema: Any) -> Any:
-    """Reduce a schema to the monitored columns: ``ovs`` takes milliseconds to parse all of it."""
-    tables = {}
-    for name, columns in COLUMNS.items():
-        table = schema["tables"][name]
-        kept = {column: table["columns"][column] for column in columns}
-        tables[name] = {**table, "columns": kept}
-    return {**schema, "tables": tables}
-
-
-def _request_schema(rpc: JsonConnection, deadline: float) -> Any:
+def _request_schema(rpc: JsonConnection, deadline: float) -> tuple[int, Any]:
+    """Request the schema; return an error number, or 0, and the reply, or None."""
     failure = rpc.send(ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
     while not failure and time.monotonic() < deadline:
         failure, reply = rpc.recv()
         if reply is not None:
-            return reply
+            return 0, reply
         if failure == errno.EAGAIN:
             failure = 0
             rpc.run()
@@ -297,7 +296,7 @@ def _request_schema(rpc: JsonConnection, deadline: float) -> Any:
             rpc.recv_wait(poller)
             poller.timer_wait(_milliseconds(deadline))
             poller.block()
-    return None
+    return failure, None
 
 
 def _milliseconds(deadline: float) -> int:
