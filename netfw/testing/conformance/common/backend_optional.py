@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import pytest
+
 from netfw.drivers.host_driver import HostDriver
-from netfw.drivers.reconciler import Reconciler
+from netfw.drivers.reconciler import Reconciler, no_checkpoint
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
 from netfw.testing.conformance.common.promises import proves_raise
@@ -31,21 +33,26 @@ class BackendOptionalConformance(ReconcilerConformance[K, V]):
         driver.converge(Update(put=things))
         with self.outage():
             try:
-                held = driver.present()
+                present = driver.present()
             except BackendUnavailable:
-                held = frozenset(things)
-        assert held == frozenset(things)
+                present = frozenset(things)
+        assert present == frozenset(things)
 
     @proves_raise(Reconciler, "observe", BackendUnavailable)
     def test_observe_raises_when_the_backend_is_unreachable(self, driver: HostDriver[K, V]) -> None:
-        """Accept an observation without the backend as well; then `apply` raises."""
+        """Accept a true observation as well: what is missing is planned, and `apply` raises."""
         reconciler = self.reconciler(driver)
+        missing = Update(put=self.examples(1))
         with self.outage():
-            for scope in (None, Update(put=self.examples(1))):
+            for scope in (None, missing):
                 try:
-                    reconciler.observe(scope)
+                    observed = reconciler.observe(scope)
                 except BackendUnavailable:
                     continue
+                plan = reconciler.plan(missing, observed)
+                assert plan, "what is missing is observed as present while the backend is away"
+                with pytest.raises(BackendUnavailable):
+                    reconciler.apply(plan, no_checkpoint)
 
     def test_two_driver_objects_work_on_one_host_at_once(
         self, make_driver: Callable[[], HostDriver[K, V]]
