@@ -117,9 +117,18 @@ def is_here(world, resource):
 
 
 def converge(world):
-    """Turn until only floating IPs without a gateway are left, which are retried for ever."""
-    world.until(lambda status: not status.degraded and not status.errors, pace=10.0)
-    world.until(lambda status: is_converged(world, status))
+    """Turn until only floating IPs without a gateway are left, which are retried for ever.
+
+    A job that began before the machine recovered may fail later.
+    """
+    status = world.until(is_healthy, pace=10.0)
+    while not (is_healthy(status) and is_converged(world, status)):
+        world.until(is_healthy, pace=10.0)
+        status = world.until(lambda now: not is_healthy(now) or is_converged(world, now))
+
+
+def is_healthy(status):
+    return not status.degraded and not status.errors
 
 
 def is_converged(world, status):
