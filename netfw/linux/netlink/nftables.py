@@ -15,6 +15,8 @@ NEW_GENERATION, _GET_GENERATION = _SUBSYSTEM | 15, _SUBSYSTEM | 16
 _ID_ATTRIBUTE = 1
 GENERATION_GROUP = 7
 """The multicast group that has a message of the kind NEW_GENERATION for each change."""
+FIRST_GENERATION = 1
+"""The generation of a new namespace: none of its rules was ever changed."""
 _TIMEOUT = 10.0
 
 

@@ -17,7 +17,7 @@ from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.iptables import Iptables, IptablesBinaries
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.spelling import SpellingCache
-from netfw.linux.netlink.nftables import read_generation
+from netfw.linux.netlink.nftables import FIRST_GENERATION, read_generation
 from netfw.linux.router_netns.plan import SETTINGS, make_update, plan_router_netns
 from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.netns_executor import NetnsExecutor
@@ -71,6 +71,7 @@ class RouterNetnsExecutor(NetnsExecutor):
         super().__init__(interface, prefixes=prefixes, tool=tool)
         self.chain_owner = chain_owner
         self._spelling = SpellingCache(self._tool, chain_owner)
+        self._filters_lock = threading.Lock()
         self._filters: dict[str, _Filters] = {}
 
     def observe(
@@ -144,19 +145,25 @@ class RouterNetnsExecutor(NetnsExecutor):
     def _lock_filters(self, namespace: str) -> Iterator[_Filters]:
         """Yield the filters of a namespace, which a drift monitor may use at the same time."""
         birth = _birth(namespace)
-        filters = self._filters.get(namespace)
-        if filters is None or filters.birth != birth:
-            tables = Iptables(
-                self.chain_owner, namespace=namespace, tool=self._tool, spelling=self._spelling
-            )
-            filters = self._filters[namespace] = _Filters(birth, tables)
+        with self._filters_lock:
+            filters = self._filters.get(namespace)
+            if filters is None or filters.birth != birth:
+                tables = Iptables(
+                    self.chain_owner, namespace=namespace, tool=self._tool, spelling=self._spelling
+                )
+                filters = self._filters[namespace] = _Filters(birth, tables)
         with filters.lock:
             yield filters
 
     def _record_new_namespace(self, namespace: str) -> None:
-        """Record that it has no rules, so that they need not be read before and after a restore."""
+        """Record that it has no rules, so that they need not be read before and after a restore.
+
+        Another program may have added some since the namespace was created: then they are read.
+        """
+        if netns.run_in(namespace, read_generation) != FIRST_GENERATION:
+            return
         with self._lock_filters(namespace) as filters:
-            filters.generation = netns.run_in(namespace, read_generation)
+            filters.generation = FIRST_GENERATION
             filters.tables.assume_empty()
 
     def _forget_namespace(self, namespace: str) -> None:

@@ -7,11 +7,12 @@ import subprocess
 import pytest
 
 from netfw.linux import netns
-from netfw.linux.router_netns import RouterNetnsExecutor
+from netfw.linux.router_netns import RouterNetnsExecutor, plan_router_netns
 from netfw.linux.service_netns import DriftMonitor
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.router_netns.samples import (
     NAME,
+    OWNER,
     QG,
     QR1,
     QR2,
@@ -122,3 +123,20 @@ def test_what_other_programs_add_is_reported_and_removed(executor, monitored, fo
     wait_until(lambda: bool(monitored), "nothing was reported")
     wait_until(lambda: contents() == before, lambda: f"{before}\nbecame\n{contents()}")
     wait_until(lambda: plan(executor) == ())
+
+
+def test_rules_that_are_added_to_a_new_namespace_at_once_are_read(executor, monkeypatch):
+    """A program that watches for namespaces may add rules before their first observation."""
+    create = netns.ensure
+
+    def create_with_a_rule(name: str) -> bool:
+        created = create(name)
+        shell("iptables -w -I FORWARD -j DROP")
+        return created
+
+    monkeypatch.setattr(netns, "ensure", create_with_a_rule)
+    converge(executor)
+    found = executor.observe(NAME, ROUTER, mirrored=True)
+    assert plan_router_netns(OWNER, ROUTER, found, executor.chain_owner), "the rule is not seen"
+    converge(executor)
+    assert "-A FORWARD -j DROP" not in contents()
