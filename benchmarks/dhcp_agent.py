@@ -91,7 +91,7 @@ def _one_more(found: Rig, guest: Guest, network: str) -> Cost:
     agent, dnsmasq = _used(found, network)
     for _ in range(ROUNDS):
         began = time.monotonic()
-        port = found.client.made("/ports", {"port": {"network_id": network}})
+        port = found.client.create("/ports", {"port": {"network_id": network}})
         walls.append(guest.lease(*identity(port)) - began)
     after = _rest(found, network)
     return Cost(median(walls), (after[0] - agent) / ROUNDS, (after[1] - dnsmasq) / ROUNDS)

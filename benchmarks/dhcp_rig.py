@@ -45,7 +45,7 @@ class Rig(ServiceRig):
 
     def network(self, number: int) -> str:
         """Create a network for sixty thousand ports; its DHCP is served here."""
-        made = self.client.made("/networks", {"network": {"name": f"net{number}"}})
+        made = self.client.create("/networks", {"network": {"name": f"net{number}"}})
         self.create_subnet(made["id"], f"10.{number}.0.0/16")
         return str(made["id"])
 

@@ -60,7 +60,7 @@ class Rig(ServiceRig):
     def prepare(self) -> None:
         """Make the external network, and a machine on it."""
         body = {"name": "outside", "router:external": True}
-        self.outside = str(self.client.made("/networks", {"network": body})["id"])
+        self.outside = str(self.client.create("/networks", {"network": body})["id"])
         self.create_subnet(self.outside, OUTSIDE)
         self.world = self.instance("world", self.outside, OUTSIDE)
 
@@ -99,7 +99,7 @@ class Rig(ServiceRig):
     def floating_ip(self, port: str) -> dict[str, Any]:
         """Make a floating IP for a port."""
         body = {"floating_network_id": self.outside, "port_id": port}
-        return self.client.made("/floatingips", {"floatingip": body})
+        return self.client.create("/floatingips", {"floatingip": body})
 
     def delete_floating_ip(self, id: str) -> None:
         self.request("DELETE", f"/floatingips/{id}", None, 204)

@@ -57,7 +57,7 @@ class Client:
                 length = int(value)
         return status, self._file.read(length)
 
-    def made(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Create one resource, and return it."""
         status, content = self.request("POST", path, body)
         if status != 201:
@@ -192,9 +192,9 @@ def getter(path: str) -> Make:
 
 def prepare_network(client: Client, name: str = "bench") -> str:
     """A network with room for a million ports."""
-    network = client.made("/networks", {"network": {"name": name}})
+    network = client.create("/networks", {"network": {"name": name}})
     subnet = {"network_id": network["id"], "cidr": "10.0.0.0/8", "ip_version": 4}
-    client.made("/subnets", {"subnet": subnet})
+    client.create("/subnets", {"subnet": subnet})
     return str(network["id"])
 
 

@@ -54,9 +54,9 @@ def figures() -> Iterator[Figure]:
 
 def _measured(server: PrivateNetfw) -> Iterator[Figure]:
     client = Client(f"unix://{server.socket}")
-    made = client.made("/networks", {"network": {"name": "n"}})
+    made = client.create("/networks", {"network": {"name": "n"}})
     block = {"network_id": made["id"], "ip_version": 4, "cidr": "10.0.0.0/16"}
-    client.made("/subnets", {"subnet": block})
+    client.create("/subnets", {"subnet": block})
     fleet = Fleet(f"unix:{server.messages}")
     fleet.report_all()
     began = process_cpu(server.pid)
@@ -105,7 +105,7 @@ def _reached(client: Client, fleet: Fleet, network: str) -> Figure:
     for number in range(CHANGES):
         began = time.monotonic()
         body = {"network_id": network, "binding:host_id": f"host{number}"}
-        port = client.made("/ports", {"port": body})
+        port = client.create("/ports", {"port": body})
         fleet.await_port(number, UUID(port["id"]))
         times.append(time.monotonic() - began)
     return _figure("a port reaches its agent", median(times) * 1000, 100.0, "ms", raw=max(times))

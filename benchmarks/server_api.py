@@ -95,7 +95,7 @@ class Site:
         self.client = Client(self.url)
         self.network = prepare_network(self.client)
         self.make = port_maker(self.network)
-        port = self.client.made("/ports", {"port": self.body})
+        port = self.client.create("/ports", {"port": self.body})
         if port["binding:vif_type"] != "ovs":
             raise RuntimeError(f"the port is not bound: {port}")
         self.port = port

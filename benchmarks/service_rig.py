@@ -71,7 +71,7 @@ class ServiceRig:
     def create_subnet(self, network: str, cidr: str) -> None:
         """Create a subnet of IPv4."""
         body = {"network_id": network, "ip_version": 4, "cidr": cidr}
-        self.client.made("/subnets", {"subnet": body})
+        self.client.create("/subnets", {"subnet": body})
 
     def request(self, method: str, path: str, body: object, expected: int) -> Any:
         """Send a request; return the decoded body of the answer.
@@ -95,7 +95,7 @@ class ServiceRig:
             "binding:host_id": self.host.name,
             "port_security_enabled": False,
         }
-        port = self.client.made("/ports", {"port": body})
+        port = self.client.create("/ports", {"port": body})
         address = f"{port['fixed_ips'][0]['ip_address']}{prefix}"
         plug = Plug(
             bridge="br-int",

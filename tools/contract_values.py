@@ -141,9 +141,9 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
         elif isinstance(each, ast.Assign):
             yield f"* `{ast.unparse(each)}`{tail}"
         elif isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
-            said = " ".join((ast.get_docstring(each) or "").split())
-            said = re.sub(r":raises (\w+):", r"Raises `\1`:", said)
-            yield f"* `{_signature(each)}`{f': {said}' if said else ''}"
+            text = " ".join((ast.get_docstring(each) or "").split())
+            text = re.sub(r":raises (\w+):", r"Raises `\1`:", text)
+            yield f"* `{_signature(each)}`{f': {text}' if text else ''}"
 
 
 def _field(node: ast.AnnAssign) -> str:

@@ -56,7 +56,7 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
         :raises BackendUnavailable: the connection to the backend was lost.
         """
 
-    def observe_anew(self, update: Update[K, V]) -> O:
+    def observe_machine(self, update: Update[K, V]) -> O:
         """Return the state of the machine itself, not of the mirror, that concerns *update*.
 
         The default reads everything; a driver whose calls may run in parallel limits it to the
@@ -74,22 +74,22 @@ class Reconciler(HostDriver[K, V], Generic[K, V, O]):
         failed: dict[K, NetfwError] = {}
         suspects: set[K] = set()
         rest = update
-        anew = False
+        from_machine = False
         while True:
-            observed = self.observe_anew(rest) if anew else self.observe(rest)
+            observed = self.observe_machine(rest) if from_machine else self.observe(rest)
             plan = self.plan(rest, observed)
-            if plan.needs_full_observation and not anew:
-                anew = True
+            if plan.needs_full_observation and not from_machine:
+                from_machine = True
                 continue
             try:
                 self.apply(plan, no_checkpoint)
             except OperationRefused as refusal:
                 blamed = _blamed(refusal, rest)
-                if anew and not blamed.keys() - failed.keys():
+                if from_machine and not blamed.keys() - failed.keys():
                     raise  # leaving out another key would not help
                 failed |= {key: why for key, why in blamed.items() if key in suspects}
                 suspects |= blamed.keys()
-                rest, anew = update.without(failed), True
+                rest, from_machine = update.without(failed), True
             else:
                 return _outcome(update, plan, failed)
 

@@ -41,7 +41,7 @@ _ONCE = frozenset(
 LONGEST_LINE: Final = 256
 """Limit in bytes of the line that says how long a chunk is."""
 
-MOST_CHUNKS: Final = 16 * 1024
+MAX_CHUNKS: Final = 16 * 1024
 """Limit of chunks of one body: each costs time, however little there is in it."""
 
 _LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/([0-9])\.([0-9])\r\n")
@@ -215,8 +215,8 @@ def read_chunks(stream: ByteStream, limit: int) -> bytes:
     count = 0
     while size := _read_chunk_size(stream):
         count += 1
-        if count > MOST_CHUNKS:
-            raise ValueError(f"The body has more than {MOST_CHUNKS} chunks.")
+        if count > MAX_CHUNKS:
+            raise ValueError(f"The body has more than {MAX_CHUNKS} chunks.")
         wanted = min(size, limit + 1 - len(body))
         chunk = stream.read(wanted)
         body += chunk

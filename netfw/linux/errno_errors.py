@@ -27,12 +27,12 @@ def is_absence(number: int) -> bool:
     return number in _ABSENT
 
 
-def error_from_errno(number: int, what: str, said: str = "") -> NetfwError:
+def error_from_errno(number: int, what: str, message: str = "") -> NetfwError:
     """Return the error to raise when the kernel answered *number* to *what*.
 
-    :param said: the kernel's own message, if it sent more than a number.
+    :param message: the kernel's own message, if it sent more than a number.
     """
-    why = said or os.strerror(number)
+    why = message or os.strerror(number)
     if number in _ABSENT:
         return NotFound(f"{what}: {why}")
     if number in _PRESENT:

@@ -79,42 +79,42 @@ class Overlay(MutableMapping[K, V]):
 
 
 class MultiMap(Generic[L, R]):
-    """Pairs of a left and a right side, found by either."""
+    """A many-to-many relation of keys and values, indexed by both."""
 
     def __init__(self) -> None:
-        self._rights: dict[L, set[R]] = defaultdict(set)
-        self._lefts: dict[R, set[L]] = defaultdict(set)
+        self._values: dict[L, set[R]] = defaultdict(set)
+        self._keys: dict[R, set[L]] = defaultdict(set)
 
     def __iter__(self) -> Iterator[tuple[L, R]]:
-        return ((left, right) for left, rights in self._rights.items() for right in rights)
+        return ((key, value) for key, values in self._values.items() for value in values)
 
     def __contains__(self, pair: tuple[L, R]) -> bool:
-        return pair[1] in self._rights.get(pair[0], ())
+        return pair[1] in self._values.get(pair[0], ())
 
     def __bool__(self) -> bool:
-        return bool(self._rights)
+        return bool(self._values)
 
-    def rights(self, left: L) -> Set[R]:
-        """Return the right sides of *left*."""
-        return self._rights.get(left, frozenset())
+    def values_of(self, key: L) -> Set[R]:
+        """Return the values of *key*."""
+        return self._values.get(key, frozenset())
 
-    def lefts(self, right: R) -> Set[L]:
-        """Return the left sides of *right*."""
-        return self._lefts.get(right, frozenset())
+    def keys_of(self, value: R) -> Set[L]:
+        """Return the keys of *value*."""
+        return self._keys.get(value, frozenset())
 
-    def has(self, left: L) -> bool:
-        """Return whether *left* is in any pair; costs the same however many there are."""
-        return left in self._rights
+    def has_key(self, key: L) -> bool:
+        """Return whether *key* has any value; costs the same however many there are."""
+        return key in self._values
 
-    def add(self, left: L, right: R) -> None:
-        self._rights[left].add(right)
-        self._lefts[right].add(left)
+    def add(self, key: L, value: R) -> None:
+        self._values[key].add(value)
+        self._keys[value].add(key)
 
-    def remove(self, left: L, right: R) -> None:
+    def remove(self, key: L, value: R) -> None:
         """Remove a pair, if it is there."""
-        if (left, right) in self:
-            _discard(self._rights, left, right)
-            _discard(self._lefts, right, left)
+        if (key, value) in self:
+            _discard(self._values, key, value)
+            _discard(self._keys, value, key)
 
 
 class MultiMapOverlay(MultiMap[L, R]):
@@ -135,31 +135,31 @@ class MultiMapOverlay(MultiMap[L, R]):
     def __bool__(self) -> bool:
         return next(iter(self), None) is not None
 
-    def rights(self, left: L) -> Set[R]:
+    def values_of(self, key: L) -> Set[R]:
         base, added, removed = (
-            pairs.rights(left) for pairs in (self.base, self._added, self._removed)
+            pairs.values_of(key) for pairs in (self.base, self._added, self._removed)
         )
         return (base - removed) | added if added or removed else base
 
-    def lefts(self, right: R) -> Set[L]:
+    def keys_of(self, value: R) -> Set[L]:
         base, added, removed = (
-            pairs.lefts(right) for pairs in (self.base, self._added, self._removed)
+            pairs.keys_of(value) for pairs in (self.base, self._added, self._removed)
         )
         return (base - removed) | added if added or removed else base
 
-    def has(self, left: L) -> bool:
-        kept = len(self.base.rights(left)) - len(self._removed.rights(left))
-        return kept > 0 or self._added.has(left)
+    def has_key(self, key: L) -> bool:
+        kept = len(self.base.values_of(key)) - len(self._removed.values_of(key))
+        return kept > 0 or self._added.has_key(key)
 
-    def add(self, left: L, right: R) -> None:
-        self._removed.remove(left, right)
-        if (left, right) not in self.base:
-            self._added.add(left, right)
+    def add(self, key: L, value: R) -> None:
+        self._removed.remove(key, value)
+        if (key, value) not in self.base:
+            self._added.add(key, value)
 
-    def remove(self, left: L, right: R) -> None:
-        self._added.remove(left, right)
-        if (left, right) in self.base:
-            self._removed.add(left, right)
+    def remove(self, key: L, value: R) -> None:
+        self._added.remove(key, value)
+        if (key, value) in self.base:
+            self._removed.add(key, value)
 
     def commit(self) -> None:
         """Apply the changes to the base."""

@@ -172,7 +172,7 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         whole = any(isinstance(key, NetworkKey) for key in scope.put)
         return self._observer.observe(concerned, leases=known or whole or scope.complete)
 
-    def observe_anew(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
+    def observe_machine(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
         """Invalidate the caches of the networks of *update* alone: other threads use the others."""
         concerned = self._observer.concerned_networks(update)
         for network in concerned:
@@ -206,9 +206,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         :raises BackendLocked: another driver holds the lock on ``dhcp_confs``; `FeedLost` follows.
         """
         self._directory_lock.acquire()
-        homes = self._cache.port_networks()
+        port_networks = self._cache.port_networks()
         former: dict[DhcpKey, NetworkId] = {
-            key: homes[key.port] for key in update if isinstance(key, PortKey) and key.port in homes
+            key: port_networks[key.port]
+            for key in update
+            if isinstance(key, PortKey) and key.port in port_networks
         }
         with self._device_monitor.in_progress(self._networks_of(update)) as done:
             outcome = super().converge(update)

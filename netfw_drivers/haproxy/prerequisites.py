@@ -37,11 +37,11 @@ def _haproxy() -> Iterator[str]:
         yield missing
         return
     try:
-        said = run_command(["haproxy", "-v"]).output
+        output = run_command(["haproxy", "-v"]).output
     except NetfwError as error:
         yield str(error)
         return
-    found = _VERSION.search(said)
+    found = _VERSION.search(output)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         yield f"haproxy {found[1]}.{found[2]} is too old: install {oldest} or later"

@@ -157,7 +157,7 @@ class LinuxRouterDriver(
             return self._observer.observe_all()
         return self._observer.observe(scope, mirrored=True)
 
-    def observe_anew(self, update: RouterUpdate) -> ObservedRouters:
+    def observe_machine(self, update: RouterUpdate) -> ObservedRouters:
         """Read the routers of *update* alone: other threads use the others."""
         return self._observer.observe(update, mirrored=False)
 
@@ -246,7 +246,7 @@ class LinuxRouterDriver(
         """Remove what was made for keys that failed and were not there before."""
         drop: RouterUpdate = Update(drop=frozenset(keys))
         if drop:
-            for stage in self.plan(drop, self.observe_anew(drop)).stages:
+            for stage in self.plan(drop, self.observe_machine(drop)).stages:
                 self._execute(stage)
 
     def _record(

@@ -26,10 +26,10 @@ class Stream:
         self, one: Instance, two: Instance, target: str, port: int, source: int = 0
     ) -> None:
         version = 6 if ":" in target else 4
-        self._mouth = one.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
-        self._ear = two.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
-        self._ear.bind((_ANY[version], port))
-        self._mouth.bind((_ANY[version], source))
+        self._sender_socket = one.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
+        self._receiver_socket = two.call(socket.socket, _FAMILY[version], socket.SOCK_DGRAM)
+        self._receiver_socket.bind((_ANY[version], port))
+        self._sender_socket.bind((_ANY[version], source))
         self._to = (target, port)
         self.sent = 0
         self.arrived: set[int] = set()
@@ -37,9 +37,9 @@ class Stream:
         self._ended, self._heard = threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=work, daemon=True)
-            for work in (self._send, self._answer, self._hear)
+            for work in (self._send, self._answer, self._receive)
         ]
-        for each in (self._mouth, self._ear):
+        for each in (self._sender_socket, self._receiver_socket):
             each.settimeout(_POLL)
         for thread in self._threads:
             thread.start()
@@ -75,7 +75,7 @@ class Stream:
         self._heard.set()
         for thread in self._threads:
             thread.join()
-        for each in (self._mouth, self._ear):
+        for each in (self._sender_socket, self._receiver_socket):
             each.close()
         return self
 
@@ -83,16 +83,16 @@ class Stream:
         while not self._ended.wait(INTERVAL):
             number, self.sent = self.sent, self.sent + 1
             with contextlib.suppress(OSError):  # no neighbour, a full queue: it is lost
-                self._mouth.sendto(number.to_bytes(8), self._to)
+                self._sender_socket.sendto(number.to_bytes(8), self._to)
 
     def _answer(self) -> None:
-        for content, sender in self._packets(self._ear):
+        for content, sender in self._packets(self._receiver_socket):
             self.arrived.add(int.from_bytes(content))
             with contextlib.suppress(OSError):
-                self._ear.sendto(content, sender)
+                self._receiver_socket.sendto(content, sender)
 
-    def _hear(self) -> None:
-        for content, _ in self._packets(self._mouth):
+    def _receive(self) -> None:
+        for content, _ in self._packets(self._sender_socket):
             self.answered.add(int.from_bytes(content))
 
     def _packets(self, ear: socket.socket) -> Iterator[_Packet]:

@@ -89,7 +89,7 @@ class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
         """Yield the complete update of each driver, without requests to the source."""
         entries: list[DhcpEntry] = []
         proxies: dict[MetadataKey, MetadataProxy] = {}
-        homes: dict[MetadataKey, NetworkKey] = {}
+        networks: dict[MetadataKey, NetworkKey] = {}
         refused: dict[DhcpKey, NetfwError] = {}
         for id, spec in specs.items():
             if spec.own is None:
@@ -99,14 +99,14 @@ class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
             location = self._driver.location(id, spec.own)
             if spec.proxy is not None and spec.proxy.key is not None and location is not None:
                 proxies[spec.proxy.key] = spec.proxy.make_proxy(location)
-                homes[spec.proxy.key] = NetworkKey(id)
+                networks[spec.proxy.key] = NetworkKey(id)
         entries += [(PortKey(id), port) for id, port in ports.items()]
         put: dict[DhcpKey, DhcpValue] = dict(entries)
         update = Update(put=put, complete=True, keep=frozenset(refused))
         yield DriverUpdate("dhcp", self._driver, update, refused)
         if self._metadata is not None:
             proxying = Update(put=proxies, complete=True)
-            yield DriverUpdate("metadata", self._metadata, proxying, follows=homes)
+            yield DriverUpdate("metadata", self._metadata, proxying, follows=networks)
 
     def execute_job(self, job: DhcpJob) -> Outcome[DhcpKey]:
         key = NetworkKey(job.group)

@@ -28,7 +28,7 @@ from netfw.http.http_error import HttpError, busy, render_text_error
 
 LOG = logging.getLogger(__name__)
 
-MOST_BODY = 1024 * 1024
+MAX_REQUEST_BODY = 1024 * 1024
 """Maximum number of bytes of a request's body."""
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Forwarded methods; TRACE would show a guest the headers that the agent adds."""
@@ -171,9 +171,9 @@ def _body(environ: Mapping[str, Any]) -> bytes:
     :raises HttpError: it is too long, or ends early.
     """
     declared = int(environ.get("CONTENT_LENGTH") or 0)
-    body: bytes = b"" if declared > MOST_BODY else environ["wsgi.input"].read()
-    if max(declared, len(body)) > MOST_BODY:
-        text = f"the body has more than {MOST_BODY} bytes"
+    body: bytes = b"" if declared > MAX_REQUEST_BODY else environ["wsgi.input"].read()
+    if max(declared, len(body)) > MAX_REQUEST_BODY:
+        text = f"the body has more than {MAX_REQUEST_BODY} bytes"
         raise HttpError(413, "HTTPRequestEntityTooLarge", text)
     if len(body) < declared:
         raise HttpError(400, "HTTPBadRequest", "the body ends before its Content-Length")

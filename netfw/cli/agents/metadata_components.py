@@ -16,7 +16,7 @@ from netfw.agents.common.loop import Intervals
 from netfw.agents.metadata.agent import MetadataAgent
 from netfw.agents.metadata.health_file import HealthProbe
 from netfw.agents.metadata.instance_cache import CachePolicy, InstanceCache
-from netfw.agents.metadata.proxy_app import MOST_BODY, MetadataProxyApp, Policy
+from netfw.agents.metadata.proxy_app import MAX_REQUEST_BODY, MetadataProxyApp, Policy
 from netfw.agents.metadata.state_report import MetadataSettings, RunAs, socket_mode
 from netfw.agents.metadata.unix_listener import UnixListener
 from netfw.agents.metadata.upstream_pool import TlsTrust, UpstreamConfig, UpstreamPool
@@ -158,7 +158,7 @@ def _http(settings: MetadataSettings) -> HttpSettings:
         queue=settings.backlog,
         backlog=max(512, settings.backlog),
         connections=settings.backlog + settings.workers,
-        body=MOST_BODY,
+        body=MAX_REQUEST_BODY,
     )
 
 

@@ -107,14 +107,14 @@ def _lease(report: DemoReport, cloud: Cloud) -> dict[str, Udhcpc]:
 
 
 def _describe(report: DemoReport, lease: Lease) -> None:
-    said: dict[str, Any] = {
+    received: dict[str, Any] = {
         "gateway": ", ".join(map(str, lease.gateways)),
         "DNS": ", ".join(map(str, lease.dns)),
         "MTU": lease.mtu,
         "domain": lease.domain,
         "routes": ", ".join(sorted(str(each.destination) for each in lease.routes)),
     }
-    report.quote(f"{name}: {value}" for name, value in said.items())
+    report.quote(f"{name}: {value}" for name, value in received.items())
 
 
 def _fetch(report: DemoReport, client: Udhcpc) -> None:

@@ -84,9 +84,9 @@ def values(
     found: dict[str, Any] = {}
     for option in load(kind, name).OPTIONS:
         location = conf.get_location(option.dest, name)
-        unsaid = location is None or location.location is Locations.opt_default
-        said = conf[name][option.dest]
-        found[option.dest] = fallback.get(option.dest, said) if unsaid else said
+        is_default = location is None or location.location is Locations.opt_default
+        value = conf[name][option.dest]
+        found[option.dest] = fallback.get(option.dest, value) if is_default else value
     return found
 
 

@@ -87,18 +87,18 @@ def server_groups(argv: Sequence[str]) -> Groups:
 
 def settings_of(conf: ConfigOpts) -> Settings:
     """Return the plugins' settings: the options of the same names, in whichever group."""
-    said: dict[str, Any] = {}
-    for group, options in own_groups().items():
-        place = conf if group is None else conf[group]
-        said |= {option.dest: place[option.dest] for option in options}
+    values: dict[str, Any] = {}
+    for name, options in own_groups().items():
+        group = conf if name is None else conf[name]
+        values |= {option.dest: group[option.dest] for option in options}
     known = fields_dict(Settings)
     types = tuple(
-        _network_type("tenant_network_types", each) for each in said.pop("tenant_network_types")
+        _network_type("tenant_network_types", each) for each in values.pop("tenant_network_types")
     )
-    external = said.pop("external_network_type") or None
-    ha_type = said.pop("l3_ha_network_type") or None
-    _check_ha_network(said["l3_ha_net_cidr"], ha_type, said["l3_ha_network_physical_name"])
-    plain = {name: _plain(value) for name, value in said.items() if name in known}
+    external = values.pop("external_network_type") or None
+    ha_type = values.pop("l3_ha_network_type") or None
+    _check_ha_network(values["l3_ha_net_cidr"], ha_type, values["l3_ha_network_physical_name"])
+    plain = {name: _plain(value) for name, value in values.items() if name in known}
     return Settings(
         tenant_network_types=types,
         external_network_type=external and _network_type("external_network_type", external),
@@ -194,7 +194,7 @@ class ServerComponents:
         :raises BackendError: the database does not answer, or its schema is wrong.
         """
         self.prepare()
-        self.begin()
+        self.start_tasks()
 
     def prepare(self) -> None:
         """Migrate an SQLite file, check the schema, and prepare for the configuration.
@@ -207,7 +207,7 @@ class ServerComponents:
         migration.require_newest(self.database)
         self.core.context.start()
 
-    def begin(self) -> None:
+    def start_tasks(self) -> None:
         """Start the background tasks; the database is prepared."""
         self.commits.start()
         self.core.agent_services.rescheduler.start()

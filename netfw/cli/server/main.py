@@ -92,7 +92,7 @@ def _serve(conf: ConfigOpts, control: DaemonControl, inheritance: InheritedSocke
         listeners = stack.enter_context(Listeners(parts, sockets, over))
         control.on_reload = listeners.reload
         if _prepared(parts, control, listeners):
-            parts.begin()
+            parts.start_tasks()
             listeners.open()
             freeze_gc()
             LOG.info("%s %s serves: %s", PROGRAM, version("netfw"), parts)

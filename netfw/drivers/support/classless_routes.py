@@ -14,7 +14,7 @@ from netfw.model.subnet import Subnet
 
 ON_LINK: Final = IPv4Address("0.0.0.0")
 """Next hop of an on-link destination."""
-ROOM: Final = 200
+MAX_OCTETS: Final = 200
 """Maximum octets of routes.  An option could have 255, but an answer to a client that states no
 limit has 576 in all, and servers silently leave out what does not fit."""
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
@@ -41,10 +41,10 @@ def advertised_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]
     needed = [each for each in _metadata(network, subnet) if each.destination not in found]
     gateway = advertised_gateway(subnet)
     default = [] if gateway is None else [Route(destination=_EVERYWHERE, nexthop=gateway)]
-    room = ROOM - sum(map(octets, (*needed, *default)))
-    routes = _fitting(found.values(), room)
+    available = MAX_OCTETS - sum(map(octets, (*needed, *default)))
+    routes = _fitting(found.values(), available)
     beside = [each for each in _beside(network, subnet) if each.destination not in found]
-    routes += _fitting(beside, room - sum(map(octets, routes))) + needed
+    routes += _fitting(beside, available - sum(map(octets, routes))) + needed
     return (*routes, *default) if routes else ()
 
 
@@ -55,10 +55,10 @@ def omitted_routes(network: DhcpNetwork, subnet: Subnet) -> tuple[Route, ...]:
     return tuple(each for each in subnet.host_routes if each.destination not in by_another)
 
 
-def _fitting(routes: Iterable[Route], room: int) -> list[Route]:
-    """Return the first routes that fit into *room* octets together."""
+def _fitting(routes: Iterable[Route], available: int) -> list[Route]:
+    """Return the first routes that fit into *available* octets together."""
     sizes = accumulate(map(octets, routes := list(routes)))
-    return [route for route, size in zip(routes, sizes, strict=True) if size <= room]
+    return [route for route, size in zip(routes, sizes, strict=True) if size <= available]
 
 
 def octets(route: Route) -> int:

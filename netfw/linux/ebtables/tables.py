@@ -62,7 +62,7 @@ class Ebtables:
         if not done.ok or done.errors.strip():
             if "ermi" in done.errors:
                 raise _broken(done)
-            raise OperationRefused(dict.fromkeys(every, done.said))
+            raise OperationRefused(dict.fromkeys(every, done.message))
         for operation in every:
             if isinstance(operation, PutFrameChain):
                 chains[operation.name] = operation.wanted
@@ -72,4 +72,4 @@ class Ebtables:
 
 
 def _broken(done: Finished) -> BackendBroken:
-    return BackendBroken(f"{done.argv[0]}: {done.said}; run as root, or with CAP_NET_ADMIN")
+    return BackendBroken(f"{done.argv[0]}: {done.message}; run as root, or with CAP_NET_ADMIN")

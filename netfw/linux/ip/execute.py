@@ -92,7 +92,7 @@ def _stopped(
 def _as_error(error: NetlinkError | NetfwError, operation: NetworkOperation) -> NetfwError:
     if isinstance(error, NetfwError):
         return error
-    return error_from_errno(error.number, operation.text, error.said)
+    return error_from_errno(error.number, operation.text, error.message)
 
 
 def _execute(netlink: Netlink, operation: NetworkOperation) -> None:

@@ -63,7 +63,7 @@ class NetlinkClient:
             self._netlink = self._worker.run(Netlink)
         except NetlinkError as error:
             self._worker.close()
-            raise error_from_errno(error.number, f"netlink {self._where}", error.said) from error
+            raise error_from_errno(error.number, f"netlink {self._where}", error.message) from error
 
     def close(self) -> None:
         """Close the socket and stop the thread.  Idempotent."""
@@ -179,7 +179,7 @@ class NetlinkClient:
         try:
             return self._worker.run(read, self._netlink)
         except NetlinkError as error:
-            raise error_from_errno(error.number, f"{what} {self._where}", error.said) from error
+            raise error_from_errno(error.number, f"{what} {self._where}", error.message) from error
 
 
 def _dump_families(netlink: Netlink, request: Callable[[int], Request]) -> list[memoryview]:

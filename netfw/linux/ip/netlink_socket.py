@@ -29,9 +29,9 @@ _DUMP_ATTEMPTS = 10
 class NetlinkError(Exception):
     """An error reply of the kernel; only for this package, callers get it translated."""
 
-    def __init__(self, number: int, said: str = "") -> None:
-        self.number, self.said = number, said
-        super().__init__(said or os.strerror(number))
+    def __init__(self, number: int, message: str = "") -> None:
+        self.number, self.message = number, message
+        super().__init__(message or os.strerror(number))
 
 
 class Request(NamedTuple):

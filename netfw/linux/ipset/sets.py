@@ -20,7 +20,7 @@ from netfw.linux.netns import Namespace
 from netfw.linux.process.command import Finished, run_command
 from netfw.plan import Update
 
-_SAID = re.compile(r"^ipset v[\d.]+: (?:Error in line (\d+): )?(.*)", re.DOTALL)
+_ERROR_LINE = re.compile(r"^ipset v[\d.]+: (?:Error in line (\d+): )?(.*)", re.DOTALL)
 
 
 class IpSets:
@@ -51,7 +51,7 @@ class IpSets:
         """
         done = run_command(["ipset", "save"], namespace=self.namespace)
         if not done.ok:
-            raise BackendBroken(f"ipset cannot read the sets: {done.said}")
+            raise BackendBroken(f"ipset cannot read the sets: {done.message}")
         self._sets, leftovers = parse_save(done.output, self.owner)
         if leftovers:
             self._restore([f"destroy {name}" for name in sorted(leftovers)])
@@ -148,8 +148,8 @@ class IpSets:
 
 
 def _refusal(done: Finished, lines: list[str]) -> NetfwError:
-    found = _SAID.match(done.said)
-    number, why = (found[1], found[2].strip()) if found else (None, done.said)
+    found = _ERROR_LINE.match(done.message)
+    number, why = (found[1], found[2].strip()) if found else (None, done.message)
     line = lines[int(number) - 1] if number and int(number) <= len(lines) else "restore"
     if "in use" in why:
         return Conflict(f"ipset {line}: {why}; remove the rules that name it first")

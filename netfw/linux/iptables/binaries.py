@@ -43,7 +43,7 @@ class IptablesBinaries:
         done = run_command(argv, namespace=namespace)
         _refuse_busy_or_broken(done)
         if not done.ok:
-            raise BackendBroken(f"{argv[0]} cannot read the tables: {done.said}")
+            raise BackendBroken(f"{argv[0]} cannot read the tables: {done.message}")
         return done.output
 
     def restore(self, family: Family, text: str, namespace: Namespace) -> Finished:
@@ -66,8 +66,8 @@ def _refuse_busy_or_broken(done: Finished) -> None:
     if done.ok:
         return
     if done.status == _RESOURCE_PROBLEM and "xtables lock" in done.errors:
-        raise BackendUnavailable(f"{done.argv[0]}: another process holds its lock: {done.said}")
+        raise BackendUnavailable(f"{done.argv[0]}: another process holds its lock: {done.message}")
     if any(words in done.errors for words in _RIGHTS) or "you must be root" in done.errors:
         raise BackendBroken(
-            f"{done.argv[0]}: {done.said}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
+            f"{done.argv[0]}: {done.message}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
         )

@@ -8,7 +8,7 @@ from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import Family
 from netfw.model.text_validation import counted
 
-_MOST_SHOWN = 8
+_MAX_QUOTED = 8
 """Limit of foreign rules that the text of an operation quotes."""
 
 
@@ -99,8 +99,10 @@ class DropForeignRules:
 
     def __str__(self) -> str:
         where = f"{self.point.family} {self.point.table} {self.point.builtin}"
-        shown = [*self.lines[:_MOST_SHOWN], *(["..."] if self.lines[_MOST_SHOWN:] else [])]
-        return f"remove {counted(len(self.lines), 'foreign rule')} from {where}: {', '.join(shown)}"
+        quoted = [*self.lines[:_MAX_QUOTED], *(["..."] if self.lines[_MAX_QUOTED:] else [])]
+        return (
+            f"remove {counted(len(self.lines), 'foreign rule')} from {where}: {', '.join(quoted)}"
+        )
 
 
 @frozen

@@ -32,7 +32,7 @@ Spelling = Mapping[tuple[Family, str], Mapping[str, str]]
 EDITED_FROM = 32
 """Number of rules from which a chain is changed in single rules; a shorter one is rewritten, which
 costs the same and repairs it as a whole."""
-MOST_REMOVED = 8
+MAX_REMOVED = 8
 """Limit of rules that are removed one by one: iptables looks each up in the whole chain."""
 
 
@@ -145,7 +145,7 @@ def plan_edits(
         return None
     there = frozenset(kept)
     inserted = [place for place in range(len(lines)) if place not in there]
-    if len(removed) > MOST_REMOVED or len(inserted) > len(lines) // 4:
+    if len(removed) > MAX_REMOVED or len(inserted) > len(lines) // 4:
         return None
     end = kept[-1] if kept else -1
     return RuleEdits(removed, tuple((None if at > end else at + 1, lines[at]) for at in inserted))
@@ -158,7 +158,7 @@ def _edited(key: ChainKey, edit: ChainEdit, have: tuple[str, ...], owner: str) -
     new = tuple(render_rule(rule, owner) for rule in edit.added)
     gone = frozenset(edit.removed)
     lines = (*((line for line in have if line not in gone) if gone else have), *new)
-    if len(have) < EDITED_FROM or len(gone) > MOST_REMOVED:
+    if len(have) < EDITED_FROM or len(gone) > MAX_REMOVED:
         return PutChain(key, chain, lines)
     return PutChain(key, chain, lines, RuleEdits(edit.removed, tuple((None, line) for line in new)))
 

@@ -46,7 +46,7 @@ class Finished:
         return self.status == 0
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Output of the command, for an error message."""
         return (self.errors or self.output).strip() or f"exit status {self.status}"
 

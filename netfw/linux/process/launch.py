@@ -55,25 +55,27 @@ class Launch:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if program.log is None:
             flags |= os.O_TRUNC
-        said = _size(self.log) if program.log else 0
+        offset = _size(self.log) if program.log else 0
         environment = {**os.environ, **program.environment, MARK: self.mark}
         child = netns.run_in(program.namespace, _spawn, argv, environment, self.log, flags)
         if program.pid_file is None:
-            return self._settled(child, said)
-        return self._daemon(child, said, program.pid_file)
+            return self._await_start(child, offset)
+        return self._daemon(child, offset, program.pid_file)
 
-    def _settled(self, child: Handle, said: int) -> Handle:
+    def _await_start(self, child: Handle, offset: int) -> Handle:
         """Return the foreground child, if it ends neither at once nor before it is ready."""
         ready = self.program.ready
         if child.wait(self.timeouts.settle if ready is None else 0):
-            raise self._failed(child, said)
+            raise self._failed(child, offset)
         deadline = time.monotonic() + self.timeouts.launch
         while ready is not None and not self._is_ready(ready, child):
             if child.wait(_GLANCE):
-                raise self._failed(child, said)
+                raise self._failed(child, offset)
             if time.monotonic() > deadline:
                 self._give_up(child)
-                raise self._failed(child, said, f"was not ready in {self.timeouts.launch:g} s and ")
+                raise self._failed(
+                    child, offset, f"was not ready in {self.timeouts.launch:g} s and "
+                )
         return Handle(_named(child.identity, self.program.argv, self.mark), child.descriptor)
 
     def _is_ready(self, ready: Callable[[int], bool], child: Handle) -> bool:
@@ -89,20 +91,20 @@ class Launch:
         child.signal(signal.SIGKILL)
         child.wait(self.timeouts.kill)
 
-    def _daemon(self, child: Handle, said: int, pid_file: Path) -> Handle:
+    def _daemon(self, child: Handle, offset: int, pid_file: Path) -> Handle:
         """Return the daemon that *child* started, by the pid file that it wrote."""
         deadline = time.monotonic() + self.timeouts.launch
         if not child.wait(self.timeouts.launch):
             self._give_up(child)
-            raise self._failed(child, said, "did not go into the background and ")
+            raise self._failed(child, offset, "did not go into the background and ")
         ended = child.reap()
         child.close()
         if not ended.endswith(" status 0"):
-            raise OperationRefused({self.key: f"{ended}: {tail(self.log, said)}"})
+            raise OperationRefused({self.key: f"{ended}: {tail(self.log, offset)}"})
         while (daemon := self._by_file(pid_file, child.identity)) is None:
             if time.monotonic() > deadline:
                 why = f"no running process of ours is in {pid_file}"
-                raise OperationRefused({self.key: f"{why}: {tail(self.log, said)}"})
+                raise OperationRefused({self.key: f"{why}: {tail(self.log, offset)}"})
             time.sleep(0.005)
         return daemon
 
@@ -112,11 +114,11 @@ class Launch:
             return None
         return hold(_named(now, self.program.argv, self.mark))
 
-    def _failed(self, child: Handle, said: int, how: str = "") -> NetfwError:
+    def _failed(self, child: Handle, offset: int, how: str = "") -> NetfwError:
         ended = child.reap()
         child.close()
-        last = tail(self.log, said)
-        return OperationRefused({self.key: f"{how}{ended}: {last or 'it said nothing'}"})
+        last = tail(self.log, offset)
+        return OperationRefused({self.key: f"{how}{ended}: {last or 'it offset nothing'}"})
 
 
 def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:

@@ -124,7 +124,8 @@ def _steps(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
             operation=operation,
             forget=forgotten_address(operation, kept) if wanted.forget_connections else None,
         )
-    yield from in_netns(wanted.netns, _routes(wanted, found, anew=plugging or bool(addressing)))
+    reinstall = plugging or bool(addressing)
+    yield from in_netns(wanted.netns, _routes(wanted, found, reinstall=reinstall))
     yield from _rules(wanted, found)
 
 
@@ -161,18 +162,18 @@ def _addresses(
 
 
 def _routes(
-    wanted: ServiceNetns, found: ObservedNetns, *, anew: bool
+    wanted: ServiceNetns, found: ObservedNetns, *, reinstall: bool
 ) -> Iterator[NetworkOperation]:
-    """Plan the routes; with *anew*, all: routes are removed with their address or device."""
+    """Plan the routes; *reinstall* all if addresses or the device, and so routes, were removed."""
 
     def owned(route: Route) -> bool:
         return _is_default(route) or (by_hand(route) and _is_on_link(route, wanted.device))
 
     want = tuple(_wanted_routes(wanted, found))
-    if anew:
+    if reinstall:
         yield from (AddRoute(route, replace=True) for route in want)
     for operation in plan_routes(want, found.routes, owned):
-        if not (anew and isinstance(operation, AddRoute)):
+        if not (reinstall and isinstance(operation, AddRoute)):
             yield operation
 
 

@@ -27,7 +27,7 @@ from netfw.model.json_document import JsonDocument
 from netfw.model.segment import Provider, Segment
 from netfw.model.wire.ports import BINDING
 
-MOST_LEVELS = 10
+MAX_LEVELS = 10
 FAILURE = "binding_failure"
 """Key in ``binding:vif_details`` of a port that no driver binds: the reasons, one per driver."""
 
@@ -82,8 +82,8 @@ def _bind(
         levels = (*above, Level(driver=name, segment=answer.segment))
         if isinstance(answer, Bound):
             return Result(vif_type=answer.vif_type, vif_details=answer.vif_details, levels=levels)
-        if request.level + 1 >= MOST_LEVELS:
-            reasons.append(_reason(name, request.level, f"more than {MOST_LEVELS} levels"))
+        if request.level + 1 >= MAX_LEVELS:
+            reasons.append(_reason(name, request.level, f"more than {MAX_LEVELS} levels"))
             continue
         try:
             segment = below(answer.wants)

@@ -180,7 +180,7 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         return tuple(bodies)
 
 
-MOST_TAGS = 50
+MAX_TAGS = 50
 Tags = frozenset[str]
 
 
@@ -206,8 +206,8 @@ def apply_tag_action(action: str, had: Collection[str], body: Body) -> Tags:
     """
     named = frozenset(cast(list[str], body["tags"]))
     tags = TAG_ACTIONS[action](frozenset(had), named)
-    if len(tags) > MOST_TAGS:
-        raise InvalidInput({"tags": f"{len(tags)}, more than the {MOST_TAGS} that a resource has"})
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput({"tags": f"{len(tags)}, more than the {MAX_TAGS} that a resource has"})
     return tags
 
 

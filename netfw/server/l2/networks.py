@@ -28,7 +28,7 @@ from netfw.server.scheduling.assignments import add_zones
 
 LEAST_MTU = {4: 68, 6: 1280}
 """Smallest MTU that hosts of an IP version must accept."""
-MOST_MTU = 65535
+MAX_MTU = 65535
 
 
 class NetworkHandler(StoredResourceHandler[Network]):
@@ -116,8 +116,8 @@ class NetworkHandler(StoredResourceHandler[Network]):
         most = self._types.mtu(segments)
         if not requested:
             return most or 1500
-        if requested < LEAST_MTU[4] or requested > (most or MOST_MTU):
-            allowed = f"{LEAST_MTU[4]} to {most or MOST_MTU}"
+        if requested < LEAST_MTU[4] or requested > (most or MAX_MTU):
+            allowed = f"{LEAST_MTU[4]} to {most or MAX_MTU}"
             text = f"{requested} is outside {allowed}, which its segments carry"
             raise InvalidInput({"mtu": text})
         return requested

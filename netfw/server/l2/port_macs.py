@@ -13,7 +13,7 @@ from netfw.model.resource import Kind
 from netfw.server.core.unit_of_work import UnitOfWork
 
 ATTEMPTS = 8
-MOST_UNCHECKED = 4
+MAX_UNCHECKED = 4
 """Number of generated MACs that are left to the database's constraint; more are looked up first."""
 
 NetworkMac = tuple[str, Mac]
@@ -53,7 +53,7 @@ def _generate(unit: UnitOfWork, bodies: Sequence[Body], chosen: dict[int, Networ
     """Generate the missing MACs of *bodies*."""
     base, seen = unit.context.settings.base_mac, set(chosen.values())
     missing = [at for at in range(len(bodies)) if at not in chosen]
-    checked = len(missing) > MOST_UNCHECKED
+    checked = len(missing) > MAX_UNCHECKED
     for _ in range(ATTEMPTS):
         for at in missing:
             network_mac = str(bodies[at]["network_id"]), generated_mac(base)

@@ -46,7 +46,7 @@ from netfw.state.rpc.compat import PeerCompatibility, prune
 
 MANY: Final = 65_536
 REASON_LENGTH: Final = 2_000
-MOST_COUNTS: Final = 100
+MAX_COUNTS: Final = 100
 COUNT_NAME_LENGTH: Final = 100
 COUNT_BITS: Final = 63
 
@@ -60,7 +60,7 @@ def _parse_counts(raw: object) -> Mapping[str, int]:
     if not isinstance(raw, Mapping):
         raise ValueError(f"not an object: {describe(raw)}")
     counts = ((str(name), value) for name, value in raw.items() if _is_count(name, value))
-    return dict(islice(counts, MOST_COUNTS))
+    return dict(islice(counts, MAX_COUNTS))
 
 
 def _is_count(name: object, value: object) -> bool:

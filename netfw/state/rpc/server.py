@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 WATCHED = 10_000
 """Maximum number of watched subscriptions of a source that does not announce commits."""
 
-MOST_REPORTS = 5_000
+MAX_REPORTS = 5_000
 """Maximum number of reports in one message: ten times what an agent sends at once."""
 
 Answer = Callable[[Content, Caller], bytes]
@@ -120,8 +120,8 @@ class StateRpcServer:
         raws = content.get("reports")
         if not isinstance(raws, list):
             raise InvalidInput({"reports": "is not a list"})
-        if len(raws) > MOST_REPORTS:
-            raise InvalidInput({"reports": f"{len(raws)} are more than {MOST_REPORTS} at once"})
+        if len(raws) > MAX_REPORTS:
+            raise InvalidInput({"reports": f"{len(raws)} are more than {MAX_REPORTS} at once"})
         parsed = (read_report(raw, self._agents) for raw in raws)
         reports = tuple(report for report in parsed if report is not None)
         _authorize(caller, map(_host, reports))

@@ -32,7 +32,7 @@ from netfw.testing.lab.host import NIC, Host
 
 UNDERLAY4 = IPv4Network("198.18.0.0/24")
 UNDERLAY6 = IPv6Network("fd00:6c61:6200::/64")
-MOST_HOSTS = 250
+MAX_HOSTS = 250
 
 
 class Lab:
@@ -51,8 +51,8 @@ class Lab:
         provider: Sequence[str] = (),
         mtu: int = 1500,
     ) -> None:
-        if not 1 <= hosts <= MOST_HOSTS:
-            raise ConfigError(f"a lab has 1 to {MOST_HOSTS} hosts, not {hosts}")
+        if not 1 <= hosts <= MAX_HOSTS:
+            raise ConfigError(f"a lab has 1 to {MAX_HOSTS} hosts, not {hosts}")
         self.fabric = Fabric("underlay", nic=NIC, mtu=mtu)
         self.provider: Mapping[str, Fabric] = {
             name: Fabric(name, nic=name, mtu=mtu) for name in provider

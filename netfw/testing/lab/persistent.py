@@ -20,7 +20,7 @@ from netfw.testing.lab.namespaces import KINDS
 from netfw.testing.lab.registry import Directory, LabRecord, end_process, identify
 from netfw.testing.lab.supervisor import KEEP, PACKET
 
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _ENTERED = {"user": lab_syscalls.CLONE_NEWUSER, "pid": lab_syscalls.CLONE_NEWPID, **KINDS}
 
 
@@ -109,7 +109,7 @@ def down(directory: Directory, name: str) -> None:
 def _end(process: int, name: str) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         end_process(process, number)
-        if select.select([process], [], [], _PATIENCE)[0]:
+        if select.select([process], [], [], _TIMEOUT)[0]:
             return
     raise BackendError(f"the processes of lab {name!r} do not end")
 
@@ -162,7 +162,7 @@ def _ask(
 ) -> tuple[dict[str, Any], list[int]]:
     require(directory, name)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_TIMEOUT)
         try:
             connection.connect(str(directory.socket(name)))
             connection.send(json.dumps(request).encode())

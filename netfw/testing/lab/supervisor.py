@@ -20,7 +20,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.lab import Lab
 
 PACKET = 1 << 17
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 KEEP = b"keep"
 """The starter's message once the lab is registered; an unregistered lab does not stay."""
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
             return 1
     while True:
         connection, _ = listening.accept()
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_TIMEOUT)
         # A client that disconnects or sends nothing must not end the lab.
         with connection, contextlib.suppress(OSError):
             _answer(lab, connection)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from netfw.errors import InvalidInput
 from netfw.testing.lab.instance import Device, Plug
-from netfw.testing.lab.lab import MOST_HOSTS, Lab
+from netfw.testing.lab.lab import MAX_HOSTS, Lab
 
 T = TypeVar("T")
 
@@ -64,8 +64,8 @@ def read(document: Mapping[str, Any]) -> Topology:
     """
     reader = _Reader(document, "")
     hosts = reader.take("hosts", int, 2)
-    if not 1 <= hosts <= MOST_HOSTS:
-        reader.problems["hosts"] = f"a lab has 1 to {MOST_HOSTS} hosts"
+    if not 1 <= hosts <= MAX_HOSTS:
+        reader.problems["hosts"] = f"a lab has 1 to {MAX_HOSTS} hosts"
     topology = Topology(
         hosts=hosts,
         bridges=reader.names("bridges", ("br-int",)),

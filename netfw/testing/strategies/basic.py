@@ -139,7 +139,7 @@ def joined(
     return st.builds(lambda some, others: some | others, fields, st.fixed_dictionaries(more))
 
 
-def made(
+def instances(
     cls: Callable[..., T], *fields: SearchStrategy[dict[str, Any]], **more: SearchStrategy[Any]
 ) -> SearchStrategy[T]:
     """Draw values of *cls* with all these fields."""

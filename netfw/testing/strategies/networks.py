@@ -47,8 +47,8 @@ from netfw.testing.strategies.basic import (
     documents,
     hosts,
     ids,
+    instances,
     macs,
-    made,
     maybe,
     named,
     prefixes,
@@ -92,13 +92,15 @@ def _option_lists() -> SearchStrategy[tuple[DhcpOption, ...]]:
 @cache
 def segments() -> SearchStrategy[Segment]:
     """Draw segments of every type."""
-    return made(Segment, standard(), id=ids, network_id=ids, name=texts(), provider=providers())
+    return instances(
+        Segment, standard(), id=ids, network_id=ids, name=texts(), provider=providers()
+    )
 
 
 @cache
 def networks() -> SearchStrategy[Network]:
     """Draw networks of no, one or several segments."""
-    return made(
+    return instances(
         Network,
         named(),
         id=ids,
@@ -125,7 +127,7 @@ def networks() -> SearchStrategy[Network]:
 @cache
 def subnets() -> SearchStrategy[Subnet]:
     """Draw subnets of either family, with a gateway inside, outside or none, and pools."""
-    return made(
+    return instances(
         Subnet,
         _blocks(4) | _blocks(6),
         named(),
@@ -252,7 +254,7 @@ def ports() -> SearchStrategy[Port]:
     assignment = st.builds(
         DnsAssignment, address=addresses(), hostname=dns_names(), fqdn=dns_names()
     )
-    return made(
+    return instances(
         Port,
         unsecured | secured,
         named(),
@@ -285,7 +287,7 @@ def trunks() -> SearchStrategy[Trunk]:
     sub_ports = st.lists(
         sub_port, max_size=3, unique_by=(lambda s: s.port_id, lambda s: s.segmentation_id)
     )
-    return made(
+    return instances(
         _trunk,
         named(),
         id=ids,

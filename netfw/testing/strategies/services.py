@@ -41,7 +41,7 @@ from netfw.testing.strategies.basic import (
     documents,
     hosts,
     ids,
-    made,
+    instances,
     maybe,
     moments,
     named,
@@ -73,7 +73,7 @@ def external_gateways() -> SearchStrategy[ExternalGateway]:
 @cache
 def routers() -> SearchStrategy[Router]:
     """Draw plain, HA and distributed routers, with or without a gateway."""
-    return made(
+    return instances(
         Router,
         named(),
         id=ids,
@@ -104,7 +104,7 @@ def floating_ips() -> SearchStrategy[FloatingIp]:
         )
         for version in (4, 6)
     ]
-    return made(
+    return instances(
         FloatingIp,
         st.one_of(free, *used),
         owned(),
@@ -121,7 +121,7 @@ def floating_ips() -> SearchStrategy[FloatingIp]:
 @cache
 def port_forwardings() -> SearchStrategy[PortForwarding]:
     """Draw port forwardings: one port to one, many to as many, many to one."""
-    return made(
+    return instances(
         PortForwarding,
         _forwarded_ports(),
         owned(),
@@ -149,13 +149,13 @@ def _forwarded_ports(draw: st.DrawFn) -> dict[str, PortRange]:
 @cache
 def security_groups() -> SearchStrategy[SecurityGroup]:
     """Draw stateful and stateless groups."""
-    return made(SecurityGroup, named(), id=ids, stateful=booleans, shared=booleans)
+    return instances(SecurityGroup, named(), id=ids, stateful=booleans, shared=booleans)
 
 
 @cache
 def security_group_rules() -> SearchStrategy[SecurityGroupRule]:
     """Draw rules of any protocol, with ports or ICMP types, and one kind of remote or none."""
-    return made(
+    return instances(
         SecurityGroupRule,
         _matches(),
         owned(),
@@ -207,7 +207,7 @@ def _port_ends(protocol: int | None) -> SearchStrategy[tuple[int | None, int | N
 def address_groups() -> SearchStrategy[AddressGroup]:
     """Draw sets of prefixes of both families."""
     members = st.frozensets(prefixes(), max_size=4)
-    return made(AddressGroup, named(), id=ids, addresses=members, shared=booleans)
+    return instances(AddressGroup, named(), id=ids, addresses=members, shared=booleans)
 
 
 @cache
@@ -232,7 +232,7 @@ def qos_rules() -> SearchStrategy[QosRule]:
 def qos_policies() -> SearchStrategy[QosPolicy]:
     """Draw policies with at most one rule of each type, so that no two conflict."""
     rules = st.lists(qos_rules(), max_size=5, unique_by=(type, lambda rule: rule.id))
-    return made(
+    return instances(
         QosPolicy,
         named(),
         id=ids,

@@ -33,7 +33,7 @@ _DNS6, _SEARCH6 = 23, 24
 _ROOM_FOR_TWO = 100
 """Octets of routes that are sent twice, as 249 for old clients of Microsoft, too: more would not
 fit into an answer twice, and dnsmasq then leaves out either."""
-_MOST_SERVERS = 15
+_MAX_SERVERS = 15
 """Limit of name servers; a line of more IPv6 addresses could be too long."""
 _BY_ITSELF = {4: frozenset({_ROUTER, _DNS, _DOMAIN}), 6: frozenset({_DNS6})}
 """Options that dnsmasq sends by default unless an empty one suppresses them.  Other options must
@@ -194,4 +194,4 @@ def _name_servers(subnet: Subnet, network: DhcpNetwork) -> str:
         servers = sorted(near or family, key=int)
     if any(server.is_unspecified for server in servers):
         return ""
-    return ",".join(str(s) if s.version == 4 else f"[{s}]" for s in servers[:_MOST_SERVERS])
+    return ",".join(str(s) if s.version == 4 else f"[{s}]" for s in servers[:_MAX_SERVERS])

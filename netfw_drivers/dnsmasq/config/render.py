@@ -18,7 +18,7 @@ from netfw_drivers.dnsmasq.config.option_values import check_domain
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 
-MOST_OPTIONS = 256
+MAX_OPTIONS = 256
 """Limit of options of a port, and of a network."""
 
 
@@ -112,8 +112,8 @@ def _refuse_unserved(port: DhcpPort, network: DhcpNetwork) -> None:
 
 
 def _count(options: tuple[DhcpOption, ...]) -> None:
-    if len(options) > MOST_OPTIONS:
-        raise InvalidInput({"options": f"are {len(options)}; {MOST_OPTIONS} is the most"})
+    if len(options) > MAX_OPTIONS:
+        raise InvalidInput({"options": f"are {len(options)}; {MAX_OPTIONS} is the most"})
 
 
 def _check(field: str, check: Callable[[str], None], text: str) -> None:

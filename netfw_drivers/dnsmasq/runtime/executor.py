@@ -246,7 +246,7 @@ class DnsmasqExecutor:
             for operation, step in steps.items():
                 done = worker.run(run_command, step.lease.release(step.device))
                 if not done.ok and not step.orphaned:
-                    raise OperationRefused({operation: done.said})
+                    raise OperationRefused({operation: done.message})
         deadline = time.monotonic() + TIMEOUT
         while left := dict(self._unreleased(steps)):
             if time.monotonic() > deadline:

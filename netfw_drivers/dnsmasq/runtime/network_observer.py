@@ -47,9 +47,9 @@ class NetworkObserver:
 
     def concerned_networks(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
         """Return the networks of *scope*, each with whether its namespace is concerned."""
-        homes = self._cache.port_networks()
+        port_networks = self._cache.port_networks()
         ports = (key.port for key in scope if isinstance(key, PortKey))
-        concerned = {homes[port]: False for port in ports if port in homes}
+        concerned = {port_networks[port]: False for port in ports if port in port_networks}
         for value in scope.put.values():
             if isinstance(value, DhcpPort):
                 concerned[value.network] = False

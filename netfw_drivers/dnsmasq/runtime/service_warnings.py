@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from netfw.drivers.dhcp import DhcpNetwork
-from netfw.drivers.support.classless_routes import ROOM, omitted_routes
+from netfw.drivers.support.classless_routes import MAX_OCTETS, omitted_routes
 from netfw.model.ids import NetworkId
 from netfw.model.subnet import Subnet
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
@@ -49,6 +49,6 @@ def _why_fewer_routes(network: DhcpNetwork, subnet: Subnet) -> str | None:
     more = ", ..." if len(omitted) > _SHOWN else ""
     return (
         f"subnet {subnet.id}: {len(omitted)} of its {len(subnet.host_routes)} routes are left out "
-        f"({named}{more}), since an answer has room for {ROOM} octets of them; join some, or let "
+        f"({named}{more}), since an answer holds {MAX_OCTETS} octets of them; join some, or let "
         "the gateway know them"
     )

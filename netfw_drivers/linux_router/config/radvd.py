@@ -18,9 +18,9 @@ from netfw.model.device_names import check_device_name
 SLAAC_LENGTH = 64
 """Prefix length of networks whose hosts make their own addresses (RFC 4862)."""
 IPV6_MTU = (1280, 65535)
-MOST_PREFIXES = 64
+MAX_PREFIXES = 64
 """Limit of prefixes of an interface: they have to fit into one packet."""
-MOST_DNS_SERVERS = 16
+MAX_DNS_SERVERS = 16
 _SECTION_SERVERS = 3
 """Limit of addresses in one section of name servers: radvd refuses a file with more."""
 
@@ -84,10 +84,10 @@ class RadvdInterface:
             problems["mtu"] = f"{self.mtu!r}: IPv6 has MTUs from {low} to {high}"
         if not all(isinstance(server, IPv6Address) for server in self.dns_servers):
             problems["dns_servers"] = "IPv4 servers are not advertised"
-        if len(self.prefixes) > MOST_PREFIXES:
-            problems["prefixes"] = f"{len(self.prefixes)}: at most {MOST_PREFIXES}"
-        if len(self.dns_servers) > MOST_DNS_SERVERS:
-            problems["dns_servers"] = f"{len(self.dns_servers)}: at most {MOST_DNS_SERVERS}"
+        if len(self.prefixes) > MAX_PREFIXES:
+            problems["prefixes"] = f"{len(self.prefixes)}: at most {MAX_PREFIXES}"
+        if len(self.dns_servers) > MAX_DNS_SERVERS:
+            problems["dns_servers"] = f"{len(self.dns_servers)}: at most {MAX_DNS_SERVERS}"
         if len({each.prefix for each in self.prefixes}) < len(self.prefixes):
             problems["prefixes"] = "one of them is there twice"
         if problems:

@@ -20,8 +20,8 @@ from netfw.model.ids import RouterId
 from netfw.model.subnet import Ipv6Mode, Subnet
 from netfw_drivers.linux_router.config.radvd import (
     IPV6_MTU,
-    MOST_DNS_SERVERS,
-    MOST_PREFIXES,
+    MAX_DNS_SERVERS,
+    MAX_PREFIXES,
     SLAAC_LENGTH,
     RadvdInterface,
     RadvdPrefix,
@@ -162,19 +162,19 @@ def _select(port: RouterPort) -> _Selection:
     prefixes: dict[IPv6Network, RadvdPrefix] = {}
     for subnet in _subnets(port):
         prefix = _prefix(subnet)
-        if len(prefixes) < MOST_PREFIXES:
+        if len(prefixes) < MAX_PREFIXES:
             autonomous = subnet.ipv6_ra_mode in _AUTONOMOUS
             prefixes[prefix] = RadvdPrefix(prefix=prefix, autonomous=autonomous)
         else:
-            why = f"a port advertises at most {MOST_PREFIXES} prefixes"
+            why = f"a port advertises at most {MAX_PREFIXES} prefixes"
             left_out[f"advertisement of subnet {subnet.id}"] = why
     servers = tuple(_name_servers(port))
-    if len(servers) > MOST_DNS_SERVERS:
-        why = f"{len(servers)} of IPv6: the first {MOST_DNS_SERVERS} are advertised"
+    if len(servers) > MAX_DNS_SERVERS:
+        why = f"{len(servers)} of IPv6: the first {MAX_DNS_SERVERS} are advertised"
         left_out[f"name servers of port {port.id}"] = why
     return _Selection(
         prefixes=tuple(prefixes.values()),
-        dns_servers=servers[:MOST_DNS_SERVERS],
+        dns_servers=servers[:MAX_DNS_SERVERS],
         left_out=left_out,
     )
 
@@ -206,7 +206,7 @@ def _removed(
     named = {each.prefix for each in prefixes}
     gone = [prefix for prefix in advertised if prefix not in named]
     gone.sort(key=lambda prefix: not advertised[prefix])  # those removed before, then the new ones
-    room = min(REMOVED_LIMIT, MOST_PREFIXES - len(prefixes))
+    room = min(REMOVED_LIMIT, MAX_PREFIXES - len(prefixes))
     return [
         RadvdPrefix(prefix=prefix, autonomous=prefix.prefixlen == SLAAC_LENGTH, removed=True)
         for prefix in gone[max(len(gone) - room, 0) :]

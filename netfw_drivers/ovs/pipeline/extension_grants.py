@@ -38,7 +38,7 @@ from netfw_drivers.ovs.pipeline.tables import (
 )
 
 _REGISTER_BITS = 32
-_MOST_EXTENSIONS = 255
+_MAX_EXTENSIONS = 255
 _HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
 """Where packets go on after the extension has seen them."""
 _CROWDS = frozenset({NORMAL, FLOOD, ALL})
@@ -146,7 +146,7 @@ class ExtensionLayout:
             )
         if request.meters:
             raise NotSupported(f"{request.owner} requests meters, which this switch driver has not")
-        if len(self.requests) == _MOST_EXTENSIONS:
+        if len(self.requests) == _MAX_EXTENSIONS:
             raise ConfigError(f"no cookie is left for {request.owner}: {self._who()}")
 
     def _tables(

@@ -19,7 +19,7 @@ from netfw.linux.fs.token_file import parse_token_file
 
 ANY_HOST = "*"
 _LEAST = 16
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 @frozen
@@ -43,7 +43,7 @@ def read_tokens(path: str) -> tuple[Token, ...]:
     try:
         with Path(path).open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read(_MOST_BYTES).decode()
+            text = file.read(_MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"the tokens in {path} cannot be read: {exc}") from exc
     if mode & 0o007:
@@ -76,8 +76,8 @@ def nonce() -> str:
 
 def proof(token: Token, who: str, server_nonce: str, client_nonce: str) -> str:
     """Compute the proof of knowing *token*; *who* is ``client`` or ``server``."""
-    said = f"netfw {who} {server_nonce} {client_nonce} {token.host}".encode()
-    return hmac.digest(token.secret.encode(), said, "sha256").hex()
+    message = f"netfw {who} {server_nonce} {client_nonce} {token.host}".encode()
+    return hmac.digest(token.secret.encode(), message, "sha256").hex()
 
 
 def proves(given: str, token: Token, who: str, server_nonce: str, client_nonce: str) -> bool:

@@ -17,7 +17,7 @@ from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 pytestmark = pytest.mark.services
 
 
-class DnsmasqGround(DhcpLabEnvironment):
+class DnsmasqEnvironment(DhcpLabEnvironment):
     """A host on which each network has a dnsmasq."""
 
     def make_dhcp(self, host: HostResources, directory: Path) -> DnsmasqDhcpDriver:
@@ -32,8 +32,8 @@ class DnsmasqGround(DhcpLabEnvironment):
 class TestDnsmasq(DhcpDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[DnsmasqGround]:
-        with DnsmasqGround() as environment:
+    def shared_environment(cls) -> Iterator[DnsmasqEnvironment]:
+        with DnsmasqEnvironment() as environment:
             yield environment
 
     @pytest.mark.spec("DHCP-42")
@@ -51,7 +51,7 @@ class TestDnsmasq(DhcpDriverConformance):
         assert str(nameless.ip) not in requested(client, f"{unnamed}.example.org", lease.server)
 
 
-class VethGround(DnsmasqGround):
+class VethEnvironment(DnsmasqEnvironment):
     use_veth = True
 
 
@@ -59,8 +59,8 @@ class VethGround(DnsmasqGround):
 class TestDnsmasqOnVethPairs(DhcpPersistenceConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[VethGround]:
-        with VethGround() as environment:
+    def shared_environment(cls) -> Iterator[VethEnvironment]:
+        with VethEnvironment() as environment:
             yield environment
 
 

@@ -16,7 +16,7 @@ from netfw.testing.conformance.firewall.lab_environment import BridgeEnvironment
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Device
 from netfw_drivers.iptables.driver import IptablesFirewallDriver, IptablesHybridFirewallDriver
-from tests.conformance.firewall.ovs_environment import OvsGround
+from tests.conformance.firewall.ovs_environment import OvsEnvironment
 
 TABLES = "raw", "mangle", "nat", "filter"
 _COUNTERS = re.compile(r" ?\[\d+:\d+\] ?")
@@ -89,7 +89,7 @@ class FilteredByKernel:
         return self.filters.foreign_is_intact()
 
 
-class IptablesGround(FilteredByKernel, BridgeEnvironment):
+class IptablesEnvironment(FilteredByKernel, BridgeEnvironment):
     """Ports of Linux bridges."""
 
     def __init__(self, host: Host, backend: Backend = Backend.SYSTEM) -> None:
@@ -101,7 +101,7 @@ class IptablesGround(FilteredByKernel, BridgeEnvironment):
         return IptablesFirewallDriver(self.tool, namespace=Path(self.host.namespaces.space("net")))
 
 
-class HybridGround(FilteredByKernel, OvsGround):
+class HybridEnvironment(FilteredByKernel, OvsEnvironment):
     """Ports of br-int, each behind a Linux bridge of its own."""
 
     in_switch = False

@@ -31,12 +31,12 @@ from netfw_drivers.ovs.pipeline.tables import FIREWALL_SPACE, SPACE_MASK
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 
 OPENFLOW = "-OOpenFlow14"
-TIMEOUT, IMPATIENCE = 5.0, 0.5
-_PATIENCE = 10.0
+TIMEOUT, SHORT_TIMEOUT = 5.0, 0.5
+_ADMISSION_TIMEOUT = 10.0
 _FOREIGN = "cookie=0x77,table=72,priority=3,ipv6,ipv6_src=2001:db8:77::/64,actions=drop"
 
 
-class OvsGround(FirewallLabEnvironment):
+class OvsEnvironment(FirewallLabEnvironment):
     """One who makes drivers makes a switch driver too, of the same process."""
 
     in_switch: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class OvsGround(FirewallLabEnvironment):
 
     def _converge(self, update: Update[SwitchKey, SwitchValue]) -> None:
         assert self._switch is not None
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _ADMISSION_TIMEOUT
         outcome = self._switch.converge(update)
         while outcome.waiting and not outcome.failed and time.monotonic() < until:
             time.sleep(0.01)
@@ -147,7 +147,7 @@ class OvsGround(FirewallLabEnvironment):
         self.host.ovs.stop_switch()
         self.host.ovs.stop_database()
         database = share_ovsdb(self._resources, self.host.ovs.remote, TIMEOUT)
-        database.timeout = IMPATIENCE
+        database.timeout = SHORT_TIMEOUT
         yield
         database.timeout = TIMEOUT
         self.host.ovs.start_database()

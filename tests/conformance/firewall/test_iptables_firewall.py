@@ -8,7 +8,7 @@ from netfw.linux.iptables import Backend
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
-from tests.conformance.firewall.iptables_environment import HybridGround, IptablesGround
+from tests.conformance.firewall.iptables_environment import HybridEnvironment, IptablesEnvironment
 
 FILTERS = pytest.mark.spec(
     "FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-06", "FW-07", "FW-08", "FW-09", "FW-10",
@@ -22,20 +22,20 @@ class TestIptablesFirewall(FirewallDriverConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesEnvironment]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            yield IptablesGround(host, cls.backend)
+            yield IptablesEnvironment(host, cls.backend)
 
 
 @pytest.mark.spec("FW-01", "FW-02", "FW-03", "FW-04", "FW-05", "FW-12")
 class TestIptablesFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[IptablesGround]:
+    def shared_environment(cls) -> Iterator[IptablesEnvironment]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            yield IptablesGround(host, Backend.NFT)
+            yield IptablesEnvironment(host, Backend.NFT)
 
 
 @FILTERS
@@ -47,9 +47,9 @@ class TestLegacyIptablesFirewall(TestIptablesFirewall):
 class TestIptablesHybridFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[HybridGround]:
+    def shared_environment(cls) -> Iterator[HybridEnvironment]:
         with Lab(1) as lab:
             (host,) = lab.hosts.values()
-            environment = HybridGround(host)
+            environment = HybridEnvironment(host)
             yield environment
             environment.end()

@@ -8,14 +8,14 @@ import pytest
 from netfw.testing.conformance.firewall.property_based import FirewallPropertyConformance
 from netfw.testing.conformance.firewall.suite import FirewallDriverConformance
 from netfw.testing.lab.lab import Lab
-from tests.conformance.firewall.ovs_environment import OvsGround
+from tests.conformance.firewall.ovs_environment import OvsEnvironment
 
 
 @contextmanager
-def ovs_ground() -> Iterator[OvsGround]:
+def ovs_environment() -> Iterator[OvsEnvironment]:
     with Lab(1) as lab:
         (host,) = lab.hosts.values()
-        environment = OvsGround(host)
+        environment = OvsEnvironment(host)
         yield environment
         environment.end()
 
@@ -27,8 +27,8 @@ def ovs_ground() -> Iterator[OvsGround]:
 class TestOvsFirewall(FirewallDriverConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[OvsGround]:
-        with ovs_ground() as environment:
+    def shared_environment(cls) -> Iterator[OvsEnvironment]:
+        with ovs_environment() as environment:
             yield environment
 
 
@@ -36,6 +36,6 @@ class TestOvsFirewall(FirewallDriverConformance):
 class TestOvsFirewallProperty(FirewallPropertyConformance):
     @pytest.fixture(scope="class")
     @classmethod
-    def shared_environment(cls) -> Iterator[OvsGround]:
-        with ovs_ground() as environment:
+    def shared_environment(cls) -> Iterator[OvsEnvironment]:
+        with ovs_environment() as environment:
             yield environment

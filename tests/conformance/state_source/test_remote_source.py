@@ -39,8 +39,8 @@ class TestOverAWire(StateSourceConformance):
     @contextmanager
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         memory, wire = MemorySource(page=page), FakeNetwork()
-        desk = StateRpcServer(memory, wire.transport(), budget=page * RESOURCE_BYTES)
-        desk.open()
+        rpc_server = StateRpcServer(memory, wire.transport(), budget=page * RESOURCE_BYTES)
+        rpc_server.open()
         source = RemoteSource(wire.transport(), timeout=10)
 
         def cut() -> None:
@@ -50,7 +50,7 @@ class TestOverAWire(StateSourceConformance):
             yield SourceEnvironment(source, MemoryEnvironment(memory), cut)
         finally:
             source.close()
-            desk.close()
+            rpc_server.close()
             wire.close()
 
 
@@ -71,10 +71,10 @@ def test_a_hint_for_all_hosts_reaches_each_over_a_socket() -> None:
     with tempfile.TemporaryDirectory() as directory:
         address = f"unix:{directory}/server"
         server, client = socket_transport(listen=address), socket_transport(connect=address)
-        desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
-        desk.open()
+        rpc_server, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
+        rpc_server.open()
         assert hints_for_all(server, source)
-        for each in (source, desk, client, server):
+        for each in (source, rpc_server, client, server):
             each.close()
 
 

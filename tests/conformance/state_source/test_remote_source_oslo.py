@@ -71,8 +71,8 @@ class TestOverABroker(StateSourceConformance):
     def test_a_hint_for_all_hosts_reaches_each(self) -> None:
         prefix = f"t{secrets.token_hex(4)}"
         server, client = self.make(prefix), self.make(prefix)
-        desk, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
-        desk.open()
+        rpc_server, source = StateRpcServer(MemorySource(), server), RemoteSource(client)
+        rpc_server.open()
         assert hints_for_all(server, source)
-        for each in (source, desk, client, server):
+        for each in (source, rpc_server, client, server):
             each.close()

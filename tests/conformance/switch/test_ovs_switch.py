@@ -31,7 +31,7 @@ COLUMNS = {
     "Port": ("name", "tag", "trunks", "vlan_mode", "other_config", "external_ids"),
     "Interface": ("name", "type", "options", "external_ids"),
 }
-TIMEOUT, IMPATIENCE = 5.0, 0.5
+TIMEOUT, SHORT_TIMEOUT = 5.0, 0.5
 _LEARNT = "hard_timeout="
 
 
@@ -213,7 +213,7 @@ class OvsSwitchEnvironment(SwitchLabEnvironment):
         # The switch goes too, which would else ask for the database's return in its own time.
         there.ovs.stop_switch()
         there.ovs.stop_database()
-        self._wait_at_most(IMPATIENCE, host)
+        self._wait_at_most(SHORT_TIMEOUT, host)
         try:
             yield
         finally:

@@ -26,7 +26,7 @@ def plugin(context: ServerContext) -> HandlersOnly:
 
 
 @pytest.fixture
-def hear(context: ServerContext) -> HeartbeatHandler:
+def handler(context: ServerContext) -> HeartbeatHandler:
     return HeartbeatHandler(context)
 
 
@@ -38,9 +38,9 @@ def listed(plugin: HandlersOnly, **filters: Any) -> list[Any]:
 @pytest.mark.spec("RPC-03")
 @pytest.mark.spec("API-06")
 def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
-    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
-    hear([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
+    handler([beat(start=True, counts={"devices": 3}), beat("b", "DHCP agent", zone="z")])
     one, two = sorted(listed(plugin), key=lambda each: each["host"])
     assert one["alive"]
     assert one["admin_state_up"]
@@ -64,9 +64,9 @@ def test_an_agent_is_there_with_its_first_heartbeat_and_dead_when_it_is_silent(
 
 @pytest.mark.spec("RPC-03")
 def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
-    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
-    hear([beat()])
+    handler([beat()])
     first, cursor = listed(plugin)[0], context.read(lambda view: view.journal.cursor())
     statements: list[str] = []
     event.listen(
@@ -74,15 +74,15 @@ def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
         "before_cursor_execute",
         lambda conn, cursor, statement, *rest: statements.append(statement.split()[0]),
     )
-    hear([beat(counts={"devices": 9})])
+    handler([beat(counts={"devices": 9})])
     assert statements == ["BEGIN", "UPDATE"]
     second = listed(plugin)[0]
     assert second["configurations"]["devices"] == 9
     assert second["revision_number"] == first["revision_number"] == 1
-    hear([beat(start=True)])
+    handler([beat(start=True)])
     assert listed(plugin)[0]["revision_number"] == 1, "a restart is no change"
     assert context.read(lambda view: view.journal.cursor()) == cursor
-    hear([beat(tunneling_ip="192.0.2.2")])
+    handler([beat(tunneling_ip="192.0.2.2")])
     third = listed(plugin)[0]
     assert third["revision_number"] == 2
     assert third["id"] == first["id"]
@@ -93,22 +93,22 @@ def test_an_equal_heartbeat_changes_nothing_and_a_new_one_raises_the_revision(
 def test_agent_up_hooks_run_when_an_agent_is_usable(
     context: ServerContext,
     plugin: HandlersOnly,
-    hear: HeartbeatHandler,
+    handler: HeartbeatHandler,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[str] = []
     context.agent_up_hooks.append(lambda unit, agent: told.append(f"{agent.host} {agent.alive}"))
     caplog.set_level(logging.INFO)
-    hear([beat()])
-    hear([beat()])
+    handler([beat()])
+    handler([beat()])
     assert told == ["a True"]
     grow_old(context, "a", 80)
-    hear([beat()])
-    hear([beat()])
+    handler([beat()])
+    handler([beat()])
     assert told == ["a True"] * 2
     assert "after 80 s of silence" in caplog.text
-    hear([beat(start=True)])
-    hear([beat(tunnel_types=["vxlan"])])
+    handler([beat(start=True)])
+    handler([beat(tunnel_types=["vxlan"])])
     assert told == ["a True"] * 4
     id = listed(plugin)[0]["id"]
     plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
@@ -119,50 +119,53 @@ def test_agent_up_hooks_run_when_an_agent_is_usable(
 
 @pytest.mark.spec("RPC-03", "DHCP-08", "L2-45")
 def test_an_agent_considered_dead_is_answered_so_unless_it_has_just_started(
-    context: ServerContext, hear: HeartbeatHandler
+    context: ServerContext, handler: HeartbeatHandler
 ) -> None:
-    assert [hear([beat(start=True)]).resync, hear([beat()]).resync] == [False, False]
+    assert [handler([beat(start=True)]).resync, handler([beat()]).resync] == [
+        False,
+        False,
+    ]
     grow_old(context, "a", 70)
-    assert not hear([beat()]).resync, "it was not considered dead yet"
+    assert not handler([beat()]).resync, "it was not considered dead yet"
     grow_old(context, "a", 80)
-    assert hear([beat("b"), beat()]).resync
-    assert not hear([beat()]).resync, "once is enough"
+    assert handler([beat("b"), beat()]).resync
+    assert not handler([beat()]).resync, "once is enough"
     grow_old(context, "a", 80)
-    assert not hear([beat(start=True)]).resync
+    assert not handler([beat(start=True)]).resync
 
 
 @pytest.mark.spec("L3-06")
 def test_an_agent_that_is_switched_on_again_reads_everything(
-    context: ServerContext, plugin: HandlersOnly, hear: HeartbeatHandler
+    context: ServerContext, plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
-    hear([beat(start=True)])
+    handler([beat(start=True)])
     id = listed(plugin)[0]["id"]
     plugin.update(ADMIN, "agent", id, {"admin_state_up": False})
-    assert not hear([beat()]).resync
+    assert not handler([beat()]).resync
     plugin.update(ADMIN, "agent", id, {"admin_state_up": True})
     assert listed(plugin, alive="True"), "it stays alive meanwhile"
-    assert hear([beat()]).resync
-    assert not hear([beat()]).resync, "once is enough"
+    assert handler([beat()]).resync
+    assert not handler([beat()]).resync, "once is enough"
     plugin.update(ADMIN, "agent", id, {"admin_state_up": True, "description": "again"})
-    assert not hear([beat()]).resync, "it was on"
+    assert not handler([beat()]).resync, "it was on"
 
 
 @pytest.mark.spec("API-06")
 def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
-    plugin: HandlersOnly, hear: HeartbeatHandler
+    plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
-    hear([beat()])
+    handler([beat()])
     id = listed(plugin)[0]["id"]
     changed = plugin.update(ADMIN, "agent", id, {"admin_state_up": False, "description": "spare"})
     assert changed["alive"]
     assert not changed["admin_state_up"]
-    hear([beat(start=True, other=1)])
+    handler([beat(start=True, other=1)])
     assert plugin.show(ADMIN, "agent", id)["description"] == "spare"
     assert not plugin.show(ADMIN, "agent", id)["admin_state_up"]
     plugin.delete(ADMIN, "agent", id)
     with pytest.raises(NotFound):
         plugin.show(ADMIN, "agent", id)
-    hear([beat()])
+    handler([beat()])
     assert listed(plugin)[0]["id"] == id, "it lives, and is the same one"
     assert listed(plugin)[0]["admin_state_up"]
     with pytest.raises(NotSupported, match="start one"):
@@ -171,13 +174,13 @@ def test_people_switch_agents_off_describe_and_forget_them_and_make_none(
 
 
 def test_an_id_is_of_the_agent_that_had_it_first(
-    plugin: HandlersOnly, hear: HeartbeatHandler
+    plugin: HandlersOnly, handler: HeartbeatHandler
 ) -> None:
-    hear([beat("a")])
+    handler([beat("a")])
     stranger = evolve(beat("b").agent, id=beat("a").agent.id)
-    hear([Heartbeat(agent=stranger)])
-    hear([Heartbeat(agent=stranger)])
-    hear([Heartbeat(agent=evolve(beat("a").agent, id=AgentId(uuid4())), counts={"devices": 0})])
+    handler([Heartbeat(agent=stranger)])
+    handler([Heartbeat(agent=stranger)])
+    handler([Heartbeat(agent=evolve(beat("a").agent, id=AgentId(uuid4())), counts={"devices": 0})])
     found = {each["host"]: each["id"] for each in listed(plugin)}
     assert found["a"] == str(beat("a").agent.id)
     assert found["b"] != found["a"]

@@ -27,7 +27,7 @@ from netfw.model.binding import VifDetails
 from netfw.model.json_document import JsonDocument
 from netfw.model.resource import Kind
 from netfw.model.segment import NetworkType
-from netfw.server.binding.algorithm import FAILURE, MOST_LEVELS, bind
+from netfw.server.binding.algorithm import FAILURE, MAX_LEVELS, bind
 from netfw.server.binding.port_bindings import PortBindingHandler
 from netfw.server.core.context import ServerContext
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
@@ -351,10 +351,10 @@ def test_levels_have_an_end(env: PortsEnvironment, network: NetworkId) -> None:
             return Refused("enough")
         return Partial(segment=request.segments[0].id, wants=request.segments[0].provider)
 
-    drivers = tuple(Answering(f"d{number}", deeper) for number in range(MOST_LEVELS + 2))
+    drivers = tuple(Answering(f"d{number}", deeper) for number in range(MAX_LEVELS + 2))
     found = bind(drivers, wanted, lambda _: evolve(wanted.segments[0], id=SegmentId(uuid4())))
-    assert max(levels) == MOST_LEVELS - 1
-    assert f"more than {MOST_LEVELS} levels" in found.vif_details.other.text
+    assert max(levels) == MAX_LEVELS - 1
+    assert f"more than {MAX_LEVELS} levels" in found.vif_details.other.text
 
 
 # The sub-resource.

@@ -39,7 +39,7 @@ def echo(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
 def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     started: list[HttpServer] = []
 
-    def begin(**settings: Any) -> Path:
+    def start_server(**settings: Any) -> Path:
         path = tmp_path / f"api{len(started)}.sock"
         server = HttpServer(
             echo,
@@ -51,7 +51,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         started.append(server)
         return path
 
-    yield begin
+    yield start_server
     for server in started:
         server.stop(0.1)
 

@@ -52,7 +52,7 @@ def app(handler: Handler) -> Any:
 def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[HttpServer, Path]]]:
     started: list[HttpServer] = []
 
-    def begin(handler: Handler, **settings: Any) -> tuple[HttpServer, Path]:
+    def start_server(handler: Handler, **settings: Any) -> tuple[HttpServer, Path]:
         path = tmp_path / f"api{len(started)}.sock"
         server = HttpServer(
             app(handler),
@@ -64,7 +64,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., tuple[HttpServer, Path]]]:
         started.append(server)
         return server, path
 
-    yield begin
+    yield start_server
     while Unix.opened:
         Unix.opened.pop().close()
     for server in started:

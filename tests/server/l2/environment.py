@@ -147,7 +147,7 @@ class PortsEnvironment:
 
     def create(self, network: NetworkId, by: RequestContext = MEMBER, **body: Any) -> Any:
         """A port, as the API shows it."""
-        return self.bulk([{"network_id": str(network), **said(body)}], by)[0]
+        return self.bulk([{"network_id": str(network), **attributes(body)}], by)[0]
 
     def bulk(self, bodies: Sequence[Body], by: RequestContext = MEMBER) -> tuple[Any, ...]:
         """Ports, as the API shows them; it gives them its defaults before."""
@@ -156,7 +156,7 @@ class PortsEnvironment:
 
     def update(self, port: Any, by: RequestContext = MEMBER, **body: Any) -> Any:
         """The port as it is after a change."""
-        return self.plugin.update(by, "port", port["id"], said(body))
+        return self.plugin.update(by, "port", port["id"], attributes(body))
 
     def delete(self, port: Any, by: RequestContext = MEMBER) -> None:
         """Delete a port."""
@@ -199,7 +199,7 @@ DEFAULTS: dict[str, Any] = {
 """What the API adds to a request that does not say it."""
 
 
-def said(body: dict[str, Any]) -> dict[str, Any]:
+def attributes(body: dict[str, Any]) -> dict[str, Any]:
     """A body whose names of attributes are words of Python: ``binding__host_id``."""
     return {name.replace("__", ":"): value for name, value in body.items()}
 

@@ -164,7 +164,7 @@ settle = 0
         said = (self.directory / "stderr").read_text()[-2000:]
         return said + (self.log.read_text()[-6000:] if self.log.exists() else "")
 
-    def said(self, port: Port) -> dict[str, Any]:
+    def reported(self, port: Port) -> dict[str, Any]:
         """What it reported of a port, as the source wrote it down."""
         path = self.directory / f"said.{self.name}.l2.json"
         resources = json.loads(path.read_text())["resources"] if path.exists() else []

@@ -63,9 +63,9 @@ def test_a_plan_leaves_the_reports_of_the_agent_alone(site: Site):
     host = site["host1"]
     couple = site.couple("vxlan", "host1", "host2")
     site.settle()
-    wait_until(lambda: host.said(couple.ports[0]).get("status") == "ACTIVE")
+    wait_until(lambda: host.reported(couple.ports[0]).get("status") == "ACTIVE")
     _plan(host)
-    assert host.said(couple.ports[0]).get("status") == "ACTIVE"
+    assert host.reported(couple.ports[0]).get("status") == "ACTIVE"
 
 
 def _plan(host: AgentHost) -> tuple[int, str]:

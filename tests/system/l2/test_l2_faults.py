@@ -233,7 +233,7 @@ def test_the_source_is_away(stage: Stage):
     with stage.undisturbed(plugging=True), site.topology.away():
         site.plug_mute([known])  # handled from what was in force
         wait_until(lambda: host.tag(known) not in ("[]", "4095"), host.last_words)
-        wait_until(lambda: host.said(known).get("status") == "ACTIVE")
+        wait_until(lambda: host.reported(known).get("status") == "ACTIVE")
     site.settle()
     with stage.undisturbed():
         with site.topology.away(), stage.untouched():

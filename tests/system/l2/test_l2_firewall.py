@@ -288,7 +288,7 @@ def test_a_port_is_never_live_without_its_filters(site: Site):
                 )
             for port in (mute, deaf):
                 wait_until(
-                    lambda port=port, host=host: site[host].said(port).get("status") == "ACTIVE"
+                    lambda port=port, host=host: site[host].reported(port).get("status") == "ACTIVE"
                 )
             wait_until(lambda out=outward, last=outward.sent: out.sent > last + 20)
             assert not outward.arrived

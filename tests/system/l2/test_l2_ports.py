@@ -32,8 +32,8 @@ def test_dead_are_strangers_ports_of_other_hosts_and_what_is_switched_off(site: 
             assert instance.ping(living.v4, count=1, timeout=0.3).lost
             assert one.ping(port.v4, count=1, timeout=0.3).lost
         assert [each.received() for each in captures] == 4 * [[]]
-    wait_until(lambda: site["host1"].said(off).get("status") == "DOWN")
-    wait_until(lambda: site["host1"].said(living).get("status") == "ACTIVE")
+    wait_until(lambda: site["host1"].reported(off).get("status") == "DOWN")
+    wait_until(lambda: site["host1"].reported(living).get("status") == "ACTIVE")
     off.more["admin_state_up"] = True
     elsewhere.host = "host1"
     site.topology.ports.append(stranger)
@@ -41,7 +41,7 @@ def test_dead_are_strangers_ports_of_other_hosts_and_what_is_switched_off(site: 
     for port, instance in outcasts.items():
         assert site["host1"].tag(port) == site["host1"].tag(living)
         assert instance.ping(living.v4).lost == 0
-        wait_until(lambda port=port: site["host1"].said(port).get("status") == "ACTIVE")
+        wait_until(lambda port=port: site["host1"].reported(port).get("status") == "ACTIVE")
 
 
 @pytest.mark.spec("L2-08", "L2-12")
@@ -62,13 +62,13 @@ def test_what_is_plugged_and_unplugged_is_reported_and_counted(site: Site):
     wait_until(lambda: host.status()["counts"]["ports"] == 0)
     couple = site.couple("vxlan", "host1", "host1")
     for port in couple.ports:
-        wait_until(lambda port=port: host.said(port).get("status") == "ACTIVE")
+        wait_until(lambda port=port: host.reported(port).get("status") == "ACTIVE")
     wait_until(lambda: host.status()["counts"]["ports"] == 2, host.status)
     assert host.status()["ready"]
     site.unplug(couple.ports[0])
-    wait_until(lambda: host.said(couple.ports[0]).get("status") == "DOWN")
+    wait_until(lambda: host.reported(couple.ports[0]).get("status") == "DOWN")
     wait_until(lambda: host.status()["counts"]["ports"] == 1, host.status)
-    assert host.said(couple.ports[1])["status"] == "ACTIVE"
+    assert host.reported(couple.ports[1])["status"] == "ACTIVE"
 
 
 @pytest.mark.flavours(MESH4, POPULATED4)
@@ -128,8 +128,8 @@ def test_unwirable_port_leaves_other_ports_alone(site: Site):
     site.topology.write()
     site.plug(bad)
     good.await_reach()
-    wait_until(lambda: site["host1"].said(bad).get("status"))
-    said = site["host1"].said(bad)
+    wait_until(lambda: site["host1"].reported(bad).get("status"))
+    said = site["host1"].reported(bad)
     assert said["status"] == "DEGRADED", said
     assert "map its physical network" in said["reason"], said
     assert site["host1"].tag(bad) == DEAD
@@ -192,10 +192,12 @@ def test_ports_of_other_bridges_are_reported_and_left_alone(site: Site):
             "type=internal", f"external_ids:iface-id={port.id}",
             f'external_ids:attached-mac="{port.mac}"',
         )  # fmt: skip
-        wait_until(lambda: host.said(port).get("status") == "ACTIVE", lambda: host.said(port))
+        wait_until(
+            lambda: host.reported(port).get("status") == "ACTIVE", lambda: host.reported(port)
+        )
         assert host.vsctl("get", "Port", "other1", "tag") == "[]"
         assert "NORMAL" in host.ofctl("dump-flows", "br-other")
         host.vsctl("del-port", "other1")
-        wait_until(lambda: host.said(port).get("status") == "DOWN", lambda: host.said(port))
+        wait_until(lambda: host.reported(port).get("status") == "DOWN", lambda: host.reported(port))
     finally:
         host.vsctl("del-br", "br-other")

@@ -18,7 +18,7 @@ from tests.system.l3.routed_networks import Segment
 
 START_SECONDS = 180.0
 """Enough for an agent to start on a machine that does much else."""
-SPARE_PORTS, MOST_FLOATING_IPS, MOST_ROUTERS = 4, 4, 2
+SPARE_PORTS, MAX_FLOATING_IPS, MAX_ROUTERS = 4, 4, 2
 _RESTORE = """#!/bin/sh
 text=$(cat)
 if mode=$(cat {armed} 2>/dev/null) && mv {armed} {struck} 2>/dev/null; then
@@ -64,7 +64,7 @@ class Churn:
     def add_router(self) -> Any:
         """Create a router with a gateway, and remove another if there are many."""
         with self._lock:
-            while len(self._routers) >= MOST_ROUTERS:
+            while len(self._routers) >= MAX_ROUTERS:
                 self._remove_router()
             gateway = {"network_id": self._site.outside.network.id}
             self._routers.append(self._network.create_router(external_gateway_info=gateway))
@@ -88,7 +88,7 @@ class Churn:
     def _add_floating_ip(self) -> None:
         taken = {each.port_id for each in self._floating_ips}
         free = [port for port in self._ports if port.id not in taken]
-        if free and len(self._floating_ips) < MOST_FLOATING_IPS:
+        if free and len(self._floating_ips) < MAX_FLOATING_IPS:
             outside = self._site.outside.network.id
             made = self._network.create_ip(floating_network_id=outside, port_id=free[0].id)
             self._floating_ips.append(made)

@@ -68,7 +68,7 @@ def texts_within(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
             yield from texts_within(value, (*path, step))
 
 
-def said(path: tuple[Any, ...]) -> str:
+def path_text(path: tuple[Any, ...]) -> str:
     """*path* as a fault names it."""
     text = ""
     for step in path:
@@ -165,7 +165,7 @@ def test_a_control_character_is_refused_in_every_text(kind: Kind, data: st.DataO
     at = data.draw(st.integers(0, len(text)))
     with pytest.raises(InvalidInput) as caught:
         parse(kind, replaced(body, path, text[:at] + control + text[at:]))
-    assert said(path) in caught.value.problems
+    assert path_text(path) in caught.value.problems
     assert not set(CONTROLS) & set(str(caught.value))
 
 

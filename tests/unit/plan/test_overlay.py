@@ -71,10 +71,10 @@ def agree(multimap: MultiMap[int, int], model: set[tuple[int, int]]) -> None:
     assert sorted(multimap) == sorted(model)
     assert bool(multimap) == bool(model)
     for left in range(5):
-        assert multimap.rights(left) == {r for one, r in model if one == left}
-        assert multimap.has(left) == any(one == left for one, _ in model)
+        assert multimap.values_of(left) == {r for one, r in model if one == left}
+        assert multimap.has_key(left) == any(one == left for one, _ in model)
     for right in range(10, 15):
-        assert multimap.lefts(right) == {one for one, r in model if r == right}
+        assert multimap.keys_of(right) == {one for one, r in model if r == right}
     for pair in model:
         assert pair in multimap
 

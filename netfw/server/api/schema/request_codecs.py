@@ -86,7 +86,7 @@ class Record:
     def parse(self, raw: object) -> dict[str, Json]:
         if not isinstance(raw, Mapping):
             raise ValueError(f"not an object: {describe(raw)}")
-        said: dict[str, Json] = {}
+        values: dict[str, Json] = {}
         problems = dict.fromkeys(sorted(self.required - raw.keys()), "is required")
         for name, value in raw.items():
             codec = self.codecs.get(name)
@@ -99,12 +99,12 @@ class Record:
                 problems |= CodecError.within(name, exc)
                 continue
             if not isinstance(rendered, Absent):
-                said[name] = rendered
+                values[name] = rendered
         if self.any_of and not any(name in raw for name in self.any_of):
             problems[self.any_of[0]] = f"is required, or {' or '.join(self.any_of[1:])}"
         if problems:
             raise CodecError(problems)
-        return said
+        return values
 
     def render(self, value: dict[str, Json]) -> Json:
         return value

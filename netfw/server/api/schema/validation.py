@@ -51,7 +51,7 @@ class Validator:
         """
         if not isinstance(raw, dict):
             raise InvalidInput({where: f"not an object: {describe(raw)}"})
-        said: dict[str, Json] = {}
+        attributes: dict[str, Json] = {}
         problems: dict[str, str] = {}
         for name, value in raw.items():
             read = self._readers.get(name)
@@ -64,18 +64,18 @@ class Validator:
                 problems |= CodecError.within(name, exc)
                 continue
             if not isinstance(found, Absent):
-                said[name] = found
+                attributes[name] = found
         for name in self._required:
             if name not in raw:
                 problems[name] = "is required"
-        _one_project(said, problems)
+        _one_project(attributes, problems)
         if problems:
             raise InvalidInput(problems)
-        return said
+        return attributes
 
-    def with_defaults(self, said: dict[str, Json]) -> dict[str, Json]:
-        """Return *said* with the defaults of missing attributes."""
-        whole = {**self._defaults, **said}
+    def with_defaults(self, attributes: dict[str, Json]) -> dict[str, Json]:
+        """Return *attributes* with the defaults of missing attributes."""
+        whole = {**self._defaults, **attributes}
         for name, value in self._mutable:
             if name not in whole:
                 whole[name] = deepcopy(value)
@@ -94,11 +94,11 @@ def _reader(attribute: ApiAttribute) -> Read:
     return lambda raw: render(parse(raw))
 
 
-def _one_project(said: dict[str, Any], problems: dict[str, str]) -> None:
+def _one_project(attributes: dict[str, Any], problems: dict[str, str]) -> None:
     """Replace ``tenant_id``, the older name, by ``project_id``."""
-    if "tenant_id" in said:
-        tenant = said.pop("tenant_id")
-        if said.setdefault("project_id", tenant) != tenant:
+    if "tenant_id" in attributes:
+        tenant = attributes.pop("tenant_id")
+        if attributes.setdefault("project_id", tenant) != tenant:
             problems["tenant_id"] = "contradicts project_id"
 
 
@@ -124,12 +124,12 @@ def for_action(action: ApiAction) -> Validator:
     return Validator(action.attributes, lambda each: True, "", complete=True)
 
 
-def check_exclusive(action: ApiAction, said: dict[str, Json]) -> None:
+def check_exclusive(action: ApiAction, attributes: dict[str, Json]) -> None:
     """Raise unless exactly one of the exclusive attributes is given.
 
     :raises InvalidInput: names them.
     """
-    given = [name for name in action.exclusive if name in said]
+    given = [name for name in action.exclusive if name in attributes]
     if action.exclusive and len(given) != 1:
         names = " or ".join(action.exclusive)
         raise InvalidInput({action.exclusive[0]: f"give exactly one of {names}"})

@@ -51,10 +51,10 @@ SELECT_HEAD: Final = Prepared(
 
 AFTER: Final = bindparam("after", type_=BigInteger())
 UNTIL: Final = bindparam("until", type_=BigInteger())
-MOST: Final = bindparam("most", type_=Integer())
+LIMIT: Final = bindparam("limit", type_=Integer())
 BETWEEN: Final = (JOURNAL.c.seq > AFTER, JOURNAL.c.seq <= UNTIL)
 IN_ORDER: Final = (
-    select(JOURNAL).where(*BETWEEN).order_by(JOURNAL.c.seq, JOURNAL.c.topic).limit(MOST)
+    select(JOURNAL).where(*BETWEEN).order_by(JOURNAL.c.seq, JOURNAL.c.topic).limit(LIMIT)
 )
 SELECT_BY_TOPIC: Final = IN_ORDER.where(JOURNAL.c.topic.in_(bindparam("topics", expanding=True)))
 READERS: Final = bindparam("readers", expanding=True, type_=String())
@@ -191,13 +191,13 @@ class JournalReader:
     def _entries(
         self, rows: Select[Any], values: dict[str, Any], limit: int
     ) -> tuple[tuple[JournalEntry, ...], bool]:
-        found = self._execute(rows, values | {"until": LAST, "most": limit + 1})
+        found = self._execute(rows, values | {"until": LAST, "limit": limit + 1})
         if len(found) <= limit:
             return found, False
         last = found[limit].seq
         if found[0].seq != last:
             return tuple(entry for entry in found if entry.seq < last), True
-        return self._execute(rows, values | {"until": last, "most": ALL}), True
+        return self._execute(rows, values | {"until": last, "limit": ALL}), True
 
     def _execute(self, rows: Select[Any], values: dict[str, Any]) -> tuple[JournalEntry, ...]:
         return tuple(_entry(row) for row in self._connection.execute(rows, values))

@@ -23,9 +23,9 @@ from netfw.testing.lab.instance import Instance
 
 C = TypeVar("C", bound=DhcpClient[Lease] | DhcpClient[Lease6])
 
-IMPATIENCE = 1.2
+SILENCE_TIMEOUT = 1.2
 """Timeout of a client that expects no answer: two of its requests."""
-ASKING = 1.0
+SOLICITATION_TIMEOUT = 1.0
 
 
 class LabClientVm(DhcpClientVm):
@@ -47,7 +47,7 @@ class LabClientVm(DhcpClientVm):
     ) -> Lease | None:
         self._ready()
         client = self._new("udhcpc", Udhcpc(self.instance, requested, sent_options=sent_options))
-        return client.lease(self._timeout if expected else IMPATIENCE)
+        return client.lease(self._timeout if expected else SILENCE_TIMEOUT)
 
     def renew(self) -> Lease | None:
         self._ready()
@@ -67,12 +67,12 @@ class LabClientVm(DhcpClientVm):
 
     def announcement(self, *, expected: bool = True) -> Announcement | None:
         self._ready()
-        return solicit(self.instance, self._timeout if expected else ASKING)
+        return solicit(self.instance, self._timeout if expected else SOLICITATION_TIMEOUT)
 
     def lease6(self, *, stateless: bool = False, expected: bool = True) -> Lease6 | None:
         self._ready()
         client = self._new("dhclient6", Dhclient6(self.instance, stateless=stateless))
-        return client.lease(self._timeout if expected else 2 * ASKING)
+        return client.lease(self._timeout if expected else 2 * SOLICITATION_TIMEOUT)
 
     def renew6(self) -> Lease6 | None:
         self._ready()

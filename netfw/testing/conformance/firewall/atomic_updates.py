@@ -87,7 +87,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         number = next(FirewallSuite.numbers)
         deliveries = []
         for one, two, packet in self.matrix(ports):
-            sent = _anew(packet, number)
+            sent = _on_new_connection(packet, number)
             results = {passes(policy, sent, one.key, two.key) for policy in policies}
             known = all({one.key, two.key} <= policy.keys() for policy in policies)
             if known and len(results) == 1:
@@ -366,7 +366,7 @@ class FirewallUpdatesConformance(FirewallSuite):
         return cast(Reconciler[FirewallKey, FirewallValue, Any], driver)
 
 
-def _anew(packet: Any, number: int) -> Any:
+def _on_new_connection(packet: Any, number: int) -> Any:
     """Return the same packet from another port: a separate connection."""
     return evolve(packet, source_port=10000 + number % 50000)
 

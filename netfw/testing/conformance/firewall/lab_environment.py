@@ -33,7 +33,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 
 _ROOM = 16 << 20
-_PATIENCE = 3.0
+_TIMEOUT = 3.0
 _SILENCE = 0.25
 _BEHIND = (0, 0, 0, 0, 1, 1)
 
@@ -59,7 +59,7 @@ class PacketCapture:
     def carry(self, deliveries: Iterable[Delivery]) -> tuple[bool, ...]:
         """Send all; which of it arrived."""
         flights = [self._send(delivery) for delivery in deliveries]
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _TIMEOUT
         soon = time.monotonic() + _SILENCE
         while waiting := [flight for flight in flights if not self._decided(flight, soon)]:
             left = until - time.monotonic()
@@ -100,7 +100,7 @@ class PacketCapture:
 
     def _put(self, plug_point: PlugPoint, frame: bytes) -> None:
         wire = self._sockets[plug_point]
-        select.select([], [wire], [], _PATIENCE)
+        select.select([], [wire], [], _TIMEOUT)
         with contextlib.suppress(OSError):  # what cannot be sent is lost
             wire.send(frame)
 

@@ -22,7 +22,7 @@ OWN = IPv4Address("10.9.8.2")
 """The other address of the proxy's namespace."""
 CLIENT = {4: ip_address("10.9.8.5"), 6: ip_address("fe80::5")}
 _EVERYWHERE = IPv4Address("0.0.0.0")
-_PATIENCE = 15.0
+_TIMEOUT = 15.0
 """How long to wait for the first word of an answer, in seconds."""
 _SILENCE = 0.5
 """When to stop listening to a proxy that has answered and does not hang up."""
@@ -102,7 +102,7 @@ def _exchange(connection: socket.socket, request: bytes) -> bytes:
     answer = b""
     try:
         connection.sendall(request)
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_TIMEOUT)
         while more := connection.recv(65536):
             answer += more
             connection.settimeout(_SILENCE)

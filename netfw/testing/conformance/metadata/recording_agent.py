@@ -14,7 +14,7 @@ from netfw.testing.conformance.metadata.requests import Arrival
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nmetadata"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r|\0")
-_PATIENCE = 0.2
+_TIMEOUT = 0.2
 """How long to wait for more of a request, in seconds."""
 
 
@@ -77,7 +77,7 @@ class RecordingAgent:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(_TIMEOUT)
             try:
                 for arrival in requests_in(connection.recv):
                     with self._lock:

@@ -30,7 +30,7 @@ from netfw.testing.lab.lab import Lab
 _ROOM = 8 << 20
 _BURST = 256
 _INTERVAL = 0.01
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _QUIET = 0.03
 _RESEND = 0.3
 _SILENCE = 0.1
@@ -197,7 +197,7 @@ class LabTrafficProbe(TrafficProbe):
     def lost(self, *pairs: Pair) -> int:
         self._quiet.set()
         with self._lock:
-            self._lock.wait_for(lambda: not self._missing(pairs), _PATIENCE)
+            self._lock.wait_for(lambda: not self._missing(pairs), _TIMEOUT)
             return self._missing(pairs)
 
     @property
@@ -313,7 +313,7 @@ def _answer(
     One request is not enough: a kernel is silent until it has the address for good, and a busy
     switch may drop the first packet of a flow.  If no answer is *expected*, the wait is short.
     """
-    until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
+    until = time.monotonic() + (_TIMEOUT if expected else _SILENCE)
     while (left := until - time.monotonic()) > 0:
         wire.send(frame)
         mac = _first_answer(ear, address, min(left, _RESEND))

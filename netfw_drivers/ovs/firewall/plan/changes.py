@@ -35,8 +35,8 @@ from netfw_drivers.ovs.firewall.plan.matches import (
     ClauseMatch,
     RuleStage,
     address_at,
-    member_spots,
-    rule_spots,
+    member_matches,
+    rule_matches,
 )
 from netfw_drivers.ovs.firewall.plan.state import (
     ALONE,
@@ -48,8 +48,8 @@ from netfw_drivers.ovs.firewall.plan.state import (
 )
 
 STATIC = "static"
-MOST_POLICIES = 0xFFFF
-MOST_CLAUSES = 4000
+MAX_POLICIES = 0xFFFF
+MAX_CLAUSES = 4000
 """Conjunctions of one flow; a message has no room for more."""
 
 FlowOwner = PortKey | PolicyOwner | MeaningOwner | ClauseMatch | str
@@ -105,14 +105,14 @@ class FirewallChanges:
         :raises InvalidInput: too many groups have such a rule; nothing is changed.
         """
         wanted = _wanted(key.group, rules)
-        self._check_room(key, wanted)
+        self._check_clause_limit(key, wanted)
         known, _ = self.state.meanings.take(GroupPresent(key.group))
         self._touch(MeaningOwner(known), key)
         for number, permit in self._permits(key.group):
             if permit not in wanted:
                 self._withdraw(key, number, permit)
-        for permit, spots in wanted.items():
-            self._grant(key, permit, spots)
+        for permit, clause_matches in wanted.items():
+            self._grant(key, permit, clause_matches)
 
     def drop_group(self, key: GroupKey) -> None:
         for number, permit in self._permits(key.group):
@@ -135,7 +135,7 @@ class FirewallChanges:
         self.state.members.remove(remote, address)
         self._touch_address(address, RuleStage, member)
         number = self.state.meanings.get(MemberSet(remote))
-        if number is not None and not self.state.members.has(remote):
+        if number is not None and not self.state.members.has_key(remote):
             self.state.meanings.free(MemberSet(remote))
             self._touch(MeaningOwner(number), member)
 
@@ -152,8 +152,8 @@ class FirewallChanges:
             self.touch(PolicyOwner(_some(state.policies.get(groups))))
         for meaning in state.meanings:
             self.touch(MeaningOwner(_some(state.meanings.get(meaning))))
-        for _, spot in state.rules:
-            self.touch(spot)
+        for _, clause_match in state.rules:
+            self.touch(clause_match)
         for remote, address in state.members:
             if Member(remote, address.prefix, address.mac) not in self._members:
                 self._touch_address(address, state.planes(remote))
@@ -211,22 +211,22 @@ class FirewallChanges:
         return FlowGroup(source, partial(policy_flows, number, *source))
 
     def _note_length(self, part: FlowOwner, *lists: Collection[object]) -> None:
-        if any(len(items) > MOST_CLAUSES for items in lists):
+        if any(len(items) > MAX_CLAUSES for items in lists):
             self._crowded.add(part)
 
-    def _address(self, spot: ClauseMatch) -> Address | None:
-        if spot not in self._addresses:
-            self._addresses[spot] = address_at(spot)
-        return self._addresses[spot]
+    def _address(self, clause_match: ClauseMatch) -> Address | None:
+        if clause_match not in self._addresses:
+            self._addresses[clause_match] = address_at(clause_match)
+        return self._addresses[clause_match]
 
     # Parts of changes
 
     def _policy(self, groups: Groups) -> int:
         number, new = self.state.policies.take(groups)
-        if new and number > MOST_POLICIES:
+        if new and number > MAX_POLICIES:
             self.state.policies.free(groups)
             raise InvalidInput(
-                {"groups": f"this host has {MOST_POLICIES} sets of groups already: put ports into "
+                {"groups": f"this host has {MAX_POLICIES} sets of groups already: put ports into "
                  "groups that others are in"}
             )  # fmt: skip
         for group in groups:
@@ -237,20 +237,20 @@ class FirewallChanges:
         """Remove a port from *policy*, which ends with its last port."""
         self.state.policy_ports.remove(policy, key)
         groups = self.state.policies.thing(policy)
-        if groups is not None and not self.state.policy_ports.has(policy):
+        if groups is not None and not self.state.policy_ports.has_key(policy):
             self.state.policies.free(groups)
             for group in groups:
                 self.state.group_policies.remove(group, policy)
         self._touch(PolicyOwner(policy), key)
 
     def _policies_of(self, key: PortKey) -> set[int]:
-        return set(self.state.policy_ports.lefts(key))
+        return set(self.state.policy_ports.keys_of(key))
 
     def _permits(self, group: SecurityGroupId) -> list[tuple[int, Permit]]:
-        found = ((n, self.state.meanings.thing(n)) for n in self.state.permits.rights(group))
+        found = ((n, self.state.meanings.thing(n)) for n in self.state.permits.values_of(group))
         return sorted((n, thing) for n, thing in found if isinstance(thing, Permit))
 
-    def _grant(self, key: GroupKey, permit: Permit, spots: frozenset[ClauseMatch]) -> None:
+    def _grant(self, key: GroupKey, permit: Permit, clause_matches: frozenset[ClauseMatch]) -> None:
         number, _ = self.state.meanings.take(permit)
         if (key.group, number) not in self.state.permits:
             self.state.permits.add(key.group, number)
@@ -259,18 +259,18 @@ class FirewallChanges:
                 self.state.referrers.add(permit.remote, number)
                 self._touch_members(permit, key)
         self._touch(MeaningOwner(number), key)
-        before = self.state.rules.rights(number)
-        for spot in before - spots:
-            self.state.rules.remove(number, spot)
-            self._touch(spot, key)
-        for spot in spots - before:
-            self.state.rules.add(number, spot)
-            self._touch(spot, key)
+        before = self.state.rules.values_of(number)
+        for clause_match in before - clause_matches:
+            self.state.rules.remove(number, clause_match)
+            self._touch(clause_match, key)
+        for clause_match in clause_matches - before:
+            self.state.rules.add(number, clause_match)
+            self._touch(clause_match, key)
 
     def _withdraw(self, key: GroupKey, number: int, permit: Permit) -> None:
-        for spot in tuple(self.state.rules.rights(number)):
-            self.state.rules.remove(number, spot)
-            self._touch(spot, key)
+        for clause_match in tuple(self.state.rules.values_of(number)):
+            self.state.rules.remove(number, clause_match)
+            self._touch(clause_match, key)
         if permit.remote is not None:
             self._touch_members(permit, key)
             self.state.referrers.remove(permit.remote, number)
@@ -279,45 +279,47 @@ class FirewallChanges:
         self._touch(MeaningOwner(number), key)
         self._touch_policies(key)
 
-    def _check_room(self, key: GroupKey, wanted: Mapping[Permit, frozenset[ClauseMatch]]) -> None:
-        for permit, spots in wanted.items():
+    def _check_clause_limit(
+        self, key: GroupKey, wanted: Mapping[Permit, frozenset[ClauseMatch]]
+    ) -> None:
+        for permit, clause_matches in wanted.items():
             number = self.state.meanings.get(permit)
-            for spot in spots:
-                others = self.state.rules.lefts(spot)
-                if len(others) >= MOST_CLAUSES and number not in others:
+            for clause_match in clause_matches:
+                others = self.state.rules.keys_of(clause_match)
+                if len(others) >= MAX_CLAUSES and number not in others:
                     raise InvalidInput(
-                        {str(key): f"{MOST_CLAUSES} groups of this host have the same rule "
-                         f"({spot.match}) already: put ports into groups that others are in"}
+                        {str(key): f"{MAX_CLAUSES} groups of this host have the same rule "
+                         f"({clause_match.match}): put ports into groups that others are in"}
                     )  # fmt: skip
 
     def _touch(self, part: FlowOwner, key: FirewallKey) -> None:
         self._touched[part].add(key)
 
     def _touch_policies(self, key: GroupKey) -> None:
-        for policy in self.state.group_policies.rights(key.group):
+        for policy in self.state.group_policies.values_of(key.group):
             self._touch(PolicyOwner(policy), key)
 
     def _touch_members(self, permit: Permit, key: FirewallKey) -> None:
         """Plan the members of a remote group again, which *permit* begins or ceases to match."""
         assert permit.remote is not None
-        for address in self.state.members.rights(permit.remote):
+        for address in self.state.members.values_of(permit.remote):
             self._touch_address(address, {plane_of(permit), ALONE}, key)
 
     def _touch_address(
         self, address: Address, planes: Iterable[RuleStage], key: FirewallKey | None = None
     ) -> None:
         for plane in planes:
-            for spot in member_spots(plane, address):
-                self._addresses[spot] = address
-                self._touched[spot].update(() if key is None else (key,))
+            for clause_match in member_matches(plane, address):
+                self._addresses[clause_match] = address
+                self._touched[clause_match].update(() if key is None else (key,))
 
 
 def _wanted(group: SecurityGroupId, rules: Rules) -> dict[Permit, frozenset[ClauseMatch]]:
     found: dict[Permit, set[ClauseMatch]] = defaultdict(set)
     for rule in sorted(rules.rules, key=lambda rule: (str(rule.direction), rule.id)):
         permit = Permit(group, rule.direction, rules.stateful, remote_of(rule))
-        found[permit] |= rule_spots(rule, stateful=rules.stateful)
-    return {permit: frozenset(spots) for permit, spots in found.items()}
+        found[permit] |= rule_matches(rule, stateful=rules.stateful)
+    return {permit: frozenset(clause_matches) for permit, clause_matches in found.items()}
 
 
 def remote_of(rule: SecurityGroupRule) -> Remote | None:
@@ -329,8 +331,10 @@ def remote_of(rule: SecurityGroupRule) -> Remote | None:
     return None
 
 
-def _clauses(spot: ClauseMatch, clauses: Iterable[tuple[int, int, int]]) -> Iterator[of.Flow]:
-    yield spot.flow(*(of.Conjunction(*clause) for clause in clauses), cookie=COOKIE)
+def _clauses(
+    clause_match: ClauseMatch, clauses: Iterable[tuple[int, int, int]]
+) -> Iterator[of.Flow]:
+    yield clause_match.flow(*(of.Conjunction(*clause) for clause in clauses), cookie=COOKIE)
 
 
 def _some(number: int | None) -> int:

@@ -95,14 +95,14 @@ def masked(ports: PortRange) -> Iterator[tuple[int, int]]:
         first += size
 
 
-def rule_spots(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
+def rule_matches(rule: SecurityGroupRule, *, stateful: bool) -> frozenset[ClauseMatch]:
     """Return the clauses that *rule* is made of."""
     plane = plane_for(rule.direction, stateful=stateful)
     base = _family(plane, rule.ethertype.ip_version) & _far_end(plane, rule.remote_prefix)
     return frozenset(ClauseMatch(plane, base & part) for part in _transport(plane, rule))
 
 
-def member_spots(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
+def member_matches(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
     """Return the matches of packets to and from a member."""
     base = _family(plane, address.prefix.version) & _far_end(plane, address.prefix)
     if address.mac is None:
@@ -115,17 +115,17 @@ def member_spots(plane: RuleStage, address: Address) -> tuple[ClauseMatch, ...]:
     )
 
 
-def address_at(spot: ClauseMatch) -> Address | None:
-    """Return the member whose packets *spot* matches, or ``None`` if it matches no member."""
-    match = spot.match
+def address_at(clause_match: ClauseMatch) -> Address | None:
+    """Return the member that *clause_match* matches, or ``None`` if it matches no member."""
+    match = clause_match.match
     family, ends = match.get("eth_type"), (match.get("eth_src"), match.get("eth_dst"))
     if family is None:
         return None
     version = 4 if family[0] == IPV4_TYPE else 6
-    found = match.get(_far_field(spot.plane, version)) or (0, 0)
+    found = match.get(_far_field(clause_match.plane, version)) or (0, 0)
     macs = [_mac(end[0]) for end in ends if end is not None]
     address = Address(_prefix(version, *found), macs[0] if macs else None)
-    return address if spot in member_spots(spot.plane, address) else None
+    return address if clause_match in member_matches(clause_match.plane, address) else None
 
 
 def _transport(plane: RuleStage, rule: SecurityGroupRule) -> Iterator[of.Match]:

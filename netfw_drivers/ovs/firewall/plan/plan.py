@@ -20,7 +20,7 @@ from netfw.plan import Operation, Plan, Stage, Update
 from netfw_drivers.ovs.common.flow_operations import FlowPlanner, make_flow_operations
 from netfw_drivers.ovs.common.ofport import ofport_of
 from netfw_drivers.ovs.firewall.plan.changes import (
-    MOST_CLAUSES,
+    MAX_CLAUSES,
     FirewallChanges,
     FlowOwner,
     Owner,
@@ -50,7 +50,7 @@ OURS = CookieSpace(FIREWALL_SPACE, SPACE_MASK)
 FirewallUpdate = Update[FirewallKey, FirewallValue]
 K = TypeVar("K", bound=FirewallKey)
 _CROWDED = (
-    f"more than {MOST_CLAUSES} groups, or rules with remote groups, concern one port or address: "
+    f"more than {MAX_CLAUSES} groups, or rules with remote groups, concern one port or address: "
     "use fewer groups"
 )
 

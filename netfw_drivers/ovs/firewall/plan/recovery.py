@@ -17,7 +17,7 @@ from netfw.ovs.openflow.decode import conjunctions, note_of
 from netfw.ovs.openflow.encode import Key, cookie_of, decode_match
 from netfw.ovs.openflow.encode import State as Bytes
 from netfw.ovs.openflow.flow_cache import FlowGroup
-from netfw_drivers.ovs.firewall.plan.changes import MOST_POLICIES, STATIC, FlowOwner, Owner
+from netfw_drivers.ovs.firewall.plan.changes import MAX_POLICIES, STATIC, FlowOwner, Owner
 from netfw_drivers.ovs.firewall.plan.conjunction_notes import (
     GroupPresent,
     MemberSet,
@@ -41,7 +41,7 @@ from netfw_drivers.ovs.pipeline.tables import (
 
 _RULES = RULES_EGRESS.number, RULES_INGRESS.number
 _BASES = BASE_EGRESS.number, BASE_INGRESS.number
-_MOST_MEANINGS = 1 << 24
+_MAX_MEANINGS = 1 << 24
 _PLANES = {(plane.table.number, plane.priority): plane for plane in RuleStage}
 
 
@@ -110,11 +110,11 @@ class RecoveredState:
                 if target is not None:
                     ports[target] = noted
             case Permit() | GroupPresent() | MemberSet():
-                if id is not None and id[0] < _MOST_MEANINGS and noted not in state.meanings.number:
+                if id is not None and id[0] < _MAX_MEANINGS and noted not in state.meanings.number:
                     state.note_meaning(noted, id[0])
             case groups:
                 number = policy or 0
-                if 0 < number <= MOST_POLICIES and groups not in state.policies.number:
+                if 0 < number <= MAX_POLICIES and groups not in state.policies.number:
                     state.note_policy(groups, number)
 
     def _part(self, flow: ParsedFlow, ports: Mapping[int, PortNote]) -> FlowOwner | None:
@@ -134,17 +134,17 @@ class RecoveredState:
         clauses = conjunctions(flow.actions)
         if plane is None or not clauses:
             return None
-        spot = ClauseMatch(plane, flow.match)
+        clause_match = ClauseMatch(plane, flow.match)
         for clause in clauses:
-            self._clause(spot, clause)
-        return spot
+            self._clause(clause_match, clause)
+        return clause_match
 
-    def _clause(self, spot: ClauseMatch, clause: of.Conjunction) -> None:
+    def _clause(self, clause_match: ClauseMatch, clause: of.Conjunction) -> None:
         meaning = self.state.meanings.thing.get(clause.id)
         if isinstance(meaning, Permit) and clause.clause == clause.clauses == meaning.clauses:
-            self.state.rules.add(clause.id, spot)
+            self.state.rules.add(clause.id, clause_match)
         elif isinstance(meaning, MemberSet):
-            address = address_at(spot)
+            address = address_at(clause_match)
             if address is not None:
                 self.state.members.add(meaning.remote, address)
 

@@ -130,25 +130,25 @@ class StateOverlay:
         return all(next(iter(part), None) is None for part in parts)
 
     def clauses(
-        self, spot: ClauseMatch, address: Address | None
+        self, clause_match: ClauseMatch, address: Address | None
     ) -> tuple[tuple[int, int, int], ...]:
-        """Return number, clause and count of clauses of each conjunction that uses *spot*."""
+        """Return number, clause and count of clauses of each conjunction at *clause_match*."""
         found = set()
-        for number in self.rules.lefts(spot):
+        for number in self.rules.keys_of(clause_match):
             count = self._count(number)
             found.add((number, count, count))
-        for remote in self.members.lefts(address) if address is not None else ():
+        for remote in self.members.keys_of(address) if address is not None else ():
             planes = self.planes(remote)
-            if spot.plane in planes:
+            if clause_match.plane in planes:
                 own = self.meanings.get(MemberSet(remote))
                 assert own is not None
-                found.update((number, 2, 3) for number in (own, *planes[spot.plane]))
+                found.update((number, 2, 3) for number in (own, *planes[clause_match.plane]))
         return tuple(sorted(found))
 
     def planes(self, remote: Remote) -> Mapping[RuleStage, list[int]]:
         """Return the conjunctions that match members of *remote*, by rule stage."""
         found: dict[RuleStage, list[int]] = {}
-        for number in self.referrers.rights(remote):
+        for number in self.referrers.values_of(remote):
             meaning = self.meanings.thing(number)
             if isinstance(meaning, Permit):
                 found.setdefault(plane_of(meaning), []).append(number)
@@ -160,7 +160,7 @@ class StateOverlay:
         """Return the conjunctions of *groups*, with their numbers of clauses, by rule stage."""
         found: dict[RuleStage, list[tuple[int, int]]] = {}
         for group in groups:
-            for number in self.permits.rights(group):
+            for number in self.permits.values_of(group):
                 meaning = self.meanings.thing(number)
                 assert isinstance(meaning, Permit)
                 found.setdefault(plane_of(meaning), []).append((number, meaning.clauses))

@@ -49,7 +49,7 @@ class SwitchState:
 
         That is a network, an endpoint, or what `mesh_of`, `carried_by` or `address_on` returns.
         """
-        return self._users.rights(used)
+        return self._users.values_of(used)
 
     def _set_users(self, key: SwitchKey, value: SwitchValue | None) -> None:
         former = self.values.get(key)
@@ -148,15 +148,15 @@ class Members:
 
     def chunks(self, domain: Domain) -> tuple[int, ...]:
         """Return the chunks of *domain* that have ports."""
-        return tuple(sorted(number for _, number in self._chunks.rights(domain)))
+        return tuple(sorted(number for _, number in self._chunks.values_of(domain)))
 
     def receivers(self, chunk: Chunk) -> tuple[Receiver, ...]:
         """Return the ports of *chunk*, by number."""
-        return self._receivers(self._by_chunk.rights(chunk))
+        return self._receivers(self._by_chunk.values_of(chunk))
 
     def open_ports(self, domain: Domain) -> tuple[Receiver, ...]:
         """Return the ports of *domain* with other MAC addresses behind them, by number."""
-        return self._receivers(self._open.rights(domain))
+        return self._receivers(self._open.values_of(domain))
 
     def _receivers(self, keys: Set[PortKey]) -> tuple[Receiver, ...]:
         return tuple(sorted(self.ports[key].receiver for key in keys))
@@ -167,7 +167,7 @@ class Members:
             return
         self._by_chunk.remove(port.chunk, key)
         self._open.remove(port.domain, key)
-        if not self._by_chunk.has(port.chunk):
+        if not self._by_chunk.has_key(port.chunk):
             self._chunks.remove(port.domain, port.chunk)
 
 

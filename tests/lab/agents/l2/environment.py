@@ -94,7 +94,7 @@ class AgentHost:
 
         wait_until(so, lambda: f"{self.status()}\n{self.log.read_text()[-5000:]}")
 
-    def said(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """What the agent reported, by port."""
         path = Path(f"{self.directory}/said.{self.host.name}.l2.json")
         return json.loads(path.read_text()) if path.exists() else {}

@@ -34,7 +34,7 @@ def make_bridge(host) -> None:
 
 
 def status(host, number: int) -> str | None:
-    reports = {report["id"]: report for report in host.said().get("resources", ())}
+    reports = {report["id"]: report for report in host.reported().get("resources", ())}
     return reports.get(port_id(number), {}).get("status")
 
 

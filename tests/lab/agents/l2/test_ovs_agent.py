@@ -33,7 +33,7 @@ def test_what_is_plugged_is_wired_and_reported(cloud, host):
     two = host.instance(2)  # while the agent runs: by the switch's announcement
     host.wait(lambda status: status["ready"] and status["counts"]["ports"] == 2)
     assert one.ping("10.0.0.2", count=3, interval=0.05).lost == 0
-    wait_until(lambda: "ACTIVE" in str(host.said()))
+    wait_until(lambda: "ACTIVE" in str(host.reported()))
     assert two.ping("10.0.0.1").lost == 0
     host.stop()
     assert not host.status_file.exists()
@@ -262,7 +262,7 @@ def test_an_agent_that_waits_for_its_switch_can_be_stopped(cloud, host):
 def test_a_plan_changes_no_file(cloud, host):
     host.instance(1)
     host.start_ready()
-    wait_until(lambda: "ACTIVE" in str(host.said()))
+    wait_until(lambda: "ACTIVE" in str(host.reported()))
     host.kill()  # so that it does not write either, and leaves all that it wrote
     place = cloud.topology.path.parent
     other = place / "other.json"

@@ -45,7 +45,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
     assert not status["ready"]
     assert "stop it, or give this one its own integration_bridge" in str(status["errors"])
     assert "another agent" in second.log.read_text()
-    assert second.said() == {}, "neither a status nor a heartbeat"
+    assert second.reported() == {}, "neither a status nor a heartbeat"
     assert first.flows() == flows
     assert first.plan().status == 0
     assert second.plan().status == 3
@@ -54,7 +54,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
     second.wait(lambda status: status["ready"])
     assert time.monotonic() - began < 5
     assert second.flows() != flows
-    wait_until(lambda: port_id(1) in str(second.said()))
+    wait_until(lambda: port_id(1) in str(second.reported()))
 
 
 def test_an_agent_that_is_to_end_says_why_it_is_not_ready(pair):
@@ -72,7 +72,7 @@ def test_a_second_agent_that_starts_without_a_database_waits_for_the_lock(pair):
     second.wait(lambda status: "the lock" in status["errors"])
     socket.symlink_to(first.host.ovs.remote.removeprefix("unix:"))
     second.wait(waits)
-    assert second.said() == {}, "neither a status nor a heartbeat"
+    assert second.reported() == {}, "neither a status nor a heartbeat"
 
 
 def test_an_agent_is_in_charge_again_after_the_database_was_restarted(pair):

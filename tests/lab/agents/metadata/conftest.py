@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.agents.metadata.environment import Agent
-from tests.lab.agents.metadata.recording_service import RecordingService, Said
+from tests.lab.agents.metadata.recording_service import RecordingService, Response
 
 
 @pytest.fixture
@@ -56,5 +56,5 @@ def lasting_agent(
 def known(lasting_service: RecordingService) -> RecordingService:
     """The service of the agent that lasts, with nothing said or seen yet."""
     lasting_service.seen.clear()
-    lasting_service.behave = lambda _: Said()
+    lasting_service.behave = lambda _: Response()
     return lasting_service

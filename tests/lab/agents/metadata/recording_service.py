@@ -32,7 +32,7 @@ class Seen:
 
 
 @frozen(kw_only=True)
-class Said:
+class Response:
     """What the service answers."""
 
     body: bytes = b"metadata\n"
@@ -44,7 +44,7 @@ class Said:
     """Bytes to send instead, before it hangs up."""
 
 
-Behaviour = Callable[[Seen], Said]
+Behaviour = Callable[[Seen], Response]
 
 
 class RecordingService:
@@ -57,7 +57,7 @@ class RecordingService:
         self, address: tuple[str, int] = ("127.0.0.1", 0), context: ssl.SSLContext | None = None
     ) -> None:
         self.seen: list[Seen] = []
-        self.behave: Behaviour = lambda _: Said()
+        self.behave: Behaviour = lambda _: Response()
         self._server = _Server(address, self)
         if context is not None:
             self._server.socket = context.wrap_socket(

@@ -29,7 +29,7 @@ from tests.lab.agents.metadata.environment import (
 from tests.lab.agents.metadata.environment import address as address_of
 from tests.lab.agents.metadata.recording_service import (
     RecordingService,
-    Said,
+    Response,
     Seen,
     serving_context,
 )
@@ -45,7 +45,7 @@ def signed(id: str) -> str:
 def test_request_is_forwarded_with_the_instance_id_and_answered(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
-    known.behave = lambda _: Said(
+    known.behave = lambda _: Response(
         body=b'{"uuid": 1}', headers=(("Content-Type", "application/json"), ("ETag", '"x"'))
     )
     got = lasting_agent.ask("/openstack/latest/meta_data.json?a=b%20c", headers={"Accept": "a/b"})
@@ -131,7 +131,7 @@ def test_answers_are_passed_through_as_they_are(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
     for status in (200, 204, 302, 400, 401, 403, 404, 409, 429, 500, 503, 599):
-        known.behave = lambda _, status=status: Said(  # type: ignore[misc]
+        known.behave = lambda _, status=status: Response(  # type: ignore[misc]
             status=status,
             body=b"what it says",
             headers=(("Content-Type", "text/x"), ("Location", "http://127.0.0.1:1/elsewhere")),
@@ -143,7 +143,7 @@ def test_answers_are_passed_through_as_they_are(
 
 
 def test_methods_and_bodies_are_passed_on(lasting_agent: Agent, known: RecordingService) -> None:
-    known.behave = lambda seen: Said(body=seen.body)
+    known.behave = lambda seen: Response(body=seen.body)
     for method, body in (
         ("POST", b"password"),
         ("PUT", b"x" * 300_000),
@@ -156,7 +156,7 @@ def test_methods_and_bodies_are_passed_on(lasting_agent: Agent, known: Recording
         assert (got.status, got.body) == (200, body)
         assert (known.seen[-1].method, known.seen[-1].body) == (method, body)
     assert known.seen[0].values("Content-Type") == ["text/x"]
-    known.behave = lambda _: Said(body=b"12345")
+    known.behave = lambda _: Response(body=b"12345")
     head = lasting_agent.ask(method="HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", "5")
     assert lasting_agent.ask(method="HEAD", of="10.0.200.1").body == b""
@@ -182,10 +182,10 @@ def test_a_service_that_talks_nonsense_is_a_bad_gateway(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
     for raw in BROKEN:
-        known.behave = lambda _, raw=raw: Said(raw=raw)  # type: ignore[misc]
+        known.behave = lambda _, raw=raw: Response(raw=raw)  # type: ignore[misc]
         got = lasting_agent.ask()
         assert (got.status, got.body) == (502, b"the metadata service gave no proper answer\n"), raw
-    known.behave = lambda _: Said()
+    known.behave = lambda _: Response()
     assert lasting_agent.ask().status == 200
     assert "Traceback" not in lasting_agent.log.read_text()
 
@@ -197,7 +197,7 @@ def test_unreachable_and_slow_services_have_distinct_errors(
     agent = make_agent(service.port, metadata={"nova_metadata_timeout": 0.5})
     agent.start()
     release = threading.Event()
-    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    service.behave = lambda _: Response(body=b"%d" % release.wait(30))
     assert agent.ask().status == 504
     release.set()
     service.close()
@@ -286,8 +286,8 @@ def test_a_service_may_ask_for_the_certificate_of_the_agent(
 def test_five_hundred_requests_at_once_are_all_answered(
     agent: Agent, service: RecordingService
 ) -> None:
-    def behave(seen: Seen) -> Said:
-        return Said(body=seen.values("X-Instance-ID")[0].encode(), after=0.05)
+    def behave(seen: Seen) -> Response:
+        return Response(body=seen.values("X-Instance-ID")[0].encode(), after=0.05)
 
     service.behave = behave
 
@@ -312,7 +312,7 @@ def test_request_beyond_the_queue_limit_is_refused_at_once(
     )
     agent.start()
     release = threading.Event()
-    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    service.behave = lambda _: Response(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(20) as pool:
         waiting = [pool.submit(agent.ask, of=address_of(FIRST + each)) for each in range(20)]
         wait_until(lambda: sum(each.done() for each in waiting) >= 10)

@@ -14,7 +14,7 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import FIRST, NETWORK, Agent, address, instance
-from tests.lab.agents.metadata.recording_service import RecordingService, Said, Seen
+from tests.lab.agents.metadata.recording_service import RecordingService, Response, Seen
 
 Make = Callable[..., Agent]
 
@@ -148,7 +148,9 @@ def test_guest_that_does_not_read_blocks_no_other(
 ) -> None:
     agent = make_agent(service.port, metadata={"metadata_workers": 4})
     agent.start()
-    service.behave = lambda seen: Said(body=b"x" * (8_000_000 if seen.target == "/mine" else 10))
+    service.behave = lambda seen: Response(
+        body=b"x" * (8_000_000 if seen.target == "/mine" else 10)
+    )
     deaf = [agent.dial() for _ in range(2)]
     for client in deaf:
         client.sendall(ASK + b"\r\n")
@@ -169,8 +171,8 @@ def test_one_guest_cannot_keep_all_others_waiting(
     release = threading.Event()
     mine = address(FIRST)
 
-    def behave(seen: Seen) -> Said:
-        return Said(body=b"%d" % (seen.values("X-Forwarded-For") != [mine] or release.wait(30)))
+    def behave(seen: Seen) -> Response:
+        return Response(body=b"%d" % (seen.values("X-Forwarded-For") != [mine] or release.wait(30)))
 
     service.behave = behave
     with ThreadPoolExecutor(20) as pool:
@@ -184,7 +186,7 @@ def test_one_guest_cannot_keep_all_others_waiting(
 def test_guests_that_hang_up_leave_nothing_behind(
     lasting_agent: Agent, known: RecordingService
 ) -> None:
-    known.behave = lambda _: Said(after=0.05)
+    known.behave = lambda _: Response(after=0.05)
     for _ in range(50):
         with lasting_agent.dial() as client:
             client.sendall(ASK + b"\r\n")
@@ -198,7 +200,7 @@ def test_abandoned_request_is_not_forwarded(make_agent: Make, service: Recording
     agent = make_agent(service.port, metadata={"metadata_workers": 1})
     agent.start()
     release = threading.Event()
-    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    service.behave = lambda _: Response(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(agent.ask)
         wait_until(lambda: service.seen)

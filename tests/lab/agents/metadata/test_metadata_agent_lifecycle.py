@@ -18,7 +18,7 @@ import pytest
 
 from netfw.testing.lab.wait import wait_until
 from tests.lab.agents.metadata.environment import FIRST, NETWORK, SECRET, Agent, address
-from tests.lab.agents.metadata.recording_service import RecordingService, Said
+from tests.lab.agents.metadata.recording_service import RecordingService, Response
 
 Make = Callable[..., Agent]
 
@@ -83,7 +83,7 @@ def test_removed_socket_is_created_again(agent: Agent) -> None:
 def test_request_in_progress_is_answered_when_the_agent_stops(
     agent: Agent, service: RecordingService
 ) -> None:
-    service.behave = lambda _: Said(after=0.5)
+    service.behave = lambda _: Response(after=0.5)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(agent.ask)
         wait_until(lambda: service.seen)
@@ -95,7 +95,7 @@ def test_a_service_that_hangs_does_not_keep_the_agent_from_ending(
     agent: Agent, service: RecordingService
 ) -> None:
     release = threading.Event()
-    service.behave = lambda _: Said(body=b"%d" % release.wait(60))
+    service.behave = lambda _: Response(body=b"%d" % release.wait(60))
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(_try, agent)
         wait_until(lambda: service.seen)
@@ -149,7 +149,7 @@ def test_an_agent_whose_workers_all_hang_is_seen_by_its_liveness_file(
     agent.start()
     wait_until(agent.alive.exists)
     release = threading.Event()
-    service.behave = lambda _: Said(body=b"%d" % release.wait(30))
+    service.behave = lambda _: Response(body=b"%d" % release.wait(30))
     with ThreadPoolExecutor(2) as pool:
         asking = [pool.submit(agent.ask, of=address(FIRST + each)) for each in range(2)]
         wait_until(lambda: len(service.seen) == 2)

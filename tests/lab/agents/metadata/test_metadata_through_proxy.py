@@ -21,7 +21,7 @@ from netfw.testing.conformance.metadata.lab_environment import ClientNetns, ip
 from netfw.testing.conformance.metadata.requests import MALFORMED, request
 from netfw.testing.lab import sandbox
 from tests.lab.agents.metadata.environment import NETWORK, PROJECT, SECRET, Agent
-from tests.lab.agents.metadata.recording_service import RecordingService, Said
+from tests.lab.agents.metadata.recording_service import RecordingService, Response
 
 DEVICE = "tap-meta"
 METADATA = ip_address("169.254.169.254")
@@ -88,7 +88,7 @@ def whole_way() -> Iterator[Way]:
 def way(whole_way: Way) -> Way:
     assert whole_way.outcome.ok, whole_way.outcome
     whole_way.service.seen.clear()
-    whole_way.service.behave = lambda _: Said(body=b"for you\n")
+    whole_way.service.behave = lambda _: Response(body=b"for you\n")
     return whole_way
 
 

@@ -290,12 +290,12 @@ def test_what_is_logged_is_where_the_operator_wants_it(host: DnsmasqHost, tmp_pa
     port = net.tenant()
     assert host.put(net, port).ok
     assert host.lease(port) is not None
-    wait_until(lambda: f"DHCPACK({device_name('tap', net.value.server.id)})" in said(logs))
+    wait_until(lambda: f"DHCPACK({device_name('tap', net.value.server.id)})" in file_contents(logs))
     assert host.drop(net).ok
     assert not list(logs.iterdir())
 
 
-def said(directory: Path) -> str:
+def file_contents(directory: Path) -> str:
     return "".join(path.read_text() for path in directory.rglob("*") if path.is_file())
 
 

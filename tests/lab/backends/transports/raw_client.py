@@ -49,11 +49,11 @@ class RawClient:
         self.socket.connect(where)
         self._reader = FrameReader(1 << 20)
 
-    def say(self, **header: Any) -> None:
+    def send(self, **header: Any) -> None:
         """Send a frame."""
         self.socket.sendall(encode(header))
 
-    def hear(self) -> Frame:
+    def receive(self) -> Frame:
         """The next frame; fails when the server ends the connection."""
         while (frame := self._reader.next()) is None:
             data = self.socket.recv(65536)

@@ -68,13 +68,13 @@ def over(broker, closing):
 def answers(client, seconds=30.0):
     """Whether somebody answers in the end."""
 
-    def asks():
+    def call():
         try:
             return client.call(request(), 1)
         except BackendUnavailable:
             return None
 
-    return eventually(asks, seconds)
+    return eventually(call, seconds)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def callers() -> list[str]:
     return [name for name in found if name.startswith("netfw-call")]
 
 
-def lines() -> dict[int, amqp.Connection]:
+def connections() -> dict[int, amqp.Connection]:
     """The connections to brokers that this process has."""
     found = [each for each in gc.get_objects() if isinstance(each, amqp.Connection)]
     return {id(each): each for each in found if each.connected}
@@ -137,18 +137,18 @@ def lines() -> dict[int, amqp.Connection]:
 
 @pytest.mark.spec("RPC-01")
 def test_waiting_for_a_topic_uses_one_channel(over):
-    before, client = lines(), over()
+    before, client = connections(), over()
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match="no server of"):
             client.call(Message(topic="unserved", method="a"), 2)
-    used = [len(each.channels) for key, each in lines().items() if key not in before]
+    used = [len(each.channels) for key, each in connections().items() if key not in before]
     assert used, "nobody asked"
     assert max(used) <= 2, f"channels of each connection, one of them its own: {used}"
 
 
 @pytest.mark.spec("RPC-01")
 def test_waiting_for_a_topic_ends_on_close(over):
-    before, client, said = lines(), over(), []
+    before, client, said = connections(), over(), []
 
     def ask() -> None:
         try:
@@ -159,14 +159,14 @@ def test_waiting_for_a_topic_ends_on_close(over):
     asking = [threading.Thread(target=ask) for _ in range(4)]
     for thread in asking:
         thread.start()
-    assert eventually(lambda: any(key not in before for key in lines()))
+    assert eventually(lambda: any(key not in before for key in connections()))
     assert eventually(callers)
     client.close()
     for thread in asking:
         thread.join(10)
     assert said == ["this transport was closed"] * 4
     assert eventually(lambda: not callers())
-    assert not [each for key, each in lines().items() if key not in before]
+    assert not [each for key, each in connections().items() if key not in before]
 
 
 @pytest.mark.spec("RPC-01")

@@ -179,8 +179,8 @@ def test_frames_before_authentication_are_refused(here, transport, raw, caplog):
         {"kind": None},
     ):  # fmt: skip
         client: RawClient = raw(("127.0.0.1", 24103))
-        assert client.hear().kind == "prove"
-        client.say(**header)
+        assert client.receive().kind == "prove"
+        client.send(**header)
         assert client.is_dropped(5)
     assert not handler.seen
     assert caplog.text.count("refused 127.0.0.1 port") == 6

@@ -50,7 +50,7 @@ def friend(here, transport, server):
 def joined(raw, here) -> RawClient:
     """A raw client that the server has admitted."""
     client = raw(f"{here}/s")
-    assert client.hear().kind == "welcome"
+    assert client.receive().kind == "welcome"
     return client
 
 
@@ -107,7 +107,7 @@ def test_idle_client_stays_connected(here, raw, friend):
     assert not client.is_dropped(1.0)
     client.socket.settimeout(10)
     client.socket.sendall(encode_message("call", request("later"), number=3))
-    assert client.hear().number == 3
+    assert client.receive().number == 3
 
 
 def test_silent_client_is_dropped_before_its_handshake(here, transport, raw, caplog):
@@ -149,8 +149,8 @@ def test_client_that_does_not_read_hints_has_one_per_topic(here, raw, transport)
     server = transport(listen=f"unix:{here}/s", transfer_timeout=60.0)
     server.serve("server", Callers())
     client = joined(raw, here)
-    client.say(kind="subscribe", topics=["a", "b"])
-    assert client.hear().kind == "subscribed"
+    client.send(kind="subscribe", topics=["a", "b"])
+    assert client.receive().kind == "subscribed"
     for n in range(2000):
         for topic in ("a", "b"):
             server.publish(Message(topic=topic, method=f"m{n}", body=b"x" * 1000))
@@ -158,7 +158,7 @@ def test_client_that_does_not_read_hints_has_one_per_topic(here, raw, transport)
     last: dict[str, str] = {}
     received = 0
     while set(last.values()) != {"m1999"}:
-        frame = client.hear()
+        frame = client.receive()
         last[frame.text("topic")] = frame.text("method")
         received += 1
     assert received < 1000, "more than the kernel's buffers hold"
@@ -182,14 +182,14 @@ def test_one_client_cannot_take_all_the_room(here, raw, transport):
     assert eventually(lambda: len(begun) == 2)
     other = joined(raw, here)
     other.socket.sendall(encode_message("call", request("quick"), number=1))
-    other.say(kind="subscribe", topics=["news"])
-    assert other.hear().kind == "subscribed"  # so its request is in the queue
+    other.send(kind="subscribe", topics=["news"])
+    assert other.receive().kind == "subscribed"  # so its request is in the queue
     assert len(begun) == 2
     gate.set()
-    assert other.hear().number == 1
+    assert other.receive().number == 1
     assert begun.index("quick") <= 20
     greedy.socket.settimeout(10)
-    assert sorted(greedy.hear().number for _ in range(150)) == list(range(150))
+    assert sorted(greedy.receive().number for _ in range(150)) == list(range(150))
 
 
 def frames_of(data: bytes, reader: FrameReader):

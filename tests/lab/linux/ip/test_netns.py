@@ -142,14 +142,14 @@ def test_a_failed_creation_leaves_nothing(monkeypatch):
 
 
 def test_two_threads_in_two_namespaces_never_mix():
-    homes = {name: netns.ensure(name) and netns.identity(name) for name in ("blue", "red")}
+    identities = {name: netns.ensure(name) and netns.identity(name) for name in ("blue", "red")}
 
     def visit(name: str) -> set[netns.Identity]:
         return {netns.run_in(name, netns.identity) for _ in range(200)}
 
     with ThreadPoolExecutor(2) as pool:
-        seen = dict(zip(homes, pool.map(visit, homes), strict=True))
-    assert seen == {name: {home} for name, home in homes.items()}
+        seen = dict(zip(identities, pool.map(visit, identities), strict=True))
+    assert seen == {name: {identity} for name, identity in identities.items()}
 
 
 def test_many_threads_ensuring_and_deleting_one_namespace_make_and_delete_one():

@@ -149,9 +149,9 @@ def test_each_stage_leaves_a_state_that_the_next_plan_repairs(executor, interfac
             try:
                 converge(executor, goal, die)
             except Killed:
-                anew = RouterNetnsExecutor(interface, "l3")
-                converge(anew, goal)
-                assert plan(anew, goal) == ()
+                successor = RouterNetnsExecutor(interface, "l3")
+                converge(successor, goal)
+                assert plan(successor, goal) == ()
 
 
 @pytest.mark.spec("L3-24")

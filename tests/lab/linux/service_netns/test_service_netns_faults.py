@@ -69,7 +69,7 @@ def test_crash_after_any_stage_is_repaired_by_the_next_plan(interface):
     wanted = station(interface, **FIRST)
     reference = None
 
-    def anew():
+    def clean():
         remove(ServiceNetnsExecutor(interface), wanted)
 
     def check():
@@ -80,7 +80,7 @@ def test_crash_after_any_stage_is_repaired_by_the_next_plan(interface):
         assert seen(wanted.netns) == reference
 
     with_every_crash(
-        anew, lambda point: converge(ServiceNetnsExecutor(interface), wanted, point), check
+        clean, lambda point: converge(ServiceNetnsExecutor(interface), wanted, point), check
     )
 
 

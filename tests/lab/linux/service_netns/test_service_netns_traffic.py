@@ -132,11 +132,11 @@ def cabled(interface) -> Iterator[ServiceNetns]:
 
 
 @contextmanager
-def heard(device: str) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERY_PROTOCOL)) as ear:
-        ear.bind((device, _EVERY_PROTOCOL))
-        ear.settimeout(10)
-        yield ear
+def capture(device: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERY_PROTOCOL)) as packets:
+        packets.bind((device, _EVERY_PROTOCOL))
+        packets.settimeout(10)
+        yield packets
 
 
 def broadcast(wanted: ServiceNetns, port: int) -> None:
@@ -149,10 +149,10 @@ def broadcast(wanted: ServiceNetns, port: int) -> None:
 
 def has_good_checksum(wanted: ServiceNetns, port: int) -> bool:
     """Whether a datagram to *port* leaves the station as its receiver will want to see it."""
-    with heard("far") as ear:
+    with capture("far") as packets:
         netns.run_in(wanted.netns, broadcast, wanted, port)
         while True:
-            frame = ear.recv(2000)
+            frame = packets.recv(2000)
             if frame[12:14] == b"\x08\x00" and frame[23] == socket.IPPROTO_UDP:
                 break
     packet = frame[14:]

@@ -30,8 +30,8 @@ def connect(ovs: PrivateOvs) -> Iterator[Callable[[], Ovsdb]]:
         ovsdb.close()
 
 
-class Heard:
-    """What a connection announces, but for rows."""
+class SwitchEventRecorder:
+    """Recorder of the events of a connection, without those of rows."""
 
     def __init__(self, ovsdb: Ovsdb) -> None:
         self._events: queue.Queue[SwitchEvent] = queue.Queue()
@@ -48,9 +48,9 @@ def test_one_has_a_lock_and_the_next_gets_it_when_the_first_is_gone(connect):
     assert first.hold("netfw_a", first)
     assert not second.hold("netfw_a", second)
     assert second.hold("netfw_b", second)
-    heard = Heard(second)
+    recorder = SwitchEventRecorder(second)
     first.close()
-    heard.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert second.hold("netfw_a", second)
 
 
@@ -58,14 +58,14 @@ def test_released_lock_can_be_held_again_after_the_other_client(connect):
     first, second = connect(), connect()
     assert first.hold("netfw_a", first)
     assert not second.hold("netfw_a", second)
-    told = Heard(second)
+    recorder = SwitchEventRecorder(second)
     first.release("netfw_a", first)
-    told.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert second.hold("netfw_a", second)
     assert not first.hold("netfw_a", first)
-    heard = Heard(first)
+    recorder = SwitchEventRecorder(first)
     second.release("netfw_a", second)
-    heard.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert first.hold("netfw_a", first)
 
 
@@ -86,9 +86,9 @@ def test_two_on_one_connection_do_not_have_the_same_lock(connect):
     assert not ovsdb.hold("netfw_a", two)
     ovsdb.release("netfw_a", two)
     assert not ovsdb.hold("netfw_a", two)
-    heard = Heard(ovsdb)
+    recorder = SwitchEventRecorder(ovsdb)
     ovsdb.release("netfw_a", one)
-    heard.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert ovsdb.hold("netfw_a", two)
 
 
@@ -107,11 +107,11 @@ def test_the_database_itself_refuses_what_is_written_without_the_lock(connect):
 def test_a_lock_is_had_again_after_the_database_was_restarted(connect, ovs):
     ovsdb = connect()
     assert ovsdb.hold("netfw_a", ovsdb)
-    heard = Heard(ovsdb)
+    recorder = SwitchEventRecorder(ovsdb)
     ovs.kill_database()
-    heard.until(Disconnected(ovs.remote))
+    recorder.until(Disconnected(ovs.remote))
     ovs.start_database()
-    heard.until(Connected(ovs.remote))
+    recorder.until(Connected(ovs.remote))
     assert ovsdb.hold("netfw_a", ovsdb)
     other = connect()
     assert not other.hold("netfw_a", other)
@@ -120,11 +120,11 @@ def test_a_lock_is_had_again_after_the_database_was_restarted(connect, ovs):
 def test_a_lock_that_was_stolen_is_had_again_when_the_thief_has_ended(connect, ovs):
     ovsdb = connect()
     assert ovsdb.hold("netfw_a", ovsdb)
-    heard = Heard(ovsdb)
+    recorder = SwitchEventRecorder(ovsdb)
     thief = subprocess.Popen(["ovsdb-client", "steal", ovs.remote, "netfw_a"])
-    heard.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert not ovsdb.hold("netfw_a", ovsdb)
     thief.kill()
     thief.wait(10)
-    heard.until(LockChanged("netfw_a"))
+    recorder.until(LockChanged("netfw_a"))
     assert ovsdb.hold("netfw_a", ovsdb)

@@ -81,19 +81,19 @@ def report_and_rename(url: str, ports: list[str], seed: int) -> int:
     """Some rename ports, others report on them; how often either was done."""
     database, chance, done = Database(url), random.Random(seed), 0
     env = make_environment(database)
-    hear = PortStatuses(env.context)
+    statuses = PortStatuses(env.context)
     for number in range(12):
         some = chance.sample(ports, 4)
         if seed % 2:
             env.plugin.update(ADMIN, "port", some[0], {"name": f"{seed}-{number}"})
         else:
-            hear([report(env.show({"id": id}, ADMIN)) for id in some])
+            statuses([active_report(env.show({"id": id}, ADMIN)) for id in some])
         done += 1
     database.close()
     return done
 
 
-def report(port: Any) -> StatusReport:
+def active_report(port: Any) -> StatusReport:
     return StatusReport(
         ref=Ref(Kind.PORT, UUID(port["id"])),
         revision=port["revision_number"],

@@ -172,16 +172,16 @@ class TestGateways:
         address = port["fixed_ips"][0]["ip_address"]
         id = core.router()
 
-        def asking(address: str) -> None:
+        def set_gateway(address: str) -> None:
             core.lead_out(id, outside, ADMIN, external_fixed_ips=[{"ip_address": address}])
 
         with pytest.raises(Conflict, match=address):
-            asking(address)
+            set_gateway(address)
         with pytest.raises(InvalidInput) as caught:
-            asking("192.0.2.1")
+            set_gateway("192.0.2.1")
         assert "external_gateway_info.external_fixed_ips[0].ip_address" in caught.value.problems
         with pytest.raises(InvalidInput, match="the gateway of the external subnet"):
-            asking("203.0.113.1")
+            set_gateway("203.0.113.1")
         assert core.ports_of(id) == []
 
     def test_are_apart_from_the_networks_inside(self, core: Layer3) -> None:

@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from netfw.cli.server.components import PROGRAM, ServerComponents, server_groups
 from netfw.conf.loader import load_config
 from netfw.drivers.server.query import RequestContext
-from netfw.drivers.values.reports import StatusReport
-from netfw.drivers.values.subscription import Service
-from netfw.model.common_fields import Status
-from netfw.model.resource import Kind, Ref
+from tests.lab.server.l2.port_processes import active_report
 from tests.server.core.agent_samples import beat
 from tests.unit.backends.notifiers.http_receiver import listening
 
@@ -55,7 +51,7 @@ def test_a_plugged_port_is_active_and_the_compute_service_is_notified(
             parts.handle_reports([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
             port = _port(parts)
             assert port["binding:vif_type"] == "ovs"
-            parts.handle_reports([_wired(port)])
+            parts.handle_reports([active_report(port)])
             show = parts.plugins["port"].show
             _wait(lambda: show(ADMIN, "port", port["id"])["status"] == "ACTIVE")
             _wait(lambda: len(_events(party.bodies)) == 3)
@@ -79,16 +75,6 @@ def _port(parts: ServerComponents) -> Any:
         **{"network_id": network, "binding:host_id": "h1"},
         device_owner="compute:nova",
         device_id="server-1",
-    )
-
-
-def _wired(port: Any) -> StatusReport:
-    return StatusReport(
-        ref=Ref(Kind.PORT, UUID(port["id"])),
-        revision=port["revision_number"],
-        host="h1",
-        service=Service.L2,
-        status=Status.ACTIVE,
     )
 
 

@@ -30,7 +30,7 @@ def core_of(url: str, **options: Any) -> tuple[Core, Ml2Plugin]:
     return core, plugin
 
 
-def hear_of_agents(url: str, seed: int) -> None:
+def register_agents(url: str, seed: int) -> None:
     """Hear of the same new agents as others do, and mend what they serve."""
     core, _ = core_of(url)
     for host in "abcde":

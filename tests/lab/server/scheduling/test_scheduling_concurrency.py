@@ -20,8 +20,8 @@ from tests.lab.server.scheduling.processes import (
     ask_for_ports,
     core_of,
     deliver_for_ever,
-    hear_of_agents,
     make_environment,
+    register_agents,
 )
 from tests.server.core.core_client import Calls
 
@@ -35,7 +35,7 @@ def test_agents_are_known_once_and_networks_served_once_however_many_servers_hea
     calls = Calls(plugin)
     for _ in range(6):
         calls.subnet(calls.network(), "10.0.0.0/24")
-    at_once(3, hear_of_agents, url)
+    at_once(3, register_agents, url)
     agents = calls.all("agent")
     assert sorted(each["host"] for each in agents) == list("abcde")
     assert all(each["alive"] for each in agents)

@@ -103,7 +103,7 @@ class TestOnMariadb(OnADatabase):
 
 @pytest.mark.spec("RPC-02", "RPC-04", "RPC-07")
 class TestFromAnotherProcess(OnADatabase):
-    """All of it: an agent's source, a transport, the desk of the server, the database."""
+    """All of it: an agent's source, a transport, the RPC server, the database."""
 
     backend = "sqlite"
     examples = settings(OnADatabase.examples, max_examples=20 if LONG else 5)
@@ -112,14 +112,14 @@ class TestFromAnotherProcess(OnADatabase):
     def setting(self, page: int) -> Iterator[SourceEnvironment]:
         with super().setting(page) as at:
             wire = FakeNetwork()
-            desk = StateRpcServer(at.source, wire.transport(), budget=page * 700)
-            desk.open()
+            rpc_server = StateRpcServer(at.source, wire.transport(), budget=page * 700)
+            rpc_server.open()
             source = RemoteSource(wire.transport(), timeout=10)
             try:
                 yield SourceEnvironment(source, at.backend)
             finally:
                 source.close()
-                desk.close()
+                rpc_server.close()
                 wire.close()
 
     @pytest.mark.spec("L3-04")

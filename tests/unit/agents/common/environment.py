@@ -61,9 +61,9 @@ class L2AgentEnvironment:
         self.switch = FakeSwitch(FACTS)
         self.machine = self.switch.machine
         self.clock = FakeClock()
-        self.said = []
+        self.reports = []
         self.published = []
-        self.source.listen(self.said.append)
+        self.source.listen(self.reports.append)
         self.timing = timing or Intervals(report=0, audit=0, pull=0, pauses=RetryBackoff(1.0, 8.0))
         self.begin(firewall, extensions, **settings)
 

@@ -8,4 +8,4 @@ ALL = (NET, SEGMENT, OTHER, OTHER_SEGMENT, ONE, TWO, THREE)
 
 def reported(env):
     """The newest word on each port."""
-    return {report.ref.id: report.status for report in env.said if hasattr(report, "ref")}
+    return {report.ref.id: report.status for report in env.reports if hasattr(report, "ref")}

@@ -62,10 +62,10 @@ def test_reports_are_kept_and_caught_up_later(env):
         env.turn(1)
     env.switch.unplug(TWO.id)
     env.turn(1)
-    env.said.clear()
+    env.reports.clear()
     env.source.away = False
     env.turn(env.pause())
-    assert [(r.ref.id, r.status) for r in env.said] == [(TWO.id, Status.DOWN)]
+    assert [(r.ref.id, r.status) for r in env.reports] == [(TWO.id, Status.DOWN)]
     assert env.status.unsent == 0
     assert env.status.errors == {}
 
@@ -92,7 +92,7 @@ def test_a_lost_cursor_means_a_snapshot_and_a_comparison(env):
 
 def test_reports_are_resent_to_a_restored_source(env):
     env.turn()
-    env.said.clear()
+    env.reports.clear()
     env.source.restore(*ALL)
     env.turn()
     assert reported(env).keys() == {ONE.id, TWO.id, THREE.id}

@@ -13,7 +13,7 @@ def test_heartbeats_come_in_time_and_only_the_first_says_start():
     env = L2AgentEnvironment(timing=Intervals(report=30, audit=0, pull=0))
     for _ in range(3):
         env.turn(30)
-    assert [beat.start for beat in env.said] == [True, False, False]
+    assert [beat.start for beat in env.reports] == [True, False, False]
 
 
 def test_first_delivered_heartbeat_has_start():
@@ -22,7 +22,7 @@ def test_first_delivered_heartbeat_has_start():
     env.turn()
     env.source.away = False
     env.turn(30)
-    assert [beat.start for beat in env.said] == [True]
+    assert [beat.start for beat in env.reports] == [True]
 
 
 def test_the_status_file_says_what_a_monitor_needs(tmp_path, caplog):

@@ -122,7 +122,7 @@ def test_what_is_down_is_reported_with_the_reason():
     env = L2AgentEnvironment(NET, SEGMENT, evolve(ONE, admin_up=False), TWO)
     env.switch.plug(ONE.id, quiet=True)
     env.turn()
-    reasons = {r.ref.id: (r.status, r.reason) for r in env.said if hasattr(r, "ref")}
+    reasons = {r.ref.id: (r.status, r.reason) for r in env.reports if hasattr(r, "ref")}
     assert reasons == {
         ONE.id: (Status.DOWN, "it is administratively down"),
         TWO.id: (Status.DOWN, "it is not plugged on this host"),

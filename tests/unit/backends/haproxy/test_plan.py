@@ -87,8 +87,8 @@ def test_other_settings_are_a_new_process_too():
 
 def test_a_namespace_that_was_made_anew_needs_a_new_process():
     observed = machine({ONE: running(ONE, PROXY, 5)})
-    anew = evolve(observed, namespaces={"one": ObservedNamespace("another one of that name")})
-    assert texts(plan_proxies(Update(put={ONE: PROXY}), anew)) == [END, START]
+    recreated = evolve(observed, namespaces={"one": ObservedNamespace("another one of that name")})
+    assert texts(plan_proxies(Update(put={ONE: PROXY}), recreated)) == [END, START]
 
 
 def test_a_changed_file_is_written_again_under_the_running_process():

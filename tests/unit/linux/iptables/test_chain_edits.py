@@ -13,7 +13,7 @@ from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.operations import AddHook, DropChain, HookPoint, PutChain, TableChange
 from netfw.linux.iptables.plan import (
     EDITED_FROM,
-    MOST_REMOVED,
+    MAX_REMOVED,
     ChainEdit,
     plan_chains,
     plan_edits,
@@ -80,7 +80,7 @@ def test_an_edit_adds_rules_at_the_end_and_leaves_the_others(removed: tuple[str,
 
 @pytest.mark.parametrize(
     ("have", "removed"),
-    [(LINES[: EDITED_FROM - 1], LINES[:1]), (LINES, LINES[: MOST_REMOVED + 1])],
+    [(LINES[: EDITED_FROM - 1], LINES[:1]), (LINES, LINES[: MAX_REMOVED + 1])],
 )
 def test_an_edit_of_a_short_chain_or_of_many_rules_rewrites_it(
     have: tuple[str, ...], removed: tuple[str, ...]

@@ -50,7 +50,9 @@ def source(path: Path) -> Iterator[FileSource]:
     source.close()
 
 
-def said(source: FileSource, target: Ref, host: str, status: Status, why: str = "") -> StatusReport:
+def status_report(
+    source: FileSource, target: Ref, host: str, status: Status, why: str = ""
+) -> StatusReport:
     (revision,) = (
         item.revision
         for item in source.items()
@@ -88,12 +90,12 @@ def lines(path: Path, host: str, service: str = "l2") -> dict[str, tuple[Any, ..
 def test_each_service_of_each_host_has_a_file_of_its_own(path: Path, source: FileSource) -> None:
     source.report(
         [
-            said(source, P, "h1", Status.ACTIVE),
-            said(source, Q, "h2", Status.DEGRADED, "no such bridge"),
+            status_report(source, P, "h1", Status.ACTIVE),
+            status_report(source, Q, "h2", Status.DEGRADED, "no such bridge"),
             heartbeat("h1"),
         ]
     )
-    role = said(source, ROUTER, "h1", Status.ACTIVE).revision
+    role = status_report(source, ROUTER, "h1", Status.ACTIVE).revision
     source.report([RoleReport(ref=ROUTER, revision=role, host="h1", role=HaRole.ACTIVE)])
     assert lines(path, "h1") == {"p": ("ACTIVE", "")}
     assert lines(path, "h2") == {"q": ("DEGRADED", "no such bridge")}
@@ -105,19 +107,24 @@ def test_each_service_of_each_host_has_a_file_of_its_own(path: Path, source: Fil
 
 
 def test_a_file_says_whether_it_is_about_what_is_wanted_now(path: Path, source: FileSource) -> None:
-    source.report([said(source, P, "h1", Status.ACTIVE)])
+    source.report([status_report(source, P, "h1", Status.ACTIVE)])
     (line,) = written(path, "h1")["resources"]
     assert line["revision"] == line["wanted_revision"]
     path.write_text(TEXT.replace("host: h1}\n", "host: h1, admin_state_up: false}\n", 1))
     source.refresh()
     (line,) = written(path, "h1")["resources"]
     assert line["revision"] < line["wanted_revision"]
-    source.report([said(source, P, "h1", Status.DOWN)])
+    source.report([status_report(source, P, "h1", Status.DOWN)])
     assert lines(path, "h1") == {"p": ("DOWN", "")}
 
 
 def test_what_is_gone_or_moved_leaves_the_file(path: Path, source: FileSource) -> None:
-    source.report([said(source, P, "h1", Status.ACTIVE), said(source, Q, "h2", Status.ACTIVE)])
+    source.report(
+        [
+            status_report(source, P, "h1", Status.ACTIVE),
+            status_report(source, Q, "h2", Status.ACTIVE),
+        ]
+    )
     path.write_text(TEXT.replace("- {name: p, network: n, host: h1}\n", "").replace("h2", "h1"))
     source.refresh()
     assert (lines(path, "h1"), lines(path, "h2")) == ({}, {})
@@ -126,7 +133,7 @@ def test_what_is_gone_or_moved_leaves_the_file(path: Path, source: FileSource) -
 def test_report_of_an_assignment_that_is_put_back_is_written_again(
     path: Path, source: FileSource
 ) -> None:
-    report = evolve(said(source, ROUTER, "h1", Status.ACTIVE), service=Service.L3)
+    report = evolve(status_report(source, ROUTER, "h1", Status.ACTIVE), service=Service.L3)
     source.report([report])
     path.write_text(TEXT.partition("assignments:")[0])
     source.refresh()
@@ -140,7 +147,7 @@ def test_report_of_an_assignment_that_is_put_back_is_written_again(
 def test_the_file_does_not_grow_with_the_reports(path: Path, source: FileSource) -> None:
     def report(number: int) -> int:
         status = (Status.ACTIVE, Status.DOWN)[number % 2]
-        source.report([said(source, P, "h1", status, f"{number:04}"), heartbeat("h1")])
+        source.report([status_report(source, P, "h1", status, f"{number:04}"), heartbeat("h1")])
         return Path(f"{path}.status.h1.l2.json").stat().st_size
 
     sizes = [report(number) for number in range(20)]
@@ -180,7 +187,7 @@ def test_the_place_of_the_files_can_be_chosen(path: Path, tmp_path: Path) -> Non
 
 @pytest.mark.spec("DRV-40")
 def test_reader_changes_no_status_file(path: Path, source: FileSource) -> None:
-    source.report([said(source, P, "h1", Status.ACTIVE)])
+    source.report([status_report(source, P, "h1", Status.ACTIVE)])
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
     reader = FileSource(path, settle=0)
     for host in ("h1", "h2"):
@@ -204,7 +211,7 @@ def test_warnings_are_written_to_the_status_file(
 ) -> None:
     path.write_text(TEXT + "hosts: {h1: {}}\n")
     source.refresh()
-    source.report([heartbeat("h1"), said(source, P, "h1", Status.ACTIVE)])
+    source.report([heartbeat("h1"), status_report(source, P, "h1", Status.ACTIVE)])
     about = written(path, "h1")["source"]
     assert about["errors"] == []
     assert about["warnings"] == [
@@ -245,7 +252,7 @@ def test_topology_errors_are_reported_and_cause_a_notification(
 def test_unwritable_status_file_fails_the_report(path: Path, tmp_path: Path) -> None:
     source = FileSource(path, tmp_path / "missing" / "netfw", settle=0)
     source.refresh()
-    report = said(source, P, "h1", Status.ACTIVE)
+    report = status_report(source, P, "h1", Status.ACTIVE)
     with pytest.raises(BackendUnavailable, match=r"status file cannot be written.*missing"):
         source.report([report])
     (tmp_path / "missing").mkdir()
@@ -254,7 +261,7 @@ def test_unwritable_status_file_fails_the_report(path: Path, tmp_path: Path) -> 
 
 
 def test_people_can_read_it(path: Path, source: FileSource) -> None:
-    source.report([said(source, P, "h1", Status.ACTIVE)])
+    source.report([status_report(source, P, "h1", Status.ACTIVE)])
     file = Path(f"{path}.status.h1.l2.json")
     assert file.stat().st_mode & 0o777 == 0o644
     assert '    {"kind": "port", "id": "' in file.read_text()

@@ -51,10 +51,10 @@ def served(
     wire: FakeNetwork, source: MemorySource, alter: Callable[[Message], Message]
 ) -> RemoteSource:
     """*source* behind a server whose answers are altered, as another release would say them."""
-    desk = StateRpcServer(source, wire.transport())
+    rpc_server = StateRpcServer(source, wire.transport())
 
     def handler(message: Message, caller: Caller) -> Message:
-        return alter(desk.handle(message, caller))
+        return alter(rpc_server.handle(message, caller))
 
     wire.serve("server", handler)
     return RemoteSource(wire.transport(), timeout=5)
@@ -145,16 +145,16 @@ def test_another_major_version_is_refused_by_both_sides(wire: FakeNetwork) -> No
     source = served(wire, MemorySource(), lambda message: evolve(message, version="2.0"))
     with pytest.raises(NotSupported, match=r"server speaks version 2\.0 .* this side version 1\."):
         next(source.snapshot(samples.L2_HERE))
-    desk = StateRpcServer(MemorySource(), wire.transport())
+    rpc_server = StateRpcServer(MemorySource(), wire.transport())
     with pytest.raises(NotSupported, match=r"agent of somebody speaks version 2\.3"):
-        desk.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
+        rpc_server.handle(Message(topic="server", method="changes", version="2.3"), SOMEBODY)
 
 
-def handle_call(desk: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
+def handle_call(rpc_server: StateRpcServer, method: str, **content: Any) -> dict[str, Any]:
     message = Message(
         topic="server", method=method, version="1.9", body=json.dumps(content).encode()
     )
-    answer: dict[str, Any] = json.loads(desk.handle(message, SOMEBODY).body)
+    answer: dict[str, Any] = json.loads(rpc_server.handle(message, SOMEBODY).body)
     return answer
 
 
@@ -163,13 +163,13 @@ def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
     wire: FakeNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = Listening()
-    desk = StateRpcServer(source, wire.transport())
+    rpc_server = StateRpcServer(source, wire.transport())
     agent = {**render(samples.AGENT_THERE), "temperature": 40}
     agent["configurations"] = {**agent["configurations"], "holograms": True}
     heartbeat = {"type": "heartbeat", "agent": agent, "counts": {"devices": 1}, "pulse": 70}
     for _ in range(2):
         handle_call(
-            desk, "report", reports=[{"type": "dream", "of": "sheep"}, heartbeat], mood="fine"
+            rpc_server, "report", reports=[{"type": "dream", "of": "sheep"}, heartbeat], mood="fine"
         )
     heard = source.reported[0]
     assert len(source.reported) == 2
@@ -182,30 +182,30 @@ def test_unknown_report_attributes_of_a_newer_agent_are_ignored(
 @pytest.mark.spec("RPC-05")
 def test_unreadable_report_does_not_affect_others(wire: FakeNetwork) -> None:
     source = Listening()
-    desk = StateRpcServer(source, wire.transport())
+    rpc_server = StateRpcServer(source, wire.transport())
     counts: dict[str, Any] = {"devices": 1, "x" * 1000: 1, "large": 10**4000, "text": "1"}
     counts |= {f"n{number}": number for number in range(1000)}
     heartbeat = {"type": "heartbeat", "agent": render(samples.AGENT_THERE), "counts": counts}
     strange = [{"type": ["x"]}, {"type": {}}, {"type": None}, {}, ["type"], 7]
-    handle_call(desk, "report", reports=[*strange, heartbeat, *strange])
+    handle_call(rpc_server, "report", reports=[*strange, heartbeat, *strange])
     (heard,) = source.reported
     assert isinstance(heard, Heartbeat)
     assert heard.counts["devices"] == 1
     assert len(heard.counts) == 100
     assert not heard.counts.keys() & {"x" * 1000, "large", "text"}
     with pytest.raises(InvalidInput, match="more than 5000 at once"):
-        handle_call(desk, "report", reports=[{}] * 5001)
+        handle_call(rpc_server, "report", reports=[{}] * 5001)
 
 
 @pytest.mark.spec("RPC-05")
 def test_unknown_request_of_a_newer_agent_is_not_supported(wire: FakeNetwork) -> None:
-    desk = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
+    rpc_server = StateRpcServer(MemorySource(samples.WEB_HERE), wire.transport())
     with pytest.raises(NotSupported, match="ensure_hologram"):
-        handle_call(desk, "ask", request="ensure_hologram", about={})
+        handle_call(rpc_server, "ask", request="ensure_hologram", about={})
     with pytest.raises(NotSupported, match="whisper"):
-        handle_call(desk, "whisper")
+        handle_call(rpc_server, "whisper")
     subscription = {"host": samples.HERE, "services": ["l2", "holograms"], "colour": "red"}
-    assert len(handle_call(desk, "snapshot", subscription=subscription)["put"]) == 1
+    assert len(handle_call(rpc_server, "snapshot", subscription=subscription)["put"]) == 1
 
 
 def test_an_answer_that_cannot_be_read_is_the_servers_fault(wire: FakeNetwork) -> None:
@@ -226,7 +226,7 @@ def test_a_request_that_no_release_knows_is_not_supported(wire: FakeNetwork) -> 
 
 
 def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeNetwork) -> None:
-    desk: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
+    rpc_server: Handler = StateRpcServer(MemorySource(), wire.transport()).handle
     nonsense: list[Any] = [None, 3, [], {}, "x", {"host": 3}, [[]], {"type": "status"}]
     for method in ("snapshot", "changes", "report", "ask"):
         for key in ("subscription", "since", "after", "reports", "request", "about"):
@@ -235,6 +235,6 @@ def test_what_is_no_message_is_refused_and_breaks_nothing(wire: FakeNetwork) -> 
                     {"subscription": {"host": "h", "services": []}, key: value}
                 ).encode()
                 with suppress(NetfwError):
-                    desk(Message(topic="server", method=method, body=body), SOMEBODY)
+                    rpc_server(Message(topic="server", method=method, body=body), SOMEBODY)
     with pytest.raises(InvalidInput):
-        desk(Message(topic="server", method="ask", body=b"{" * 100_000), SOMEBODY)
+        rpc_server(Message(topic="server", method="ask", body=b"{" * 100_000), SOMEBODY)

@@ -1,7 +1,5 @@
 """What the firewall in the switch outlives, and what it announces."""
 
-import time
-
 import pytest
 from attrs import evolve
 
@@ -9,6 +7,7 @@ from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import PortKey
 from netfw.errors import BackendUnavailable
 from netfw.plan import Update
+from tests.lab.backends.ovs.event_recorder import EventRecorder
 from tests.lab.backends.ovs.firewall.environment import (
     ICMP,
     IN,
@@ -33,20 +32,6 @@ STATE = {
     **group(3, rule(IN, protocol=ICMP)),
     **members(2, "10.0.0.1", "10.0.0.2"),
 }
-
-
-class Heard:
-    """What a driver announces."""
-
-    def __init__(self, driver) -> None:
-        self.events = []
-        driver.watch(self.events.append)
-
-    def until(self, condition, seconds: float = 10) -> None:
-        deadline = time.monotonic() + seconds
-        while not any(condition(event) for event in self.events):
-            assert time.monotonic() < deadline, self.events
-            time.sleep(0.005)
 
 
 @pytest.fixture
@@ -98,9 +83,9 @@ def test_after_a_restart_an_update_harms_nothing_that_it_does_not_mention(duo):
 
 
 def test_a_switch_that_lost_its_flows_gets_them_back(duo):
-    heard = Heard(duo.firewall)
+    recorder = EventRecorder(duo.firewall)
     duo.host.restart_switch()
-    heard.until(lambda event: isinstance(event, FeedLost) and "again" in event.reason)
+    recorder.until(lambda event: isinstance(event, FeedLost) and "again" in event.reason)
     assert duo.vms[1].ping("10.0.0.2", timeout=0.5).lost == 3
     wanted = {**network(1), **wired(1), **wired(2)}
     assert duo.switch.converge(Update(put=wanted, complete=True)).ok
@@ -109,31 +94,31 @@ def test_a_switch_that_lost_its_flows_gets_them_back(duo):
 
 
 def test_removed_flows_are_announced_and_come_back(duo):
-    heard = Heard(duo.firewall)
+    recorder = EventRecorder(duo.firewall)
     target = duo.ovs.management("br-int")
     before = set(duo.flows())
     duo.ovs.ofctl("-OOpenFlow14", "del-flows", target, "table=81,reg8=1/0xffff")
     (key,) = port(1)
-    heard.until(lambda event: isinstance(event, KeysChanged) and event.keys == {key})
+    recorder.until(lambda event: isinstance(event, KeysChanged) and event.keys == {key})
     duo.ovs.ofctl("-OOpenFlow14", "del-flows", target, "table=72")
-    heard.until(lambda event: isinstance(event, FeedLost))
+    recorder.until(lambda event: isinstance(event, FeedLost))
     duo.firewall.observe(None)
     duo.filter({key: STATE[key]})
     assert set(duo.flows()) == before
 
 
 def test_a_device_that_gets_a_number_is_announced(host):
-    heard = Heard(host.firewall)
+    recorder = EventRecorder(host.firewall)
     outcome = host.firewall.converge(Update(put=port(5, 1)))
     assert outcome.waiting.keys() == port(5).keys()
     host.instance(5)
     (key,) = port(5)
-    heard.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
+    recorder.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
     host.filter(port(5, 1))
     assert host.firewall.present() == {key}
-    heard.events.clear()
+    recorder.events.clear()
     host.ovs.vsctl("del-port", "tap5")
-    heard.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
+    recorder.until(lambda event: isinstance(event, KeysChanged) and key in event.keys)
     outcome = host.firewall.converge(Update(put=port(5, 1)))
     assert outcome.waiting.keys() == {key}
     assert host.firewall.present() == frozenset()

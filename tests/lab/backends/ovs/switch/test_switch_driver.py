@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 
 from netfw import flows as of
-from netfw.drivers.values.events import FeedLost, KeysChanged
 from netfw.drivers.values.keys import NetworkKey, PortKey
 from netfw.drivers.values.pipeline_grant import GrantRequest, PipelineHook, TableRequest
 from netfw.drivers.values.switch_contribution import SwitchContribution
@@ -15,27 +14,11 @@ from netfw.model.segment import NetworkType
 from netfw.plan import Update
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.pipeline.tables import COOKIE
+from tests.lab.backends.ovs.event_recorder import EventRecorder
 from tests.lab.backends.ovs.switch.environment import mac, network, network_id, port, port_id
 
 BROADCAST = "dl_dst=ff:ff:ff:ff:ff:ff,dl_type=0x9999"
 PHYSICAL = {"bridge_mappings": {"physnet1": "br-ex"}}
-
-
-class Heard:
-    """What a driver announces."""
-
-    def __init__(self, driver) -> None:
-        self.events = []
-        driver.watch(self.events.append)
-
-    @property
-    def keys(self) -> set:
-        changed = (event.keys for event in self.events if isinstance(event, KeysChanged))
-        return {key for keys in changed for key in keys}
-
-    @property
-    def lost(self) -> bool:
-        return any(isinstance(event, FeedLost) for event in self.events)
 
 
 @pytest.fixture
@@ -139,12 +122,12 @@ def test_a_part_of_what_is_wanted_does_no_harm_to_the_rest_after_a_restart(trio)
 
 @pytest.mark.spec("L2-42")
 def test_a_restarted_database_changes_nothing(trio):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     before = trio.durations("br-int")
     with trio.machines[0].pinging("10.0.0.2") as ping:
         trio.ovs.stop_database()
         trio.ovs.start_database()
-        wait_until(lambda: heard.lost)
+        wait_until(lambda: recorder.lost)
         wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
         assert ping.stop().lost == 0
     after = trio.durations("br-int")
@@ -154,9 +137,9 @@ def test_a_restarted_database_changes_nothing(trio):
 
 @pytest.mark.spec("L2-41")
 def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     trio.host.restart_switch()
-    wait_until(lambda: heard.lost)
+    wait_until(lambda: recorder.lost)
     wait_until(lambda: trio.driver.converge(Update(put=trio.wanted, complete=True)).ok)
     assert trio.machines[0].ping("10.0.0.2").lost == 0
 
@@ -171,63 +154,63 @@ def test_a_restarted_switch_is_noticed_by_its_lost_flows(trio):
     ],
 )
 def test_a_flow_deleted_by_hand_is_announced_for_its_keys(trio, flow):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     before = set(trio.flows("br-int"))
     trio.ovs.ofctl("-OOpenFlow14", "--strict", "del-flows", trio.ovs.management("br-int"), flow)
     assert len(before - set(trio.flows("br-int"))) == 1
-    wait_until(lambda: heard.keys)
-    wanted = {key: value for key, value in trio.wanted.items() if key in heard.keys}
+    wait_until(lambda: recorder.keys)
+    wanted = {key: value for key, value in trio.wanted.items() if key in recorder.keys}
     assert trio.driver.converge(Update(put=wanted)).ok
     assert set(trio.flows("br-int")) == before
 
 
 @pytest.mark.spec("L2-41")
 def test_a_lost_canary_has_everything_looked_at_again(trio):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     trio.ovs.ofctl("del-flows", trio.ovs.management("br-int"), "table=23")
-    wait_until(lambda: heard.lost)
+    wait_until(lambda: recorder.lost)
 
 
 @pytest.mark.spec("L2-20", "L2-41")
 def test_a_flow_that_bears_our_cookie_and_is_not_ours_is_noticed_and_removed(trio):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     before = set(trio.flows("br-int"))
     switch, cut = trio.ovs.management("br-int"), "table=0,priority=60000,actions=drop"
     trio.ovs.ofctl("add-flow", switch, "cookie=7,table=200,actions=drop")
     trio.ovs.ofctl("add-flow", switch, f"cookie={COOKIE:#x},{cut}")
     assert leaves(trio, "tap1", f"dl_src={mac(1)},{BROADCAST}") == set()
-    wait_until(lambda: heard.lost)
-    (event,) = heard.events
+    wait_until(lambda: recorder.lost)
+    (event,) = recorder.events
     assert event.reason.startswith("br-int has flows with our cookie")
     assert trio.driver.converge(Update(put=trio.wanted, complete=True)).ok
     (stranger,) = set(trio.flows("br-int")) ^ before
     assert "cookie=0x7," in stranger
-    heard.events.clear()
+    recorder.events.clear()
     trio.driver.observe(None)
-    assert heard.events == []
+    assert recorder.events == []
 
 
 @pytest.mark.spec("L2-11")
 def test_what_the_driver_did_itself_is_no_news(trio):
-    heard = Heard(trio.driver)
+    recorder = EventRecorder(trio.driver)
     trio.instance(4)
-    wait_until(lambda: heard.keys == {PortKey(port_id(4))})
+    wait_until(lambda: recorder.keys == {PortKey(port_id(4))})
     for admission in (Admission.HOLD, Admission.LIVE, Admission.DEAD, Admission.LIVE):
-        heard.events.clear()
+        recorder.events.clear()
         assert trio.driver.converge(Update(put=port(4, 1, admission))).ok
         trio.driver.observe(None)
-        assert heard.events == []
+        assert recorder.events == []
     trio.ovs.vsctl("set", "Port", "tap4", "tag=77")
-    wait_until(lambda: heard.keys == {PortKey(port_id(4))})
+    wait_until(lambda: recorder.keys == {PortKey(port_id(4))})
 
 
 @pytest.mark.spec("L2-10")
 def test_the_first_thing_that_ever_comes_is_news(one):
     assert dict(one.driver.devices()) == {}
-    heard = Heard(one.driver)
+    recorder = EventRecorder(one.driver)
     one.ovs.add_bridge("br-int")
     one.instance(1)
-    wait_until(lambda: heard.keys == {PortKey(port_id(1))})
+    wait_until(lambda: recorder.keys == {PortKey(port_id(1))})
 
 
 @pytest.mark.spec("L2-20")
@@ -362,8 +345,8 @@ def test_a_crowd_of_ports_costs_one_more_flow_for_each_chunk(one):
     deadline = time.monotonic() + 20
     while one.driver.converge(Update(put=wanted)).waiting:
         assert time.monotonic() < deadline
-    heard = leaves(one, "tap7", f"dl_src={mac(7)},{BROADCAST}")
-    assert heard == {f"tap{number}" for number in numbers if number != 7}
+    recorder = leaves(one, "tap7", f"dl_src={mac(7)},{BROADCAST}")
+    assert recorder == {f"tap{number}" for number in numbers if number != 7}
     chunks = [flow for flow in one.flows("br-int") if "table=63, priority=1," in flow]
     assert 3 <= len(chunks) <= 4
     gone = frozenset(PortKey(port_id(number)) for number in numbers if number > 2)

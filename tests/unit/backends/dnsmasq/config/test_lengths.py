@@ -10,7 +10,7 @@ from attrs import evolve
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.errors import InvalidInput
 from netfw_drivers.dnsmasq.config.dhcp_hosts import LINE_LENGTH
-from netfw_drivers.dnsmasq.config.render import MOST_OPTIONS, render_network, render_port
+from netfw_drivers.dnsmasq.config.render import MAX_OPTIONS, render_network, render_port
 from tests.unit.backends.dnsmasq.config.cases import (
     NETWORK,
     PLACE,
@@ -69,7 +69,7 @@ def test_a_port_has_as_many_ipv6_addresses_as_a_line_has_room_for() -> None:
 
 @pytest.mark.spec("DHCP-48")
 def test_options_are_counted() -> None:
-    many = tuple(option("42", "10.0.0.9") for _ in range(MOST_OPTIONS + 1))
+    many = tuple(option("42", "10.0.0.9") for _ in range(MAX_OPTIONS + 1))
     assert faults_of(a_port((V4, 9), options=many)) == {"options"}
     with pytest.raises(InvalidInput, match="options: are 257"):
         render_network(NETWORK, evolve(PLAIN, options=many), PLACE, SETTINGS)

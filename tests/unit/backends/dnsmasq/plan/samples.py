@@ -68,8 +68,8 @@ def found_network(
         process=recipe.program.digest() if runs else None,
         leases=leases,
     )
-    homes = {tenant.port: net.id for tenant in (*ports, *tombs)}
-    return Observed(networks={net.id: found}, port_networks=homes)
+    port_networks = {tenant.port: net.id for tenant in (*ports, *tombs)}
+    return Observed(networks={net.id: found}, port_networks=port_networks)
 
 
 def planned(observed: Observed, *things: Net | Tenant, drop: Iterable[Net | Tenant] = ()) -> Plan:

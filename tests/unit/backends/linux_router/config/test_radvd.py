@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from netfw.errors import InvalidInput
 from netfw_drivers.linux_router.config.radvd import (
-    MOST_DNS_SERVERS,
+    MAX_DNS_SERVERS,
     RadvdInterface,
     RadvdPrefix,
     render_radvd,
@@ -52,7 +52,7 @@ CASES = {
     ],
     "removed": [evolve(SLAAC, prefixes=(*SLAAC.prefixes, prefix("2001:db8:9::/64", removed=True)))],
     "name_servers": [
-        evolve(SLAAC, dns_servers=tuple(DNS[0] + number for number in range(MOST_DNS_SERVERS)))
+        evolve(SLAAC, dns_servers=tuple(DNS[0] + number for number in range(MAX_DNS_SERVERS)))
     ],
     "no_prefix": [evolve(SLAAC, prefixes=())],
 }

@@ -331,7 +331,7 @@ def _all(*parts):
 @pytest.fixture
 def cramped(monkeypatch) -> Bench:
     """A switch with short messages."""
-    monkeypatch.setattr("netfw_drivers.ovs.firewall.plan.changes.MOST_CLAUSES", 20)
+    monkeypatch.setattr("netfw_drivers.ovs.firewall.plan.changes.MAX_CLAUSES", 20)
     return Bench()
 
 
