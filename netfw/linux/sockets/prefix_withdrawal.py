@@ -26,7 +26,8 @@ def withdraw_prefixes(
     *source* is the link-local address that the router advertised from: its hosts withdraw what
     they know from there.
 
-    :raises NotFound: there is no such namespace or device, or the device has no address *source*.
+    :raises NotFound: there is no such namespace or device, or the device has no address *source*
+        that it may send from: not while the address is tentative.
     :raises OperationRefused: the device cannot send; is it up?
     """
     check_device_name(device)

@@ -64,15 +64,22 @@ def namespaces() -> Iterator[None]:
                 SetSysctl("net.ipv6.conf.all.forwarding", "1"),
                 AddVeth(name="qr-1", peer="e0", peer_namespace="host"),
                 SetMac("qr-1", MAC),
-                SetUp("qr-1"),
             ]
         )
         host.apply([SetUp("e0")])
-        wait_until(lambda: any(each.address.interface.ip == OWN for each in router.addresses()))
+        router.apply([SetUp("qr-1")])  # with a carrier, so that it sends at once
+        wait_until(lambda: can_send_from(router, OWN))
         router.apply([AddAddress(each) for each in addresses("qr-1", [METADATA_ADDRESSES[6]])])
     yield
     for name in ("router", "host"):
         netns.delete(name)
+
+
+def can_send_from(router: NetlinkClient, address: IPv6Address) -> bool:
+    """Return whether an address is there; it is tentative at first, also without a detection."""
+    return any(
+        each.address.interface.ip == address and not each.tentative for each in router.addresses()
+    )
 
 
 def advertised() -> str:
