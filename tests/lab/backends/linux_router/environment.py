@@ -62,6 +62,15 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
         finally:
             self._ovs.start_switch()
 
+    @contextmanager
+    def stopped_database(self) -> Iterator[None]:
+        """Stop the database alone: devices stay, and nothing can be plugged."""
+        self._ovs.stop_database()
+        try:
+            yield
+        finally:
+            self._ovs.start_database()
+
     def routes(self, router: RouterId, family: str = "-4") -> list[dict[str, Any]]:
         """Return the routes of a router."""
         found: list[dict[str, Any]] = json.loads(
