@@ -70,8 +70,8 @@ class Pipeline:
             if twin is not flow:
                 raise ValueError(f"two flows for the same packets: {twin} and {flow}")
             for action in flow.actions:
-                if fault := rules[flow.table].fault(action, rules):
-                    raise ValueError(f"{rules[flow.table].name} {fault}: {flow}")
+                if violation := rules[flow.table].violation(action, rules):
+                    raise ValueError(f"{rules[flow.table].name} {violation}: {flow}")
 
     def miss_flows(self, cookie: int = 0) -> Iterator[Flow]:
         """Return the miss flow of each table."""
@@ -110,7 +110,7 @@ class _Rules:
         learns = (pipeline.table(name).number for name in table.learns_into)
         return cls(table.name, frozenset(leads), frozenset(learns), table.writes)
 
-    def fault(self, action: Action, rules: dict[int, _Rules]) -> str:
+    def violation(self, action: Action, rules: dict[int, _Rules]) -> str:
         match action:
             case Resubmit(table=number) | GotoTable(table=number) | Ct(table=number):
                 if number != NO_TABLE and number not in self.leads_to:

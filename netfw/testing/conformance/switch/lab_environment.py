@@ -98,7 +98,7 @@ class LabSwitchPorts:
         *,
         expected: Collection[SwitchTestPort],
     ) -> Mapping[SwitchTestPort, int]:
-        token, until = os.urandom(8), time.monotonic() + _PATIENCE
+        token, until = os.urandom(8), time.monotonic() + _TIMEOUT
         with contextlib.ExitStack() as stack:
             wire = stack.enter_context(self.socket(sender))
             ears = {port: stack.enter_context(self.socket(port)) for port in receivers}
@@ -127,7 +127,7 @@ class LabSwitchPorts:
         self, port: SwitchTestPort, receiver: SwitchTestPort, *, expected: bool
     ) -> bool:
         report = frames.group_report(port.mac, _SOME_GROUP)
-        until = time.monotonic() + (_PATIENCE if expected else _SILENCE)
+        until = time.monotonic() + (_TIMEOUT if expected else _SILENCE)
         with self.socket(port) as wire, self.socket(receiver) as ear:
             while (left := until - time.monotonic()) > 0:
                 wire.send(report)
