@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +18,7 @@ from netfw.testing.lab.dhcp_lease import Lease
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import TIMEOUT, wait_until
 from tests.system.dhcp.renewals import Renewals
+from tests.system.file_hosts import start_all, stop_all
 
 _COUNTER = itertools.count(1)
 
@@ -26,20 +26,6 @@ _COUNTER = itertools.count(1)
 def agents_of(*hosts: ServedHost) -> tuple[PrivateAgent, ...]:
     """All agents of *hosts*."""
     return tuple(agent for host in hosts for agent in (host.agent, host.dhcp, host.metadata))
-
-
-def start_all(*agents: PrivateAgent) -> None:
-    """Start *agents*, all at once, and wait until they are ready."""
-    for agent in agents:
-        agent.begin()
-    for agent in agents:
-        agent.wait_for(lambda status: bool(status.get("ready")))
-
-
-def stop_all(*agents: PrivateAgent) -> list[int]:
-    """Stop *agents*, all at once; their exit statuses."""
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda agent: agent.stop(), agents))
 
 
 class Clouds:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.environment import DhcpNet, address, agents_of, leased, start_all
+from tests.system.dhcp.environment import DhcpNet, address, agents_of, leased
+from tests.system.file_hosts import start_all
 
 SCHEDULING = {"agent_down_time": 4, "reschedule_interval": 1, "failover_grace": 0}
 """Seconds after which the networks of a silent agent are given to another."""

@@ -10,7 +10,8 @@ import pytest
 
 from netfw.cli.demo.server import Cloud, ServedHost
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.environment import DhcpNet, address, dhcp_agent, leased, start_all, stop_all
+from tests.system.dhcp.environment import DhcpNet, address, dhcp_agent, leased
+from tests.system.file_hosts import start_all, stop_all
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from netfw.testing.lab.wait import wait_until
-from tests.system.dhcp.environment import DhcpNet, agents_of, leased, start_all, stop_all
+from tests.system.dhcp.environment import DhcpNet, agents_of, leased
+from tests.system.file_hosts import start_all, stop_all
 
 SEEDS = int(os.environ.get("NETFW_SEEDS", "2"))
 

@@ -6,92 +6,43 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
-import yaml
 
 from netfw.cli.demo.agents import reached
 from netfw.cli.demo.dhcp import fetch, use_routes
-from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.dhcp_client import Dhclient6, Udhcpc
-from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.services.metadata_service import MetadataService
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
-from tests.system.dhcp.environment import Clouds, start_all, stop_all
+from tests.system.dhcp.environment import Clouds
 from tests.system.dhcp.renewals import Renewals
+from tests.system.file_hosts import FileHost, TopologyFile, start_all, stop_all
 
 pytestmark = pytest.mark.timeout(300)
 
 SAMPLE = ROOT / "samples/topologies/dhcp.yaml"
-SECRET = "of the service"
 
 
-class FileHost:
-    """A host whose agents read a file."""
-
-    def __init__(self, host: Host, directory: Path, topology: Path) -> None:
-        self.host, self.directory = host, directory
-        door = directory / "metadata.sock"
-        asking: Groups = {"agent": {"state_source": "file"}, "file": {"path": topology}}
-        switch: dict[str, object] = {"ovsdb_connection": host.ovs.remote}
-        wiring = {"datapath_type": "netdev", "local_ip": host.address.ip, "tunnel_types": "vxlan"}
-        self.wiring = PrivateAgent(
-            host,
-            directory / "l2",
-            "netfw.cli.agents.l2",
-            {**asking, "openvswitch": switch | wiring},
-        )
-        self.dhcp = PrivateAgent(
-            host,
-            directory / "dhcp",
-            "netfw.cli.agents.dhcp",
-            {
-                "agent": {**asking["agent"], "enable_isolated_metadata": True},
-                "file": asking["file"],
-                "openvswitch": switch,
-                "haproxy": {"metadata_proxy_socket": door},
-            },
-        )
-        own = {"metadata_proxy_socket": door, "metadata_proxy_shared_secret": SECRET}
-        self.metadata = PrivateAgent(
-            host, directory / "metadata", "netfw.cli.agents.metadata", {**asking, "metadata": own}
-        )
-        self.service = MetadataService(host, directory, SECRET)
-
-    @property
-    def agents(self) -> tuple[PrivateAgent, ...]:
-        return self.wiring, self.dhcp, self.metadata
-
-
-class FileSite:
-    """Two such hosts, their file, and the clients of instances."""
+class FileSite(TopologyFile):
+    """Two hosts whose agents read a file, the file, and the clients of instances."""
 
     def __init__(self, lab: Lab, directory: Path) -> None:
-        self.path = directory / "topology.yaml"
-        self.content: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
+        super().__init__(directory / "topology.yaml", SAMPLE)
         for host in lab.hosts.values():
             self.content["hosts"][host.name]["local_ip"] = str(host.address.ip)
         for number, port in enumerate(self.content["ports"], 1):
             port |= {"id": str(UUID(int=number)), "device_id": f"vm-{port['name']}"}
         self.write()
+        source: Groups = {"agent": {"state_source": "file"}, "file": {"path": self.path}}
         self.hosts = {
-            name: FileHost(host, directory / name, self.path) for name, host in lab.hosts.items()
+            name: FileHost(host, directory / name, source, "dhcp", enable_isolated_metadata=True)
+            for name, host in lab.hosts.items()
         }
         self.stack = ExitStack()
-
-    def write(self) -> None:
-        temporary = self.path.with_suffix(".new")
-        temporary.write_text(yaml.safe_dump(self.content))
-        temporary.rename(self.path)
-
-    def port(self, name: str) -> dict[str, Any]:
-        return next(port for port in self.content["ports"] if port["name"] == name)
 
     def boot(self, name: str) -> Udhcpc:
         """An instance that knows nothing, behind a port of the file."""
@@ -116,7 +67,6 @@ def site(clouds: Clouds) -> Iterator[FileSite]:
         Path(name).chmod(0o755)
         made = FileSite(lab, Path(name))
         for host in made.hosts.values():
-            host.directory.mkdir()
             host.service.start()
         agents = [agent for host in made.hosts.values() for agent in host.agents]
         start_all(*agents)
@@ -155,8 +105,8 @@ def _check_hand_over(site: FileSite, client: Udhcpc) -> None:
     lease = client.renew()
     assert lease is not None
     with Renewals(client.instance, mac, lease.ip) as renewals:
-        one.dhcp.kill()
-        one.dhcp.start()
+        one.serving.kill()
+        one.serving.start()
         renewals.check()
         assert renewals.longest_silence < 3
         site.port("blue-dhcp")["host"] = two.host.name

@@ -6,36 +6,24 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from attrs import frozen
 
 from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
-from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.services.metadata_service import MetadataService
 from netfw.testing.lab.temp_directory import temporary_directory
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
+from tests.system.file_hosts import FileHost, TopologyFile, start_all, stop_all
 
 SAMPLE = ROOT / "samples/topologies/routers.yaml"
-SECRET = "of the service"
 MTU = 1450
-
-
-def start_all(*agents: PrivateAgent) -> None:
-    """Start *agents*, all at once, and wait until they are ready."""
-    for agent in agents:
-        agent.begin()
-    for agent in agents:
-        agent.wait_for(lambda status: bool(status.get("ready")))
 
 
 @contextmanager
@@ -45,8 +33,7 @@ def running(*agents: PrivateAgent) -> Iterator[None]:
     try:
         yield
     finally:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda agent: agent.stop(), agents))
+        stop_all(*agents)
     for agent in agents:
         assert "Traceback" not in agent.log.read_text(), agent.log.read_text()
 
@@ -100,44 +87,11 @@ def fetch(instance: Instance, headers: Mapping[str, str] | None = None) -> str:
     return done.output if done.status == 0 else ""
 
 
-class FileHost:
-    """A host whose agents read a file."""
-
-    def __init__(self, host: Host, directory: Path, topology: Path) -> None:
-        self.host, self.directory = host, directory
-        directory.mkdir()
-        socket = directory / "metadata.sock"
-        source: Groups = {
-            "agent": {"retry_pause": 0.1},
-            "file": {"path": topology, "poll": 0.05, "settle": 0},
-        }
-        switch: dict[str, object] = {"ovsdb_connection": host.ovs.remote}
-        wiring = {"datapath_type": "netdev", "local_ip": host.address.ip, "tunnel_types": "vxlan"}
-        self.wiring = PrivateAgent(
-            host, directory / "l2", "netfw.cli.agents.l2",
-            {**source, "openvswitch": switch | wiring},
-        )  # fmt: skip
-        self.l3 = PrivateAgent(
-            host, directory / "l3", "netfw.cli.agents.l3",
-            {**source, "openvswitch": switch, "haproxy": {"metadata_proxy_socket": socket}},
-        )  # fmt: skip
-        own = {"metadata_proxy_socket": socket, "metadata_proxy_shared_secret": SECRET}
-        self.metadata = PrivateAgent(
-            host, directory / "metadata", "netfw.cli.agents.metadata", {**source, "metadata": own}
-        )
-        self.service = MetadataService(host, directory, SECRET)
-
-    @property
-    def agents(self) -> tuple[PrivateAgent, ...]:
-        return self.wiring, self.l3, self.metadata
-
-
-class FileSite:
-    """Two such hosts and the sample topology; its external network is a VXLAN network here."""
+class FileSite(TopologyFile):
+    """Two hosts on the sample topology; its external network is a VXLAN network here."""
 
     def __init__(self, lab: Lab, directory: Path) -> None:
-        self.path = directory / "topology.yaml"
-        self.content: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
+        super().__init__(directory / "topology.yaml", SAMPLE)
         self.content["hosts"] = {
             host.name: {"local_ip": str(host.address.ip)} for host in lab.hosts.values()
         }
@@ -157,18 +111,13 @@ class FileSite:
             if "router" not in port:
                 port["device_id"] = f"vm-{port['name']}"
         self.write()
-        self.hosts = {
-            name: FileHost(host, directory / name, self.path) for name, host in lab.hosts.items()
+        source: Groups = {
+            "agent": {"retry_pause": 0.1},
+            "file": {"path": self.path, "poll": 0.05, "settle": 0},
         }
-
-    def write(self) -> None:
-        temporary = self.path.with_suffix(".new")
-        temporary.write_text(yaml.safe_dump(self.content))
-        temporary.rename(self.path)
-
-    def port(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = next(p for p in self.content["ports"] if p["name"] == name)
-        return found
+        self.hosts = {
+            name: FileHost(host, directory / name, source, "l3") for name, host in lab.hosts.items()
+        }
 
     def boot(self, name: str, gateway: str | None = None) -> Instance:
         """The instance of a port of the file, with the port's addresses."""

@@ -38,7 +38,7 @@ def test_router_of_a_file_carries_instances_of_another_host(site: FileSite) -> N
     assert fetch(db).startswith("vm-db1 10.0.2.11")
     with listening(db, 22):
         wait_until(lambda: is_answered(world, "203.0.113.101", 2222))
-    router = site.hosts["host2"].l3
+    router = site.hosts["host2"].serving
     with web.pinging("203.0.113.1") as out, world.pinging("203.0.113.100") as inside:
         router.kill()
         router.start()
