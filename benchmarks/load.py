@@ -28,7 +28,7 @@ class Client:
     """One connection that stays open."""
 
     def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
-        self._place, self._headers = urlsplit(url), headers or {}
+        self._url, self._headers = urlsplit(url), headers or {}
         self._socket = self._connect()
         self._file = self._socket.makefile("rb")
 
@@ -39,7 +39,7 @@ class Client:
     def prepared(self, method: str, path: str, body: object = None) -> bytes:
         """A request as it goes over the wire."""
         content = b"" if body is None else json.dumps(body).encode()
-        lines = [f"{method} {PREFIX}{path} HTTP/1.1", f"Host: {self._place.netloc or 'localhost'}"]
+        lines = [f"{method} {PREFIX}{path} HTTP/1.1", f"Host: {self._url.netloc or 'localhost'}"]
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
         if content:
             lines += ["Content-Type: application/json"]
@@ -70,11 +70,11 @@ class Client:
         self._socket.close()
 
     def _connect(self) -> socket.socket:
-        if self._place.scheme == "unix":
+        if self._url.scheme == "unix":
             made = socket.socket(socket.AF_UNIX)
-            made.connect(self._place.path)
+            made.connect(self._url.path)
             return made
-        made = socket.create_connection((self._place.hostname, self._place.port or 9696))
+        made = socket.create_connection((self._url.hostname, self._url.port or 9696))
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
 

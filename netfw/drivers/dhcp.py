@@ -143,6 +143,6 @@ class DhcpDriver(HostDriver[DhcpKey, DhcpValue]):
 
     def location(self, network: NetworkId, server: ServerPort) -> DhcpLocation | None:
         """Return where *network* is or will be served from *server*, so that a metadata proxy can
-        run there.  Pure.  ``None``, the default: no place where a proxy could run.
+        run there.  Pure.  ``None``, the default: no namespace in which a proxy could run.
         """
         return None

@@ -81,7 +81,7 @@ class Flow:
 
 def _check_actions(flow: Flow) -> None:
     tagged: bool | None = None  # by an action; None: as the match says
-    for place, action in enumerate(flow.actions):
+    for position, action in enumerate(flow.actions):
         kind = type(action)
         if kind in _HARMLESS:
             if kind is Conjunction:
@@ -90,7 +90,7 @@ def _check_actions(flow: Flow) -> None:
         if kind is PushVlan:
             tagged = True
             continue
-        _check_place(flow, place, action)
+        _check_position(flow, position, action)
         for needed in _fields(action):
             known = tagged if needed.needs is _TAG_FIELD.needs else None
             if known is False or (known is None and not flow.match.satisfies(needed)):
@@ -104,11 +104,11 @@ def _check_conjunction(flow: Flow) -> None:
         raise ValueError("a conjunction stands alone, or with a note")
 
 
-def _check_place(flow: Flow, place: int, action: Action) -> None:
-    if isinstance(action, Meter) and place:
+def _check_position(flow: Flow, position: int, action: Action) -> None:
+    if isinstance(action, Meter) and position:
         raise ValueError("a meter is the first thing a flow does")
     if isinstance(action, GotoTable):
-        if place + 1 < len(flow.actions):
+        if position + 1 < len(flow.actions):
             raise ValueError("goto_table is the last thing a flow does")
         if action.table <= flow.table:
             raise ValueError(

@@ -36,8 +36,8 @@ class Pipeline:
     def __attrs_post_init__(self) -> None:
         _check_unique("name", [table.name for table in self.tables])
         _check_unique("number", [table.number for table in self.tables])
-        for place, table in enumerate(self.tables):
-            self._check_links(place, table)
+        for position, table in enumerate(self.tables):
+            self._check_links(position, table)
         _check_overlap(self.registers)
 
     @property
@@ -84,8 +84,8 @@ class Pipeline:
         lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
         return "\n".join([*lines, *(_row(table) for table in self.tables)]) + "\n"
 
-    def _check_links(self, place: int, table: Table) -> None:
-        later = {other.name for other in self.tables[place + 1 :]}
+    def _check_links(self, position: int, table: Table) -> None:
+        later = {other.name for other in self.tables[position + 1 :]}
         for name in (*table.leads_to, *table.back_to, *table.learns_into):
             self.table(name)
         for name in table.leads_to:
@@ -144,8 +144,8 @@ def _check_unique(what: str, values: Sequence[object]) -> None:
 
 
 def _check_overlap(registers: tuple[RegisterField, ...]) -> None:
-    for place, one in enumerate(registers):
-        for two in registers[place + 1 :]:
+    for position, one in enumerate(registers):
+        for two in registers[position + 1 :]:
             if one.overlaps(two):
                 raise ValueError(
                     f"register fields overlap: {one} ({one.comment}) and {two} ({two.comment})"

@@ -66,7 +66,7 @@ class Outcome(Generic[K]):
         lines = [f"done: {key}" for key in self.done]
         lines += [f"failed: {key}: {error}" for key, error in self.failed.items()]
         lines += [f"waiting: {key}: {reason}" for key, reason in self.waiting.items()]
-        return "\n".join(lines) or "nothing was asked for"
+        return "\n".join(lines) or "nothing was requested"
 
     def __or__(self, other: Outcome[K]) -> Outcome[K]:
         """Return the results of both, which have no key in common."""

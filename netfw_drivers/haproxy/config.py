@@ -109,10 +109,10 @@ def listen_addresses(proxy: MetadataProxy, settings: Settings) -> tuple[ListenAd
     link_local = (METADATA_ADDRESSES[6].ip,) if proxy.device is not None and settings.ipv6 else ()
     usable = [each for each in proxy.addresses if each.version == 4 or settings.ipv6]
     addresses = dict.fromkeys((*(usable or (EVERYWHERE,)), *link_local))
-    return tuple(_place(address, proxy) for address in addresses)
+    return tuple(_listen_address(address, proxy) for address in addresses)
 
 
-def _place(address: IpAddress, proxy: MetadataProxy) -> ListenAddress:
+def _listen_address(address: IpAddress, proxy: MetadataProxy) -> ListenAddress:
     if address.version == 4 or not address.is_link_local:
         return ListenAddress(address, proxy.port)
     if proxy.device is None:

@@ -24,7 +24,7 @@ from netfw_drivers.notifiers.http_client import HttpPoster
 
 LOG = logging.getLogger(__name__)
 
-PLACE: Final = "/os-server-external-events"
+EVENTS_PATH: Final = "/os-server-external-events"
 UNKNOWN: Final = "itemNotFound"
 """Status of an answer in which the compute service knows none of the instances."""
 AUTHENTICATION: Final = ("none", "token", "password")
@@ -66,7 +66,7 @@ class ComputeNotifier(Notifier):
         timeout: float = 10.0,
         ca_file: str | None = None,
     ) -> None:
-        self._url = endpoint.rstrip("/") + PLACE
+        self._url = endpoint.rstrip("/") + EVENTS_PATH
         self._poster = HttpPoster(timeout=timeout, ca_file=ca_file, auth=auth or NoAuth())
 
     @classmethod

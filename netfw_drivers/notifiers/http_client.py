@@ -61,7 +61,7 @@ class HttpPoster:
             )
         except exceptions.ClientException as exc:
             raise BackendUnavailable(
-                f"{_place(url)} does not answer: {type(exc).__name__}"
+                f"{_origin(url)} does not answer: {type(exc).__name__}"
             ) from exc
         reply = Reply(response.status_code, response.text)
         if reply.status not in accepted:
@@ -72,13 +72,13 @@ class HttpPoster:
 def _check(url: str, reply: Reply) -> None:
     if 200 <= reply.status < 300:
         return
-    told = f"{_place(url)} answers {reply.status}: {_plain(reply.text) or 'nothing'}"
+    problem = f"{_origin(url)} answers {reply.status}: {_plain(reply.text) or 'nothing'}"
     if reply.status in LATER or reply.status >= 500:
-        raise BackendUnavailable(told)
-    raise BackendBroken(told)
+        raise BackendUnavailable(problem)
+    raise BackendBroken(problem)
 
 
-def _place(url: str) -> str:
+def _origin(url: str) -> str:
     """Return scheme and host of *url*, without credentials and keys."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -166,7 +166,7 @@ class DhcpJobExecutor(JobExecutor[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
         location = self._driver.location(network, server)
         if location is None:
             name = self._driver.describe().name
-            raise NotSupported(f"the DHCP driver {name!r} has no place for a metadata proxy")
+            raise NotSupported(f"the DHCP driver {name!r} has no namespace for a metadata proxy")
         self._reserve(key, network)
         proxy = spec.make_proxy(location)
         converge_isolated(self._metadata, Update(put={key: proxy})).raise_failed()

@@ -83,8 +83,8 @@ class MetadataAgent(HostAgent[str]):
         return {
             "requests": 0,
             **self._app.counts(),
-            "ports_asked_for": directory.asked,
-            "ports_known": directory.hits,
+            "port_lookups": directory.lookups,
+            "port_cache_hits": directory.hits,
         }
 
     def warnings(self) -> Mapping[str, str]:

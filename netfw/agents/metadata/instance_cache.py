@@ -58,7 +58,7 @@ class InstanceCache:
         self._probing = threading.Lock()
         self.problem = ""
         """Why the source does not answer; empty: it does."""
-        self.hits = self.asked = 0
+        self.hits = self.lookups = 0
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -112,7 +112,7 @@ class InstanceCache:
             self._probing.release()
 
     def _query_and_store(self, request: FindPorts) -> Answer:
-        self.asked += 1
+        self.lookups += 1
         answer: Answer
         try:
             answer = _only(self._query(request))

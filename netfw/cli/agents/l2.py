@@ -90,8 +90,8 @@ class L2AgentComponents(ConfiguredComponents):
 
     def timing(self) -> Intervals:
         options = self._conf.agent
-        told = HostCapability.WATCH in self.switch.describe().capabilities
-        poll = 0.0 if told and options.minimize_polling else options.polling_interval
+        watches = HostCapability.WATCH in self.switch.describe().capabilities
+        poll = 0.0 if watches and options.minimize_polling else options.polling_interval
         return timing_of(self._conf, poll)
 
     def _settings(self) -> L2AgentConfig:

@@ -77,16 +77,16 @@ class MetadataAgentComponents(ConfiguredComponents):
             alive=self._liveness.write,
         )
         stack.callback(self._forget_service)
-        door = UnixListener(
+        listener = UnixListener(
             self._relay,
             settings.socket,
             mode=settings.mode,
             settings=_http(settings),
             lock=LockFile(settings.socket.with_name(f"{settings.socket.name}.lock")),
         )
-        stack.callback(door.close)
+        stack.callback(listener.close)
         stack.callback(self._liveness.close)
-        self.agent = MetadataAgent(settings, self._relay, door, self._liveness)
+        self.agent = MetadataAgent(settings, self._relay, listener, self._liveness)
 
     def __str__(self) -> str:
         settings = self.agent.settings

@@ -87,8 +87,8 @@ def _current(database: Database, _: argparse.Namespace) -> int:
     from netfw.server.db import migration
 
     found, newest = migration.current(database), migration.newest()
-    told = "no tables" if found is None else f"version {found}"
-    print(told if found == newest else f"{told}; the newest is {newest}")
+    text = "no tables" if found is None else f"version {found}"
+    print(text if found == newest else f"{text}; the newest is {newest}")
     return 0
 
 
@@ -151,8 +151,8 @@ def _forget(database: Database, driver: str) -> int:
     if driver in known:
         print(f"{gone} are forgotten")
         return 0
-    told = f"; something waits for {', '.join(sorted(known))}" if known else ""
-    print(f"nothing waits for {driver!r}{told}")
+    text = f"; something waits for {', '.join(sorted(known))}" if known else ""
+    print(f"nothing waits for {driver!r}{text}")
     return 1
 
 

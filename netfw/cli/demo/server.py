@@ -49,36 +49,36 @@ class ServedHost(AgentHost):
     """A host with L2, DHCP, L3 and metadata agents that read from the server."""
 
     def __init__(self, host: Host, directory: Path, messages: Path) -> None:
-        asking: Groups = {
+        source: Groups = {
             "agent": {"state_source": "server"},
             "socket": {"connect": f"unix:{messages}"},
         }
-        agent = {**asking["agent"], "firewall_driver": "openflow"}
+        agent = {**source["agent"], "firewall_driver": "openflow"}
         switch = {"bridge_mappings": BRIDGE_MAPPINGS}
-        super().__init__(host, directory / "l2", {**asking, "agent": agent, "openvswitch": switch})
-        door = directory / "metadata.sock"
+        super().__init__(host, directory / "l2", {**source, "agent": agent, "openvswitch": switch})
+        proxy_socket = directory / "metadata.sock"
         plugging: Groups = {
-            "socket": asking["socket"],
+            "socket": source["socket"],
             "openvswitch": {"ovsdb_connection": host.ovs.remote},
-            "haproxy": {"metadata_proxy_socket": door},
+            "haproxy": {"metadata_proxy_socket": proxy_socket},
         }
         self.dhcp = PrivateAgent(
             host,
             directory / "dhcp",
             "netfw.cli.agents.dhcp",
-            {**plugging, "agent": {**asking["agent"], "enable_isolated_metadata": True}},
+            {**plugging, "agent": {**source["agent"], "enable_isolated_metadata": True}},
         )
         self.l3 = PrivateAgent(
-            host, directory / "l3", "netfw.cli.agents.l3", {**plugging, "agent": asking["agent"]}
+            host, directory / "l3", "netfw.cli.agents.l3", {**plugging, "agent": source["agent"]}
         )
         self.metadata = PrivateAgent(
             host,
             directory / "metadata",
             "netfw.cli.agents.metadata",
             {
-                **asking,
+                **source,
                 "metadata": {
-                    "metadata_proxy_socket": door,
+                    "metadata_proxy_socket": proxy_socket,
                     "metadata_proxy_shared_secret": SECRET,
                 },
             },

@@ -58,9 +58,11 @@ def inherited(environment: Mapping[str, str] = os.environ) -> InheritedSockets |
     text = environment.get(VARIABLE)
     if text is None:
         return None
-    told = json.loads(text)
-    sockets = {name: socket.socket(fileno=number) for name, number in told["sockets"].items()}
-    return InheritedSockets(told["number"], sockets, told["options"], told["lifeline"])
+    inherited = json.loads(text)
+    sockets = {name: socket.socket(fileno=number) for name, number in inherited["sockets"].items()}
+    return InheritedSockets(
+        inherited["number"], sockets, inherited["options"], inherited["lifeline"]
+    )
 
 
 @define
@@ -137,7 +139,7 @@ class PreforkSupervisor:
 
     def _start(self, worker: Worker) -> None:
         sockets = {name: each.fileno() for name, each in self._sockets.items()}
-        told = {
+        inherited = {
             "number": worker.number,
             "sockets": sockets,
             "options": dict(self._shared.options),
@@ -147,7 +149,7 @@ class PreforkSupervisor:
             worker.begun = time.monotonic()
             worker.process = subprocess.Popen(
                 self._command,
-                env={**os.environ, VARIABLE: json.dumps(told)},
+                env={**os.environ, VARIABLE: json.dumps(inherited)},
                 pass_fds=[self._read, *sockets.values(), *self._shared.descriptors],
             )
         LOG.info("worker %d is process %d", worker.number, worker.process.pid)

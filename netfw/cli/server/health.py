@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 Check = Callable[[], str]
 """Returns why the server is not ready; empty when it is."""
-Told = tuple[int, str, bytes]
+ProbeResult = tuple[int, str, bytes]
 """Status, content type, body."""
 
 JSON = "application/json"
-ALIVE: Told = (200, JSON, b'{"status":"alive"}')
-NO_API: Told = (
+ALIVE: ProbeResult = (200, JSON, b'{"status":"alive"}')
+NO_API: ProbeResult = (
     404,
     JSON,
     b'{"NeutronError": {"type": "HTTPNotFound", "detail": "", "message": '
@@ -42,7 +42,7 @@ class HealthEndpoints:
     ) -> None:
         """*starting* is cheap and called for every request; *ready* may query the database."""
         self._starting, self._ready, self._api = starting, ready, api
-        self._probes: dict[str, Callable[[], Told]] = {
+        self._probes: dict[str, Callable[[], ProbeResult]] = {
             "/healthz": lambda: ALIVE,
             "/readyz": self._readiness,
             "/metrics": lambda: (200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
@@ -58,19 +58,19 @@ class HealthEndpoints:
             return _answer(_unavailable(why), start, ("Retry-After", "1"))
         return self._api(environ, start)
 
-    def _readiness(self) -> Told:
+    def _readiness(self) -> ProbeResult:
         why = self._starting() or self._ready()
-        told = {"status": "waiting", "reason": why} if why else {"status": "ready"}
-        return 503 if why else 200, JSON, json.dumps(told).encode()
+        result = {"status": "waiting", "reason": why} if why else {"status": "ready"}
+        return 503 if why else 200, JSON, json.dumps(result).encode()
 
 
-def _unavailable(why: str) -> Told:
-    fault = {"type": "ServiceUnavailable", "message": f"the server does not serve yet: {why}"}
-    return 503, JSON, json.dumps({"NeutronError": {**fault, "detail": ""}}).encode()
+def _unavailable(why: str) -> ProbeResult:
+    error = {"type": "ServiceUnavailable", "message": f"the server does not serve yet: {why}"}
+    return 503, JSON, json.dumps({"NeutronError": {**error, "detail": ""}}).encode()
 
 
-def _answer(told: Told, start: StartResponse, *more: tuple[str, str]) -> Iterable[bytes]:
-    status, kind, body = told
+def _answer(result: ProbeResult, start: StartResponse, *more: tuple[str, str]) -> Iterable[bytes]:
+    status, kind, body = result
     headers = [("Content-Type", kind), ("Content-Length", str(len(body))), *more]
     start(f"{status} {HTTPStatus(status).phrase}", headers)
     return [body]

@@ -50,7 +50,7 @@ def transport_of(
     return create(Transport, name, {**values(conf, Transport, name), **(over or {})}, host)
 
 
-def _place(conf: ConfigOpts) -> str:
+def _address(conf: ConfigOpts) -> str:
     """Return the name of the transport and its listen address, for the log."""
     name = conf.server.transport
     listen = values(conf, Transport, name).get("listen")
@@ -62,8 +62,8 @@ class AgentListener:
 
     def __init__(self, parts: ServerComponents, over: Mapping[str, str] | None = None) -> None:
         self._transport = transport_of(parts.conf, parts.host, over)
-        self._place = _place(parts.conf)
-        self._desk = StateRpcServer(parts.source, self._transport)
+        self._address = _address(parts.conf)
+        self._rpc_server = StateRpcServer(parts.source, self._transport)
 
     def take_address(self) -> None:
         """Bind the address: agents that connect wait for an answer instead of failing.
@@ -77,12 +77,12 @@ class AgentListener:
 
         :raises Conflict: the address is taken.
         """
-        self._desk.open()
-        LOG.info("agents are served by the transport %s", self._place)
+        self._rpc_server.open()
+        LOG.info("agents are served by the transport %s", self._address)
 
     def close(self) -> None:
         """Finish the calls in flight, and stop."""
-        self._desk.close()
+        self._rpc_server.close()
         self._transport.close()
 
 

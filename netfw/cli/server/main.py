@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("netfw.cli.server.main")  # also in workers, where this is __main__
 PROGRAM = "netfw-server"
-PAUSE, SAID_AGAIN = 1.0, 60.0
+PAUSE, LOG_INTERVAL = 1.0, 60.0
 """Seconds between attempts to reach the database, and between log lines about it."""
 SILENCE = 10.0
 """Seconds without an answer of the database after which the health endpoints report that.  Until
@@ -106,9 +106,9 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
 
     :raises BackendBroken: its schema is wrong.
     """
-    told, told_at = "", 0.0
+    logged, logged_at = "", 0.0
     while not control.stop.is_set():
-        silent = told or f"{parts.database} has not answered yet"
+        silent = logged or f"{parts.database} has not answered yet"
         silence = threading.Timer(SILENCE, listeners.serve_health_only, [silent])
         silence.daemon = True
         silence.start()
@@ -116,9 +116,9 @@ def _prepared(parts: ServerComponents, control: DaemonControl, listeners: Listen
             parts.prepare()
         except BackendUnavailable as exc:
             listeners.serve_health_only(str(exc))
-            if str(exc) != told or time.monotonic() - told_at > SAID_AGAIN:
+            if str(exc) != logged or time.monotonic() - logged_at > LOG_INTERVAL:
                 LOG.warning("%s: %s; waiting for it", parts.database, exc)
-                told, told_at = str(exc), time.monotonic()
+                logged, logged_at = str(exc), time.monotonic()
             control.stop.wait(PAUSE)
         else:
             return True

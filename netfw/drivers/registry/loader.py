@@ -78,7 +78,7 @@ def load(contract: Contract[D], name: str) -> type[D]:
         *contract*, or two distributions register the name.
     """
     group = _group(contract)
-    points = _points_named(_points_at(_places()), group, name)
+    points = _points_named(_points_at(_search_path()), group, name)
     points = points or _points_named(_points(), group, name)
     if not points:
         raise DriverNotFound(group, name, installed(contract))
@@ -124,7 +124,7 @@ def create(contract: Contract[D], name: str, options: Mapping[str, Any], host: H
 def installed(contract: Contract[Driver]) -> list[str]:
     """Return the names of all installed drivers of *contract*, without importing them."""
     group = _group(contract)
-    return sorted(name for each, name in _points_at(_places()) if each == group)
+    return sorted(name for each, name in _points_at(_search_path()) if each == group)
 
 
 def catalogue(contract: Contract[D]) -> Iterator[Installed[D]]:
@@ -284,20 +284,20 @@ def _points_named(points: Points, group: str, name: str) -> list[tuple[str, Entr
     return sorted((_origin(point), point) for point in points.get((group, name), ()))
 
 
-def _places() -> tuple[tuple[str, int], ...]:
+def _search_path() -> tuple[tuple[str, int], ...]:
     """Return the import path with the times of its last changes: the key of the cache."""
-    return tuple((place, _changed(place)) for place in sys.path)
+    return tuple((directory, _changed(directory)) for directory in sys.path)
 
 
-def _changed(place: str) -> int:
+def _changed(directory: str) -> int:
     try:
-        return os.stat(place or ".").st_mtime_ns
+        return os.stat(directory or ".").st_mtime_ns
     except OSError:
         return 0
 
 
 @lru_cache(maxsize=1)
-def _points_at(places: tuple[tuple[str, int], ...]) -> Points:
+def _points_at(search_path: tuple[tuple[str, int], ...]) -> Points:
     """Return all entry points, cached: reading them opens a file of each package."""
     return _points()
 

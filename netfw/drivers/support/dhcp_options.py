@@ -184,10 +184,10 @@ def _domains(text: str) -> bytes:
     return coded
 
 
-def routes(told: Iterable[Route]) -> bytes:
+def routes(advertised: Iterable[Route]) -> bytes:
     """Encode routes as in RFC 3442."""
     coded = b""
-    for route in told:
+    for route in advertised:
         length, significant = route.destination.prefixlen, (route.destination.prefixlen + 7) // 8
         coded += bytes([length]) + route.destination.network_address.packed[:significant]
         coded += route.nexthop.packed
@@ -197,8 +197,8 @@ def routes(told: Iterable[Route]) -> bytes:
 def _routes(text: str) -> bytes:
     words = [word.strip() for word in text.split(",")]
     pairs = zip(words[::2], words[1::2], strict=True)
-    told = [(ipaddress.IPv4Network(to), ipaddress.IPv4Address(by)) for to, by in pairs]
-    return routes(Route(destination=to, nexthop=by) for to, by in told)
+    advertised = [(ipaddress.IPv4Network(to), ipaddress.IPv4Address(by)) for to, by in pairs]
+    return routes(Route(destination=to, nexthop=by) for to, by in advertised)
 
 
 def _as_it_looks(text: str) -> bytes:

@@ -13,7 +13,7 @@ from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress, IpNetwork, unscoped
 
 NAME_LENGTH = 31
-SMALLEST_ROOM = 65536
+MIN_CAPACITY = 65536
 """Capacity of a set that does not need more; the default of ipset."""
 
 _OWNER = re.compile(r"[A-Za-z0-9_]{1,16}")
@@ -155,4 +155,4 @@ def normal_element(word: str) -> str:
 
 def choose_max_elements(count: int) -> int:
     """Return the capacity (``maxelem``) of a set with *count* members: it seldom has to grow."""
-    return max(SMALLEST_ROOM, 1 << (count * 5 // 4).bit_length())
+    return max(MIN_CAPACITY, 1 << (count * 5 // 4).bit_length())

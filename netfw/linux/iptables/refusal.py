@@ -26,19 +26,19 @@ class RulesRefused(OperationRefused):
 
     def of(self, changes: Iterable[TableChange]) -> RulesRefused:
         """Return the same refusal in terms of *changes*, which were executed in other steps."""
-        asked = {
+        original = {
             each.key: each
             for change in changes
             for each in change.operations
             if isinstance(each, PutChain)
         }
 
-        def asked_for(operation: object) -> object:
-            return asked[operation.key] if isinstance(operation, PutChain) else operation
+        def original_of(operation: object) -> object:
+            return original[operation.key] if isinstance(operation, PutChain) else operation
 
         return RulesRefused(
-            {asked_for(operation): why for operation, why in self.reasons.items()},
-            {asked_for(operation): rule for operation, rule in self.rules.items()},
+            {original_of(operation): why for operation, why in self.reasons.items()},
+            {original_of(operation): rule for operation, rule in self.rules.items()},
         )
 
 

@@ -25,7 +25,7 @@ from netfw.linux.process.identity import MARK, Handle, Identity, boot, hold, obs
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 _TAIL = 2000
-_GLANCE = 0.01
+_POLL_INTERVAL = 0.01
 """Interval of the readiness check of a program, in seconds."""
 _DEFAULTS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
@@ -69,7 +69,7 @@ class Launch:
             raise self._failed(child, offset)
         deadline = time.monotonic() + self.timeouts.launch
         while ready is not None and not self._is_ready(ready, child):
-            if child.wait(_GLANCE):
+            if child.wait(_POLL_INTERVAL):
                 raise self._failed(child, offset)
             if time.monotonic() > deadline:
                 self._give_up(child)

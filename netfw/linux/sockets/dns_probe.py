@@ -38,10 +38,10 @@ def silent_servers(servers: Mapping[K, Server], seconds: float) -> frozenset[K]:
     with selectors.DefaultSelector() as open_:
         for key, server in servers.items():
             try:
-                asked = netns.run_in(server.netns, _ask, server.address)
+                query_socket = netns.run_in(server.netns, _send_query, server.address)
             except (OSError, NetfwError):
                 continue  # no server listens, which is detected elsewhere
-            open_.register(asked, selectors.EVENT_READ, key)
+            open_.register(query_socket, selectors.EVENT_READ, key)
         deadline = time.monotonic() + seconds
         while open_.get_map() and (left := deadline - time.monotonic()) > 0:
             for answered, _ in open_.select(left):
@@ -53,16 +53,16 @@ def silent_servers(servers: Mapping[K, Server], seconds: float) -> frozenset[K]:
         return frozenset(each.data for each in silent)
 
 
-def _ask(address: IpAddress) -> socket.socket:
+def _send_query(address: IpAddress) -> socket.socket:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    asked = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    query_socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     try:
-        asked.connect((str(address), _PORT))
-        asked.send(_QUERY)
+        query_socket.connect((str(address), _PORT))
+        query_socket.send(_QUERY)
     except OSError:
-        asked.close()
+        query_socket.close()
         raise
-    return asked
+    return query_socket
 
 
 def _close(key: selectors.SelectorKey) -> None:

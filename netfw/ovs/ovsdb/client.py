@@ -174,7 +174,7 @@ class Ovsdb:
             self._await_switch(number)
 
     def wait_until(
-        self, met: Callable[[Snapshot], T | None], what: str, timeout: float | None = None
+        self, condition: Callable[[Snapshot], T | None], what: str, timeout: float | None = None
     ) -> T:
         """Wait until *met* returns a value for the mirror, and return that.
 
@@ -183,7 +183,7 @@ class Ovsdb:
         answers: list[T] = []
 
         def evaluate() -> bool:
-            answer = met(self._filled().snapshot()) if self._alive else None
+            answer = condition(self._filled().snapshot()) if self._alive else None
             if answer is not None:
                 answers.append(answer)
             return bool(answers)

@@ -105,7 +105,9 @@ class QueryParser:
         """
         for name, _ in given:
             if name != "fields":
-                raise InvalidInput({name[:100]: "cannot be asked of one; only fields can"})
+                raise InvalidInput(
+                    {name[:100]: "is no parameter of a single resource; only fields is"}
+                )
         return self._fields([value for _, value in given])
 
     def _filter(self, name: str, value: str) -> Value:

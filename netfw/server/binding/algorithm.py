@@ -106,8 +106,8 @@ def _answer(driver: MechanismDriver, request: BindingRequest) -> Binding:
         return Refused(f"{type(exc).__name__}: {exc}")
     if not isinstance(answer, Bound | Partial | Refused):
         return Refused(f"it answered with a {type(answer).__name__}, which is no binding")
-    fault = None if isinstance(answer, Refused) else _problem(answer, request)
-    return answer if fault is None else Refused(f"it answered with {fault}")
+    problem = None if isinstance(answer, Refused) else _problem(answer, request)
+    return answer if problem is None else Refused(f"it answered with {problem}")
 
 
 def _problem(answer: Bound | Partial, request: BindingRequest) -> str | None:

@@ -134,7 +134,7 @@ def _make_outside_port(unit: UnitOfWork, id: UUID, network_id: NetworkId, body: 
         )
     _check_outside(subnets, body)
     refusal: Conflict | None = None
-    for wanted in _places(subnets, body):
+    for wanted in _requested_addresses(subnets, body):
         try:
             return make_port(
                 unit,
@@ -169,7 +169,7 @@ def _check_outside(subnets: Sequence[Subnet], body: Body) -> None:
         raise InvalidInput({"floating_ip_address": text})
 
 
-def _places(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
+def _requested_addresses(subnets: Sequence[Subnet], body: Body) -> list[dict[str, str]]:
     """Return the candidates for ``fixed_ips`` in order: the requested address or subnet, or any."""
     wanted: dict[str, str] = {}
     if body.get("subnet_id"):
@@ -219,8 +219,8 @@ def _associated(unit: UnitOfWork, floating: FloatingIp, body: Body) -> FloatingI
 
 def _check_unassociated(unit: UnitOfWork, floating: FloatingIp, port: Port, fixed: FixedIp) -> None:
     for other in floating_ips(unit, port_id=port.id):
-        same_place = (other.fixed_address, other.network_id)
-        if other.id != floating.id and same_place == (fixed.address, floating.network_id):
+        mapping = (other.fixed_address, other.network_id)
+        if other.id != floating.id and mapping == (fixed.address, floating.network_id):
             raise Conflict(
                 f"{fixed.address} of port {port.id} has floating IP {other.address} of network "
                 f"{other.network_id} already; disassociate that first"

@@ -109,7 +109,7 @@ def resolve(body: Body, reference: Reference, index: Index) -> Iterator[Resolved
     A value that is no text is left: parsing the entry refuses it.
     """
     for holder, path in _holders(body, reference.path[:-1], ""):
-        for key, where in _places(holder, reference.path[-1], path):
+        for key, where in _locations(holder, reference.path[-1], path):
             name = holder[key]
             if not isinstance(name, str):
                 continue
@@ -127,11 +127,11 @@ def _holders(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[An
     if not steps:
         yield value, path
         return
-    for key, where in _places(value, steps[0], path):
+    for key, where in _locations(value, steps[0], path):
         yield from _holders(value[key], steps[1:], where)
 
 
-def _places(holder: Any, step: str, path: str) -> list[tuple[Any, str]]:
+def _locations(holder: Any, step: str, path: str) -> list[tuple[Any, str]]:
     if step == "*":
         return [(n, f"{path}[{n}]") for n in range(len(holder))] if type(holder) is list else []
     return [(step, join(path, step))] if type(holder) is dict and step in holder else []

@@ -94,18 +94,18 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     @proves(InterfaceDriver, 1)
     def test_a_device_appears_in_its_namespace_and_moves(self, driver: InterfaceDriver) -> None:
         self.require(driver, InterfaceCapability.NAMESPACES)
-        places = [self.NAMESPACE, f"{self.NAMESPACE}-2"]
-        for name in places:
+        namespaces = [self.NAMESPACE, f"{self.NAMESPACE}-2"]
+        for name in namespaces:
             self.make_namespace(name)
         ((key, value),) = self.examples(1).items()
-        for place in [*places, None, places[0], None]:
-            wanted = evolve(value, netns=place, mtu=OTHER_MTU)
+        for namespace in [*namespaces, None, namespaces[0], None]:
+            wanted = evolve(value, netns=namespace, mtu=OTHER_MTU)
             self.assert_done(driver.converge(Update(put={key: wanted})))
             self.assert_so({key: wanted})
             assert driver.devices()[key].name == wanted.device
         driver.converge(Update(drop=frozenset({key})))
-        for place in (*places, None):
-            self.assert_gone({key: evolve(value, netns=place)})
+        for namespace in (*namespaces, None):
+            self.assert_gone({key: evolve(value, netns=namespace)})
 
     @proves(InterfaceDriver, 1)
     def test_a_device_can_be_called_otherwise(self, driver: InterfaceDriver) -> None:
@@ -178,9 +178,9 @@ class InterfaceDriverConformance(ReconcilerConformance[PortId, Attachment]):
     def test_a_name_moves_from_port_to_port_in_one_update(self, driver: InterfaceDriver) -> None:
         (one, value), (two, other) = self.examples(2).items()
         driver.converge(Update(put={one: value}))
-        heir = evolve(other, device=value.device)
-        self.assert_done(driver.converge(Update(put={two: heir}, drop=frozenset({one}))))
-        self.assert_so({two: heir})
+        successor = evolve(other, device=value.device)
+        self.assert_done(driver.converge(Update(put={two: successor}, drop=frozenset({one}))))
+        self.assert_so({two: successor})
         self.assert_held(driver, {two})
 
     @proves(InterfaceDriver, 3)

@@ -35,7 +35,7 @@ class FakeBackend(Generic[K, V]):
     sinks: list[Sink] = field(factory=list)
     rereads: int = 0
 
-    def tell(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Send an event to every sink."""
         for sink in tuple(self.sinks):
             sink(event)
@@ -43,12 +43,12 @@ class FakeBackend(Generic[K, V]):
     def disturb(self, key: K) -> None:
         """Remove what is present, as another program would, and send the event."""
         self.present.pop(key, None)
-        self.tell(KeysChanged("it was removed", {key}))
+        self.notify(KeysChanged("it was removed", {key}))
 
     def restart(self) -> None:
         """Lose everything, and the change feed too."""
         self.present.clear()
-        self.tell(FeedLost("the machine was restarted"))
+        self.notify(FeedLost("the machine was restarted"))
 
     def answer(self) -> None:
         """Return if the machine is reachable.
@@ -98,8 +98,8 @@ class FakeReconciler(Reconciler[K, V, Mapping[K, V]], Generic[K, V]):
         final = {**{k: v for k, v in observed.items() if k not in gone}, **put}
         waiting = {k: why for k, v in put.items() if (why := self.waits_for(k, v, final))}
         ready = {key: value for key, value in put.items() if key not in waiting}
-        asked = {key: observed[key] for key in observed.keys() & (ready.keys() | gone)}
-        difference = diff(ready, asked)
+        present = {key: observed[key] for key in observed.keys() & (ready.keys() | gone)}
+        difference = diff(ready, present)
         operations = [
             *(_operation("remove", key, None) for key in difference.removed),
             *(_operation("add", key, value) for key, value in difference.added.items()),

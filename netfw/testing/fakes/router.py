@@ -71,7 +71,7 @@ class FakeRouter(RouterDriver, GatedReconciler[RouterId, RouterDriverKey, Router
     def change_role(self, router: RouterId, role: HaRole) -> None:
         """Change the role of a router, and send the event."""
         self.roles[router] = role
-        self.machine.tell(RoleChanged("election", router, role))
+        self.machine.notify(RoleChanged("election", router, role))
 
     def grant(self, request: GrantRequest) -> Grant:
         return Grant(owner=request.owner, cookie=0, cookie_mask=0, prefix=request.owner)

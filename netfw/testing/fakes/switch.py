@@ -60,13 +60,13 @@ class FakeSwitch(SwitchDriver, FakeReconciler[SwitchKey, SwitchValue]):
         """Plug a port, as the hypervisor does; no ofport: the switch has not numbered it yet."""
         self.plugged[port] = SwitchDevice(name=f"tap{str(port)[-11:]}", ofport=ofport)
         if not quiet:
-            self.machine.tell(KeysChanged("it was plugged", {PortKey(port)}))
+            self.machine.notify(KeysChanged("it was plugged", {PortKey(port)}))
 
     def unplug(self, port: PortId) -> None:
         """Unplug a port, as the hypervisor does."""
         del self.plugged[port]
         self.machine.present.pop(PortKey(port), None)
-        self.machine.tell(KeysChanged("it was unplugged", {PortKey(port)}))
+        self.machine.notify(KeysChanged("it was unplugged", {PortKey(port)}))
 
     def live(self) -> frozenset[PortId]:
         """Return the ports that are connected to their networks."""

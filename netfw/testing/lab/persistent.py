@@ -119,7 +119,7 @@ def show(directory: Directory, name: str) -> dict[str, Any]:
 
     :raises NotFound: no such lab is up.
     """
-    answer, _ = _ask(directory, name, {"ask": "show"})
+    answer, _ = _request(directory, name, {"ask": "show"})
     return {"name": name, **answer}
 
 
@@ -130,8 +130,8 @@ def enter(directory: Directory, name: str, host: str, namespace: str | None) -> 
 
     :raises NotFound: no such lab, host or namespace.
     """
-    asked = {"ask": "enter", "host": host, "namespace": namespace}
-    answer, descriptors = _ask(directory, name, asked)
+    request = {"ask": "enter", "host": host, "namespace": namespace}
+    answer, descriptors = _request(directory, name, request)
     spaces = dict(zip(answer["kinds"], descriptors, strict=True))
     where = os.getcwd()
     if os.path.samestat(os.fstat(spaces["user"]), os.stat("/proc/self/ns/user")):
@@ -157,7 +157,7 @@ def require(directory: Directory, name: str) -> LabRecord:
     return record
 
 
-def _ask(
+def _request(
     directory: Directory, name: str, request: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[int]]:
     require(directory, name)

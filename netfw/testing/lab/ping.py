@@ -20,7 +20,7 @@ from attrs import frozen
 
 _HEADER = struct.Struct("!BBHHH")
 _ECHO = {4: (8, 0), 6: (128, 129)}
-_ROOM = 2048
+_BUFFER_SIZE = 2048
 
 
 @frozen
@@ -107,7 +107,7 @@ class Pinger:
     def _collect(self, until: float, done: Callable[[], bool]) -> None:
         while not done() and (left := until - time.monotonic()) > 0:
             if select.select([self._socket], [], [], left)[0]:
-                self._take(self._socket.recv(_ROOM))
+                self._take(self._socket.recv(_BUFFER_SIZE))
 
     def _take(self, packet: bytes) -> None:
         now = time.monotonic()

@@ -30,7 +30,7 @@ from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag
 
 _ROUTER, _DNS, _ROUTES, _ROUTES_TOO, _T1, _T2, _DOMAIN = 3, 6, 121, 249, 58, 59, 15
 _DNS6, _SEARCH6 = 23, 24
-_ROOM_FOR_TWO = 100
+_MAX_OCTETS_TWICE = 100
 """Octets of routes that are sent twice, as 249 for old clients of Microsoft, too: more would not
 fit into an answer twice, and dnsmasq then leaves out either."""
 _MAX_SERVERS = 15
@@ -64,15 +64,15 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
     :raises InvalidInput: a value is invalid; the field is named.
     """
     lines: list[str] = []
-    asked_for = {version: [*_requested(network.options, version)] for version in (4, 6)}
+    requested = {version: [*_requested(network.options, version)] for version in (4, 6)}
     for subnet, _ in served(network.subnets):
         version, tag = subnet.ip_version, subnet_tag(subnet)
         if version == 4:
             values = _values4(subnet, network, settings)
         else:
             values = _values6(subnet, network, settings)
-        asked = asked_for[version]
-        plain = values | {each.code: each.value for each in asked if not each.tags}
+        requested_options = requested[version]
+        plain = values | {each.code: each.value for each in requested_options if not each.tags}
         lines += (
             _line((tag, *_unless(version, code)), version, code, value)
             for code, value in sorted(plain.items())
@@ -80,7 +80,7 @@ def network_opts(network: DhcpNetwork, settings: Settings) -> str:
         )
         lines += (
             _line((tag, *_unless(version, each.code), *each.tags), version, each.code, each.value)
-            for each in asked
+            for each in requested_options
             if each.tags
         )
     return "".join(lines)
@@ -95,22 +95,24 @@ def port_opts(id: PortId, port: DhcpPort, network: DhcpNetwork, settings: Settin
     domain = port.domain.removesuffix(".")
     differs = bool(domain) and domain != network_domain(network, settings)
     for version, domain_option in ((4, _DOMAIN), (6, _SEARCH6)):
-        asked = [*_requested(port.options, version)]
+        requested_options = [*_requested(port.options, version)]
         plain = {domain_option: domain} if differs else {}
-        plain |= {each.code: each.value for each in asked if not each.tags}
+        plain |= {each.code: each.value for each in requested_options if not each.tags}
         for code, value in sorted(plain.items()):
             if value or code in _BY_ITSELF[version]:
                 lines.append(_line((tag,), version, code, value))
             else:
                 without.append(_without(version, code))
         lines += (
-            _line((tag, *each.tags), version, each.code, each.value) for each in asked if each.tags
+            _line((tag, *each.tags), version, each.code, each.value)
+            for each in requested_options
+            if each.tags
         )
     return PortOptions("".join(lines), (*((tag,) if lines else ()), *without))
 
 
 @frozen
-class _Asked:
+class _RequestedOption:
     """Requested option in dnsmasq's format."""
 
     code: int
@@ -118,7 +120,7 @@ class _Asked:
     tags: tuple[str, ...]
 
 
-def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
+def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_RequestedOption]:
     """Yield the requested options of one family."""
     problems: dict[str, str] = {}
     for at, option in enumerate(options):
@@ -133,7 +135,9 @@ def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Asked]:
                 continue
             if not option.value:
                 check_left_out(option, found)
-            yield _Asked(found.code, render_value(found, version, option.value), option.tags)
+            yield _RequestedOption(
+                found.code, render_value(found, version, option.value), option.tags
+            )
         except ValueError as exc:
             problems[field] = str(exc)
     if problems:
@@ -156,15 +160,15 @@ def _line(tags: Iterable[str], version: int, code: int, value: str) -> str:
 
 
 def _values4(subnet: Subnet, network: DhcpNetwork, settings: Settings) -> Values:
-    told = advertised_routes(network, subnet)
-    routes = ",".join(f"{route.destination},{route.nexthop}" for route in told)
+    routes_sent = advertised_routes(network, subnet)
+    routes = ",".join(f"{route.destination},{route.nexthop}" for route in routes_sent)
     values = {
         _ROUTER: str(advertised_gateway(subnet) or ""),
         _DNS: _name_servers(subnet, network),
     }
     if routes:
         values[_ROUTES] = routes
-        if sum(map(octets, told)) <= _ROOM_FOR_TWO:
+        if sum(map(octets, routes_sent)) <= _MAX_OCTETS_TWICE:
             values[_ROUTES_TOO] = routes
     if settings.renewal:
         values[_T1] = f"{settings.renewal}s"

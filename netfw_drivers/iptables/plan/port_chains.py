@@ -1,7 +1,7 @@
 """The chains of a port, and those that all ports share.  Pure.
 
-What a port sends is asked when it comes in: is the port its source, is it harmless in itself
-(DHCP, neighbour discovery), does one of its groups let it out?  What is sent to a port is asked
+What a port sends is checked when it comes in: is the port its source, is it harmless in itself
+(DHCP, neighbour discovery), does one of its groups let it out?  What is sent to a port is checked
 when it is known to go there: is it harmless, does one of its groups let it in?
 """
 
@@ -214,10 +214,10 @@ def basics(family: Family) -> Chains:
     out = [_icmp6(kind, accept=False) for kind in (134, 136)]
     out += [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
     out += [_udp(547, 546, accept=False), _udp(546, 547, accept=True)]
-    asking = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
+    solicitations = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
     received = [_icmp6(kind, accept=True) for kind in (130, 131, 132, 134, 135, 136, 143)]
     return {
-        in_table(family, UNADDRESSED): Chain((*asking, _DROPPED)),
+        in_table(family, UNADDRESSED): Chain((*solicitations, _DROPPED)),
         key_out: Chain(tuple(out)),
         key_in: Chain((*received, _udp(547, 546, accept=True))),
     }

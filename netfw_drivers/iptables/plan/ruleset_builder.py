@@ -270,11 +270,11 @@ class RulesetBuilder:
     def _device_buckets(self) -> dict[str, dict[str, PortId]]:
         """Add the chains of touched buckets; return their ports by device."""
         index = self._index
-        places: dict[PortId, PortLocation] = {
+        locations: dict[PortId, PortLocation] = {
             id: p.location for id, p in self._requested.ports.items()
         }
         former = [index.ports[id].location for id in self._moved if id in index.ports]
-        touched = {bucket_of(location.device) for location in [*places.values(), *former]}
+        touched = {bucket_of(location.device) for location in [*locations.values(), *former]}
         touched |= index.buckets.keys() if self._thorough else set()
         found: dict[str, dict[str, PortId]] = {
             bucket: {
@@ -284,7 +284,7 @@ class RulesetBuilder:
             }
             for bucket in touched
         }
-        for id, location in places.items():
+        for id, location in locations.items():
             found[bucket_of(location.device)][location.device] = id
         for bucket, ports in found.items():
             owners = {PortKey(id) for id in ports.values()}

@@ -16,7 +16,7 @@ from netfw.model.address import IpAddress
 from netfw.model.port_range import PortRange
 from netfw_drivers.linux_router.plan.names import EXTENSION_SUFFIXES
 
-_PLACE = RuleTable.NAT, RuleChain.PREROUTING
+_HOOK = RuleTable.NAT, RuleChain.PREROUTING
 
 
 @frozen
@@ -33,7 +33,7 @@ def contributed_ports(contributions: Iterable[RouterContribution]) -> Iterator[T
     """Yield the ports that *contributions* translate."""
     for contribution in contributions:
         for rule in contribution.rules:
-            if (rule.table, rule.chain) == _PLACE:
+            if (rule.table, rule.chain) == _HOOK:
                 yield from parse_rule(rule.words)
 
 

@@ -206,10 +206,10 @@ def _removed(
     named = {each.prefix for each in prefixes}
     gone = [prefix for prefix in advertised if prefix not in named]
     gone.sort(key=lambda prefix: not advertised[prefix])  # those removed before, then the new ones
-    room = min(REMOVED_LIMIT, MAX_PREFIXES - len(prefixes))
+    available = min(REMOVED_LIMIT, MAX_PREFIXES - len(prefixes))
     return [
         RadvdPrefix(prefix=prefix, autonomous=prefix.prefixlen == SLAAC_LENGTH, removed=True)
-        for prefix in gone[max(len(gone) - room, 0) :]
+        for prefix in gone[max(len(gone) - available, 0) :]
     ]
 
 

@@ -64,9 +64,9 @@ def _agent(request: BindingRequest) -> Agent | Refused:
     for agent in found:
         if agent.alive:
             return agent
-    heard = max((a.heartbeat_at for a in found if a.heartbeat_at is not None), default=None)
-    since = "was never heard of" if heard is None else f"was last heard of at {heard.isoformat()}"
-    return Refused(f"the {AGENT_TYPE} on {request.host} is dead: it {since}")
+    last = max((a.heartbeat_at for a in found if a.heartbeat_at is not None), default=None)
+    when = "no heartbeat" if last is None else f"its last heartbeat at {last.isoformat()}"
+    return Refused(f"the {AGENT_TYPE} on {request.host} is dead: it sent {when}")
 
 
 def _bind(request: BindingRequest, report: AgentReport) -> Binding:

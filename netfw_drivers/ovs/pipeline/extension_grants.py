@@ -41,7 +41,7 @@ _REGISTER_BITS = 32
 _MAX_EXTENSIONS = 255
 _HOOKED = (PipelineHook.FROM_PORT, PipelineHook.TO_PORT, PipelineHook.RECEIVED, PipelineHook.SENT)
 """Where packets go on after the extension has seen them."""
-_CROWDS = frozenset({NORMAL, FLOOD, ALL})
+_MULTIPLE_PORTS = frozenset({NORMAL, FLOOD, ALL})
 _CAME_BY = frozenset({FIELD["in_port"].name, IN_PORT_WIDE.name})
 _NOT_OF_THE_PACKET = _CAME_BY | {
     *("tun_id", "tun_src", "tun_dst", "tun_ipv6_src", "tun_ipv6_dst"),
@@ -249,7 +249,7 @@ def _excesses(action: of.Action | LearnSpec, grant: Grant) -> Iterator[str]:
         case of.SetField(field=where):
             if not _writable(of.Bits(where, 0, where.nxm_width - 1), grant):
                 yield f"{where.name} is not its own to write"
-        case of.Output(port=port) if port in _CROWDS:
+        case of.Output(port=port) if port in _MULTIPLE_PORTS:
             yield f"{RESERVED[port]} stands for ports that it does not name"
         case of.OutputTo(bits=bits) | of.LearnOutput(source=bits):
             if not _names_port(bits, grant):

@@ -48,7 +48,7 @@ LEARNT = COOKIE | 1
 """Flows that packets made by ``learn``."""
 
 PORT = of.RegisterField(5, 0, 15, "number of the port that a packet left; 0: it came from outside")
-FILTERED = of.RegisterField(5, 16, 16, "1: the firewall is asked about what the port sends")
+FILTERED = of.RegisterField(5, 16, 16, "1: the firewall filters what the port sends")
 NETWORK = of.RegisterField(6, 0, 15, "local VLAN of the network")
 POLICY = of.RegisterField(7, 0, 15, "number of the set of groups that a packet is judged by")
 DIRECTION = of.RegisterField(7, 16, 16, "0: a port sends it; 1: a port receives it")
@@ -250,9 +250,9 @@ INTEGRATION = of.Pipeline(
     ),
 )  # fmt: skip
 
-LEARNS = of.RegisterField(0, 0, 0, "1: the sender's place is learnt")
+LEARNS = of.RegisterField(0, 0, 0, "1: the tunnel of the sender is learned")
 KIND = of.RegisterField(0, 1, 3, "type of tunnel; equal numbers of two types are two networks")
-VIA = of.RegisterField(1, 0, 15, "number of the tunnel that the receiver was last heard from")
+VIA = of.RegisterField(1, 0, 15, "number of the tunnel by which the receiver last sent")
 SENT = 0xFFFF
 """In place of a tunnel's number: it is sent already."""
 KINDS = {NetworkType.GRE: 1, NetworkType.VXLAN: 2, NetworkType.GENEVE: 3}

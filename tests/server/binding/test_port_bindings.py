@@ -112,7 +112,7 @@ def test_where_no_driver_binds_all_their_reasons_can_be_read(
 def test_a_dead_agent_binds_nothing(env: PortsEnvironment, network: NetworkId) -> None:
     env.host("h1", alive=False)
     (reason,) = reasons(env.create(network, ADMIN, binding__host_id="h1"))
-    assert "is dead: it was never heard of" in reason
+    assert "is dead: it sent no heartbeat" in reason
 
 
 @pytest.mark.spec("ML2-04")

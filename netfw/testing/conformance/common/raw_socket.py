@@ -11,12 +11,12 @@ _SO_RCVBUFFORCE = 33
 _LARGEST = 4096
 
 
-def open_wire(device: str, room: int) -> socket.socket:
+def open_wire(device: str, buffer_size: int) -> socket.socket:
     """Open a socket that receives all that *device* sends and receives, with *room* bytes."""
     wire = socket.socket(
         socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_EVERYTHING)
     )
-    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, room)
+    wire.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer_size)
     wire.bind((device, _EVERYTHING))
     return wire
 

@@ -88,10 +88,10 @@ class DhcpChangesConformance(DhcpSuite):
         self.bring(driver, net, tenant)
         self.leased(tenant)
         moved = tenant.but(fixed_ips=net.tenant(30).value.fixed_ips)
-        heir = net.tenant(20)
-        self.bring(driver, moved, heir)
+        successor = net.tenant(20)
+        self.bring(driver, moved, successor)
         assert self.leased(moved)[1].ip == moved.ip
-        assert self.leased(heir)[1].ip == heir.ip
+        assert self.leased(successor)[1].ip == successor.ip
 
     @proves(DhcpDriver, 1, 3)
     def test_a_port_with_another_mac_is_known_by_that_alone(self, driver: DhcpDriver) -> None:
@@ -123,24 +123,24 @@ class DhcpChangesConformance(DhcpSuite):
     def test_the_address_of_a_dropped_port_is_free_at_once(self, driver: DhcpDriver) -> None:
         """Check that the driver releases the lease of an instance that ended without a release."""
         net = make_network()
-        tenant, heir = net.tenant(20), net.tenant(20)
+        tenant, successor = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
         client, _ = self.leased(tenant)
         client.leave()
         self.drop(driver, tenant)
         self.assert_nothing_for(tenant)
-        self.bring(driver, heir)
-        assert self.leased(heir)[1].ip == heir.ip
+        self.bring(driver, successor)
+        assert self.leased(successor)[1].ip == successor.ip
 
     @proves(DhcpDriver, 3)
     def test_an_address_moves_from_port_to_port_in_one_update(self, driver: DhcpDriver) -> None:
         net = make_network()
-        tenant, heir = net.tenant(20), net.tenant(20)
+        tenant, successor = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
         self.leased(tenant)
-        outcome = driver.converge(Update(put=wanted(heir), drop=frozenset({tenant.key})))
+        outcome = driver.converge(Update(put=wanted(successor), drop=frozenset({tenant.key})))
         assert outcome.ok, str(outcome)
-        assert self.leased(heir)[1].ip == heir.ip
+        assert self.leased(successor)[1].ip == successor.ip
         self.assert_nothing_for(tenant)
 
     @proves(DhcpDriver, 1, 3)

@@ -128,7 +128,7 @@ class DhcpIpv6Conformance(DhcpSuite):
     def test_an_ipv6_address_is_free_at_once(self, driver: DhcpDriver) -> None:
         self.require(driver, DhcpCapability.DHCPV6)
         net = make_network(a_subnet6(Ipv6Mode.STATEFUL))
-        tenant, heir = net.tenant(20), net.tenant(20)
+        tenant, successor = net.tenant(20), net.tenant(20)
         self.bring(driver, net, tenant)
         self.leased6(tenant)
         client = self.client(tenant)
@@ -136,8 +136,8 @@ class DhcpIpv6Conformance(DhcpSuite):
         assert self.leased6(tenant).addresses == (tenant.ip6,)
         client.leave()
         self.drop(driver, tenant)
-        self.bring(driver, heir)
-        assert self.leased6(heir).addresses == (heir.ip6,)
+        self.bring(driver, successor)
+        assert self.leased6(successor).addresses == (successor.ip6,)
 
     @proves(DhcpDriver, 4, 9)
     def test_an_ipv6_lease_lives_on(self, make_driver: MakeDriver) -> None:

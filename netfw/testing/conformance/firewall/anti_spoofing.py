@@ -141,10 +141,10 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 2)
     def test_a_reply_comes_from_oneself_as_well(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
-        asked = outside.udp(one, 9)
-        self.assert_passes(outside, one, asked)
-        self.assert_blocked(one, outside, answer(asked, source=IPv4Address("10.99.0.1")))
-        self.assert_passes(one, outside, answer(asked))
+        request = outside.udp(one, 9)
+        self.assert_passes(outside, one, request)
+        self.assert_blocked(one, outside, answer(request, source=IPv4Address("10.99.0.1")))
+        self.assert_passes(one, outside, answer(request))
 
     @proves(FirewallDriver, 2)
     def test_an_allowed_pair_is_a_source(self, driver: FirewallDriver) -> None:
@@ -305,10 +305,10 @@ class FirewallSourcesConformance(FirewallSuite):
         self.apply(driver, state)
         for version in FAMILIES:
             talk = self.opened(one, two, 80, version=version)
-            asked = one.udp(two, 9, version=version)
-            self.assert_passes(one, two, asked)
-            self.assert_blocked(two_twin, one_twin, talk.back(), answer(asked))
-            self.assert_blocked(one_twin, two_twin, talk.forth(), asked)
+            request = one.udp(two, 9, version=version)
+            self.assert_passes(one, two, request)
+            self.assert_blocked(two_twin, one_twin, talk.back(), answer(request))
+            self.assert_blocked(one_twin, two_twin, talk.forth(), request)
             self.assert_lives(talk)
 
     @proves(FirewallDriver, 7)

@@ -342,16 +342,16 @@ class FirewallUpdatesConformance(FirewallSuite):
         if outage is None:
             pytest.skip("the kernel always answers")
         update = Update(put=states[2])
-        asked: list[Callable[[], object]] = [lambda: driver.converge(update), driver.present]
+        calls: list[Callable[[], object]] = [lambda: driver.converge(update), driver.present]
         if self.plans(driver):
             reconciler = self.reconciler(driver)
             plan = reconciler.plan(update, reconciler.observe(update))
-            asked += [lambda: reconciler.observe(None)]
-            asked += [lambda: reconciler.apply(plan, no_checkpoint)]
+            calls += [lambda: reconciler.observe(None)]
+            calls += [lambda: reconciler.apply(plan, no_checkpoint)]
         with outage:
-            for ask in asked:
+            for call in calls:
                 with pytest.raises(BackendUnavailable):
-                    ask()
+                    call()
         self.wire(states[2])
         assert driver.converge(Update(put=states[2], complete=True)).ok
         self.environment.settle()

@@ -107,8 +107,8 @@ class FirewallSuite:
 
         A driver that filters nothing runs the tests of all ways to filter.
         """
-        asked = self.filtering or capability not in _WAYS
-        if asked and capability not in driver.describe().capabilities:
+        is_required = self.filtering or capability not in _WAYS
+        if is_required and capability not in driver.describe().capabilities:
             pytest.skip(f"the driver does not declare the capability {capability.value!r}")
 
     def make_ports(self, count: int, network: int = 0) -> tuple[FirewallTestPort, ...]:

@@ -192,17 +192,17 @@ class FirewallConnectionsConformance(FirewallSuite):
         )
         sends = a_group()
         for version in FAMILIES:
-            asked = one.udp(two, 9, version=version)
-            self.assert_blocked(one, two, asked)
-            self.assert_blocked(two, one, answer(asked))
+            request = one.udp(two, 9, version=version)
+            self.assert_blocked(one, two, request)
+            self.assert_blocked(two, one, answer(request))
         self.apply(
             driver,
             {**port(one, id), **port(two, sends), **everything(id, OUT), **everything(sends, OUT)},
         )
         for version in FAMILIES:
-            asked = one.udp(two, 19, version=version)
-            self.assert_blocked(one, two, asked)
-            self.assert_blocked(two, one, answer(asked))
+            request = one.udp(two, 19, version=version)
+            self.assert_blocked(one, two, request)
+            self.assert_blocked(two, one, answer(request))
 
     @proves(FirewallDriver, 1)
     def test_what_belongs_to_no_connection_is_dropped(self, driver: FirewallDriver) -> None:

@@ -32,7 +32,7 @@ from netfw.testing.conformance.firewall.packets import Arp
 from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 
-_ROOM = 16 << 20
+_BUFFER_SIZE = 16 << 20
 _TIMEOUT = 3.0
 _SILENCE = 0.25
 _BEHIND = (0, 0, 0, 0, 1, 1)
@@ -179,7 +179,7 @@ class BridgeEnvironment(FirewallLabEnvironment):
 
 def _wire(instance: Instance) -> socket.socket:
     assert instance.device is not None
-    return instance.call(open_wire, instance.device, _ROOM)
+    return instance.call(open_wire, instance.device, _BUFFER_SIZE)
 
 
 def _be_quiet() -> None:

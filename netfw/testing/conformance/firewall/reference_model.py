@@ -84,10 +84,10 @@ def _allowed(
         group = policy.get(GroupKey(id), Rules())
         assert isinstance(group, Rules)
         if opened is not None and group.stateful:
-            asked, direction = opened, _IN if way is _OUT else _OUT
+            matched, direction = opened, _IN if way is _OUT else _OUT
         else:
-            asked, direction = packet, way
-        if any(_matches(policy, rule, direction, asked) for rule in group.rules):
+            matched, direction = packet, way
+        if any(_matches(policy, rule, direction, matched) for rule in group.rules):
             return True
     return False
 

@@ -39,15 +39,15 @@ class FirewallStatelessConformance(FirewallSuite):
         self.require(driver, FirewallCapability.STATELESS_GROUPS)
         one, outside = self.make_ports(2)
         id = a_group()
-        asked = [rule(id, IN, UDP, (9, 9), version=version) for version in FAMILIES]
+        requests = [rule(id, IN, UDP, (9, 9), version=version) for version in FAMILIES]
         replies = [rule(id, OUT, UDP, (20000, 65535), version=version) for version in FAMILIES]
         state = {**port(one, id), **trusted(outside)}
-        self.apply(driver, {**state, **group(id, *asked, stateful=False)})
+        self.apply(driver, {**state, **group(id, *requests, stateful=False)})
         for version in FAMILIES:
             sent = outside.udp(one, 9, version=version)
             self.assert_passes(outside, one, sent)
             self.assert_blocked(one, outside, answer(sent))
-        self.apply(driver, {**state, **group(id, *asked, *replies, stateful=False)})
+        self.apply(driver, {**state, **group(id, *requests, *replies, stateful=False)})
         for version in FAMILIES:
             sent = outside.udp(one, 9, version=version)
             self.assert_passes(outside, one, sent)
@@ -175,13 +175,13 @@ class FirewallStatelessConformance(FirewallSuite):
         """Groups without state, and rules that refer to address groups."""
         one, _ = self.make_ports(2)
         id, able = a_group(), driver.describe().capabilities
-        asked = {
+        requests = {
             FirewallCapability.STATELESS_GROUPS: everything(id, stateful=False),
             FirewallCapability.ADDRESS_GROUPS: group(
                 id, rule(id, IN, addresses=an_address_group())
             ),
         }
-        for capability, state in asked.items():
+        for capability, state in requests.items():
             self.wire(port(one, id))
             outcome = driver.converge(Update(put={**port(one, id), **state}))
             if capability in able or not self.filtering:

@@ -129,12 +129,12 @@ class RouterTranslationConformance(RouterSuite):
         site, floating = self.floating_site()
         self.bring(driver, site, floating)
         one, outside = self.instance(site), self.outside(site)
-        heir = site.floating(50, site.nets[0].address(20))
+        successor = site.floating(50, site.nets[0].address(20))
         outcome = driver.converge(
-            Update(put={heir.key: heir.value}, drop=frozenset({floating.key}))
+            Update(put={successor.key: successor.value}, drop=frozenset({floating.key}))
         )
         assert outcome.ok, str(outcome)
-        assert self.arrives(outside, heir.address).at == one.name
+        assert self.arrives(outside, successor.address).at == one.name
         assert floating.key not in driver.present()
 
     @proves(RouterDriver, 2)

@@ -152,8 +152,8 @@ class IpamDriverConformance(RequiresHooks):
         for request, address in samples.POSSIBLE:
             driver, stores = self.ready()
             fixed = self.get(driver, stores, request)
-            assert fixed == FixedIp(subnet_id=place(request).id, address=address)
-            assert self.taken(stores, place(request)) == {as_address(address)}
+            assert fixed == FixedIp(subnet_id=subnet_of(request).id, address=address)
+            assert self.taken(stores, subnet_of(request)) == {as_address(address)}
 
     @proves(IpamDriver, 1)
     @proves_raise(IpamDriver, "allocate", Conflict)
@@ -161,11 +161,11 @@ class IpamDriverConformance(RequiresHooks):
         driver, stores = self.ready()
         for request, address in samples.POSSIBLE:
             self.get(driver, stores, request)
-            before = self.taken(stores, place(request))
+            before = self.taken(stores, subnet_of(request))
             with pytest.raises(Conflict) as refusal:
                 self.get(driver, stores, request)
             assert str(as_address(address)) in str(refusal.value)
-            assert self.taken(stores, place(request)) == before
+            assert self.taken(stores, subnet_of(request)) == before
 
     @proves(IpamDriver, 1)
     def test_a_requested_address_is_not_allocated_to_others(self) -> None:
@@ -182,7 +182,7 @@ class IpamDriverConformance(RequiresHooks):
             with pytest.raises(InvalidInput) as refusal:
                 pytest.fail(f"{what}: {self.get(driver, stores, request)} is given")
             assert all(refusal.value.problems.values()), f"{what}: it does not say what is wrong"
-            assert not self.taken(stores, place(request)), f"{what}: it is taken all the same"
+            assert not self.taken(stores, subnet_of(request)), f"{what}: it is taken all the same"
 
     @proves(IpamDriver, 1)
     def test_two_transactions_get_different_addresses(self) -> None:
@@ -271,10 +271,10 @@ class IpamDriverConformance(RequiresHooks):
     def test_a_released_address_can_be_allocated_again(self) -> None:
         driver, stores = self.ready()
         for request, _ in samples.POSSIBLE:
-            before = self.taken(stores, place(request))
+            before = self.taken(stores, subnet_of(request))
             fixed = self.get(driver, stores, request)
             self.free(driver, stores, fixed)
-            assert self.taken(stores, place(request)) == before
+            assert self.taken(stores, subnet_of(request)) == before
             assert self.get(driver, stores, request) == fixed
 
     @proves(IpamDriver, 3)
@@ -343,7 +343,7 @@ class IpamDriverConformance(RequiresHooks):
         assert len(given) == 3
 
 
-def place(request: AddressRequest) -> Subnet:
+def subnet_of(request: AddressRequest) -> Subnet:
     """Return the first subnet of a request."""
     return request.subnets[0] if isinstance(request, AnyAddress) else request.subnet
 

@@ -137,10 +137,10 @@ class SwitchNetworksConformance(SwitchSuite):
         assert [type(error) for error in outcome.failed.values()] == [Conflict]
         assert len(outcome.done) == 1
         assert driver.present() == outcome.done
-        heir = two if one.key in outcome.done else one
-        outcome = driver.converge(Update(put=wanted(heir), complete=True))
+        successor = two if one.key in outcome.done else one
+        outcome = driver.converge(Update(put=wanted(successor), complete=True))
         assert outcome.ok, outcome
-        assert driver.present() == {heir.key}
+        assert driver.present() == {successor.key}
 
     @proves(SwitchDriver, 3)
     def test_a_refused_port_of_the_next_driver_keeps_no_other_live(

@@ -27,7 +27,7 @@ from netfw.testing.lab.host import Host
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.lab import Lab
 
-_ROOM = 8 << 20
+_BUFFER_SIZE = 8 << 20
 _BURST = 256
 _INTERVAL = 0.01
 _TIMEOUT = 10.0
@@ -141,7 +141,7 @@ class LabSwitchPorts:
         instance = self.plugged[port]
         assert instance is not None, f"{port} is mute"
         assert instance.device is not None
-        return instance.call(open_wire, instance.device, _ROOM)
+        return instance.call(open_wire, instance.device, _BUFFER_SIZE)
 
     def _instance(self, host: int) -> Instance:
         if self._idle[host]:
@@ -210,10 +210,10 @@ class LabTrafficProbe(TrafficProbe):
     ) -> None:
         address = frames.raw(source or sender.mac)
         tags = tuple(vlans) or (None,)
-        for place, vlan in enumerate(tags):
+        for position, vlan in enumerate(tags):
             payload = frames.make_payload(self._token, sender.number, 0, FORGED, 0)
             self._send(sender, frames.frame(frames.BROADCAST, address, payload, vlan))
-            if place % 64 == 63:
+            if position % 64 == 63:
                 time.sleep(0.005)  # no queue on the way is longer
 
     def close(self) -> None:

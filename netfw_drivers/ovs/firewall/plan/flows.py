@@ -182,9 +182,9 @@ def port_flows(port: PortFlows) -> Iterator[of.Flow]:
         yield from _source_flows(here, source, to_rules)
     for mac in {source.mac for source in port.sources}:
         yield from _unaddressed_flows(here, mac, to_rules)
-    met = of.load(POLICY, port.policy), of.load(DIRECTION, RECEIVES), of.goto(RULES_INGRESS)
-    yield _flow(BASE_INGRESS, there & of.ipv4(), note, *met, priority=10)
-    yield _flow(BASE_INGRESS, there & of.ipv6(), *met, priority=10)
+    actions = of.load(POLICY, port.policy), of.load(DIRECTION, RECEIVES), of.goto(RULES_INGRESS)
+    yield _flow(BASE_INGRESS, there & of.ipv4(), note, *actions, priority=10)
+    yield _flow(BASE_INGRESS, there & of.ipv6(), *actions, priority=10)
 
 
 def _source_flows(

@@ -112,9 +112,9 @@ class FirewallOutline:
         self.zones: dict[PortKey, int] = {}
         self.draft = FirewallChanges(observed.state)
         for key, value in update.put.items():
-            fault = refusal(key, value)
-            if fault is not None:
-                self.refused.setdefault(key, fault)
+            error = refusal(key, value)
+            if error is not None:
+                self.refused.setdefault(key, error)
         for key in self._dropped_keys():
             self._drop(key)
         for key in _ordered(key for key in update.put if key not in self.refused):
@@ -129,8 +129,8 @@ class FirewallOutline:
         """Return as few keys as possible, of those put, that make a flow too long."""
         found: dict[FirewallKey, NetfwError] = {}
         for part in self.draft.crowded:
-            asked = self.draft.concerned(part) & self._update.put.keys() - self.refused.keys()
-            kinds = [_of(asked, kind) for kind in (GroupKey, Member, PortKey)]
+            requested = self.draft.concerned(part) & self._update.put.keys() - self.refused.keys()
+            kinds = [_of(requested, kind) for kind in (GroupKey, Member, PortKey)]
             blamed = min(filter(None, kinds), key=len, default=[])
             found |= {key: InvalidInput({str(key): _CROWDED}) for key in blamed}
         return found
@@ -232,11 +232,11 @@ def _operations(bridge: str, plan: FlowPlan, draft: FirewallChanges) -> Iterator
 
 def _ordered(keys: Iterable[FirewallKey]) -> list[FirewallKey]:
     """Return *keys* in the order in which numbers are allocated, the same in every run."""
-    asked = list(keys)
-    ports, groups = _of(asked, PortKey), _of(asked, GroupKey)
+    requested = list(keys)
+    ports, groups = _of(requested, PortKey), _of(requested, GroupKey)
     return [
         *sorted(groups, key=lambda key: key.group),
-        *_of(asked, Member),
+        *_of(requested, Member),
         *sorted(ports, key=lambda key: key.port),
     ]
 

@@ -45,15 +45,17 @@ def _problem(
     problems: Iterable[NetfwError] = ()
     match value:
         case Wiring():
-            problems = chain(_wiring(value), _additions(value.contributions, layout))
+            problems = chain(_wiring(value), _contributions_errors(value.contributions, layout))
         case LocalNetwork():
-            problems = chain(_network(value, settings), _additions(value.contributions, layout))
+            problems = chain(
+                _network(value, settings), _contributions_errors(value.contributions, layout)
+            )
         case Tunnel() if isinstance(key, Endpoint):
             problems = _tunnel(key, settings)
         case HostMac():
             problems = (NotSupported("this switch driver knows no distributed routers yet"),)
         case SwitchContribution() if isinstance(key, ExtensionKey):
-            problems = _addition(key, value, layout)
+            problems = _contribution_errors(key, value, layout)
     return next(iter(problems), None)
 
 
@@ -94,7 +96,7 @@ def _tunnel(endpoint: Endpoint, settings: Settings) -> Iterator[NetfwError]:
         yield InvalidInput({str(endpoint): "that is this host itself"})
 
 
-def _additions(
+def _contributions_errors(
     contributions: Iterable[SwitchContribution], layout: ExtensionLayout
 ) -> Iterator[NetfwError]:
     for contribution in contributions:
@@ -103,9 +105,9 @@ def _additions(
             yield problem
 
 
-def _addition(
+def _contribution_errors(
     key: ExtensionKey, value: SwitchContribution, layout: ExtensionLayout
 ) -> Iterator[NetfwError]:
     if value.owner != key.owner:
         yield InvalidInput({str(key): f"it is a contribution of {value.owner}"})
-    yield from _additions((value,), layout)
+    yield from _contributions_errors((value,), layout)

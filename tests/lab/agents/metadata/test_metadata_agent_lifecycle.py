@@ -243,7 +243,7 @@ def test_another_service_and_another_memory_are_taken_over(
     for _ in range(3):
         assert agent.ask().status == 200
     agent.wait(lambda status: status["counts"]["requests"] == 3)
-    assert agent.status()["counts"]["ports_asked_for"] == 1
+    assert agent.status()["counts"]["port_lookups"] == 1
     with RecordingService() as other:
         agent.configure(nova_metadata_port=other.port, metadata_cache_seconds=0)
         agent.hang_up()
@@ -251,7 +251,7 @@ def test_another_service_and_another_memory_are_taken_over(
             assert agent.ask(of=address(FIRST + 1)).status == 200
         assert (len(service.seen), len(other.seen)) == (3, 3)
     agent.wait(lambda status: status["counts"]["requests"] == 6)
-    assert agent.status()["counts"]["ports_asked_for"] == 4
+    assert agent.status()["counts"]["port_lookups"] == 4
 
 
 def test_empty_secret_causes_a_warning(make_agent: Make, service: RecordingService) -> None:

@@ -25,9 +25,9 @@ def test_the_lease_of_a_dropped_port_is_given_back(host: DnsmasqHost) -> None:
     left = host.leases(net)
     assert str(former.ip) not in left
     assert str(keeper.ip) in left
-    heir = net.tenant(20)
-    assert host.put(heir).ok
-    lease = host.lease(heir)
+    successor = net.tenant(20)
+    assert host.put(successor).ok
+    lease = host.lease(successor)
     assert lease is not None
     assert lease.ip == former.ip
     assert host.lease(former, 1.5) is None

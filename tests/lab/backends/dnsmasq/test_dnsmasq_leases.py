@@ -40,11 +40,11 @@ def test_the_leases_of_a_subnet_that_is_switched_off_are_forgotten(host: Dnsmasq
     assert host.driver.converge(Update(put=wanted(off, one, two), complete=True)).ok
     assert host.drop(two).ok
     assert host.put(net).ok
-    heir = net.tenant(20, on=(1,))
-    assert host.put(heir).ok
-    lease = host.lease(heir)
+    successor = net.tenant(20, on=(1,))
+    assert host.put(successor).ok
+    lease = host.lease(successor)
     assert lease is not None
-    assert lease.ip == heir.ip
+    assert lease.ip == successor.ip
 
 
 @pytest.mark.spec("DHCP-46")
@@ -99,8 +99,8 @@ def test_a_dnsmasq_that_does_not_hear_is_started_again(host: DnsmasqHost) -> Non
     outcome = host.drop(former)
     assert outcome.ok, "by the second try, which starts it again"
     assert host.pid(net) != pid
-    heir = net.tenant(20)
-    assert host.put(heir).ok
-    lease = host.lease(heir)
+    successor = net.tenant(20)
+    assert host.put(successor).ok
+    lease = host.lease(successor)
     assert lease is not None
-    assert lease.ip == heir.ip
+    assert lease.ip == successor.ip

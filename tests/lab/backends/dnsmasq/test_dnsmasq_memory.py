@@ -30,9 +30,9 @@ def test_mac_address_returns_and_its_former_address_goes_to_another_port(
     back = net.tenant(21, mac=former.mac)
     assert host.put(back).ok
     assert gets_its_own(host, back)
-    heir = net.tenant(20)
-    assert host.put(heir).ok
-    assert gets_its_own(host, heir)
+    successor = net.tenant(20)
+    assert host.put(successor).ok
+    assert gets_its_own(host, successor)
 
 
 @pytest.mark.spec("DHCP-46")
@@ -45,9 +45,9 @@ def test_a_port_comes_back_changed_and_its_former_addresses_go_to_others(host: D
     changed = net.tenant(21)
     assert host.put(former.but(mac=changed.mac, fixed_ips=changed.value.fixed_ips)).ok
     assert host.drop(former).ok
-    heir, same_mac = net.tenant(20), net.tenant(22, mac=former.mac)
-    assert host.put(heir, same_mac).ok
-    assert gets_its_own(host, heir)
+    successor, same_mac = net.tenant(20), net.tenant(22, mac=former.mac)
+    assert host.put(successor, same_mac).ok
+    assert gets_its_own(host, successor)
     assert gets_its_own(host, same_mac)
 
 
@@ -74,9 +74,9 @@ def test_a_mac_address_moves_to_another_port_within_one_update(host: DnsmasqHost
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert gets_its_own(host, former)
-    heir = net.tenant(21, mac=former.mac)
-    assert host.driver.converge(Update(put=wanted(heir), drop=frozenset({former.key}))).ok
-    assert gets_its_own(host, heir)
+    successor = net.tenant(21, mac=former.mac)
+    assert host.driver.converge(Update(put=wanted(successor), drop=frozenset({former.key}))).ok
+    assert gets_its_own(host, successor)
 
 
 @pytest.mark.spec("DHCP-46")
@@ -87,17 +87,17 @@ def test_port_with_an_address_in_use_waits_and_is_reported_when_it_is_free(
     former = net.tenant(20)
     assert host.put(net, former).ok
     assert gets_its_own(host, former)
-    heir = net.tenant(20)
-    outcome = host.put(heir)
-    assert outcome.waiting == {heir.key: f"{heir.ip} is still of port {former.port}"}
+    successor = net.tenant(20)
+    outcome = host.put(successor)
+    assert outcome.waiting == {successor.key: f"{successor.ip} is still of port {former.port}"}
     assert gets_its_own(host, former)
     host.events.clear()
     assert host.drop(former).ok
     (woken,) = host.events
     assert isinstance(woken, KeysChanged)
-    assert woken.keys == {heir.key}
-    assert host.put(heir).ok
-    assert gets_its_own(host, heir)
+    assert woken.keys == {successor.key}
+    assert host.put(successor).ok
+    assert gets_its_own(host, successor)
 
 
 @pytest.mark.spec("DHCP-46")
@@ -133,13 +133,13 @@ def test_two_ports_swap_their_addresses_one_after_the_other(host: DnsmasqHost) -
 @pytest.mark.spec("DHCP-46")
 def test_a_port_that_is_refused_does_not_keep_an_address_that_it_lost(host: DnsmasqHost) -> None:
     net = make_network()
-    port, heir = net.tenant(20), net.tenant(20)
+    port, successor = net.tenant(20), net.tenant(20)
     assert host.put(net, port).ok
     assert gets_its_own(host, port)
     bad = (DhcpOption(name="42", value="nonsense"),)
     outcome = host.put(port.but(fixed_ips=net.tenant(21).value.fixed_ips, options=bad))
     assert outcome.failed.keys() == {port.key}
-    assert host.put(heir).ok
+    assert host.put(successor).ok
     assert host.put(net.but(dns_domain="other.org")).ok
-    assert gets_its_own(host, heir)
+    assert gets_its_own(host, successor)
     assert host.lease(port, 1.5) is None

@@ -154,12 +154,12 @@ def test_name_that_refers_to_another_namespace_is_reported(
 def test_recreated_namespace_with_the_inode_of_the_old_one_is_reported(reports: Reports):
     begun, remade = threading.Event(), threading.Event()
 
-    def tell(names: frozenset[str]) -> None:
+    def report(names: frozenset[str]) -> None:
         begun.set()
         assert remade.wait(60)
         reports.put(names)
 
-    monitor = MultiNetnsMonitor(tell, debounce=0.0)
+    monitor = MultiNetnsMonitor(report, debounce=0.0)
     for name in ("blue", "green"):
         netns.create(name)
         monitor.watch(name)
@@ -209,12 +209,12 @@ def test_no_namespace_is_kept_alive(monitor: MultiNetnsMonitor):
 def test_where_announcements_were_lost_all_are_named(reports: Reports):
     flooded, begun = threading.Event(), threading.Event()
 
-    def tell(names: frozenset[str]) -> None:
+    def report(names: frozenset[str]) -> None:
         begun.set()
         assert flooded.wait(60)
         reports.put(names)
 
-    monitor = MultiNetnsMonitor(tell, debounce=0.0, buffer_size=1 << 12)
+    monitor = MultiNetnsMonitor(report, debounce=0.0, buffer_size=1 << 12)
     for name in ("blue", "green"):
         netns.create(name)
         monitor.watch(name)

@@ -140,7 +140,7 @@ def test_the_noise_of_a_failing_attempt_does_not_make_the_loop_spin(env):
     env.machine.refused[key] = "no room"
     env.turn()
     for _ in range(10):
-        env.machine.tell(KeysChanged("an echo", {key}))
+        env.machine.notify(KeysChanged("an echo", {key}))
         env.turn(0.1)
     assert env.status.total.failed == 1 + 1
 

@@ -41,7 +41,7 @@ def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(
     devices = env.switch.devices
     env.switch.devices = lambda: (asked.append(env.clock.time), devices())[1]
     for _ in range(20):
-        env.machine.tell(FeedLost("the machine does not answer"))
+        env.machine.notify(FeedLost("the machine does not answer"))
         env.turn(0.1)
     assert len(asked) <= 3
     env.machine.online = True

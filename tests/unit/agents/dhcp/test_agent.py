@@ -146,7 +146,7 @@ def test_ports_that_waited_for_their_network_come_with_it():
         env.turn(after=8.0)
     assert env.loop.status.waiting == {f"port {ONE.id}": "its network"}
     env.machine.refused.clear()
-    env.machine.tell(KeysChanged("it can be had now", {NetworkKey(NET.id)}))
+    env.machine.notify(KeysChanged("it can be had now", {NetworkKey(NET.id)}))
     env.turn(after=1.0)  # long before the port itself would be tried again
     env.ready()
     assert env.status_of(ONE) is Status.ACTIVE
@@ -232,7 +232,7 @@ def test_events_about_strangers_cause_nothing():
     calls = len(env.dhcp.calls)
     stranger = server_port(77, NET)
     keys = {NetworkKey(stranger.id), PortKey(stranger.id), RouterKey(stranger.id)}
-    env.machine.tell(KeysChanged("something", keys))
+    env.machine.notify(KeysChanged("something", keys))
     assert env.turn().ready
     assert len(env.dhcp.calls) == calls
 
@@ -242,11 +242,11 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
     converge = env.dhcp.converge
 
     def noisy(update):
-        env.machine.tell(KeysChanged("a device was plugged", {NetworkKey(NET.id)}))
+        env.machine.notify(KeysChanged("a device was plugged", {NetworkKey(NET.id)}))
         try:
             return converge(update)
         finally:
-            env.machine.tell(KeysChanged("and unplugged", {NetworkKey(NET.id)}))
+            env.machine.notify(KeysChanged("and unplugged", {NetworkKey(NET.id)}))
 
     env.dhcp.converge = noisy
     env.machine.refused[NetworkKey(NET.id)] = "no such file"
@@ -271,7 +271,7 @@ def test_what_is_spoilt_while_it_is_made_is_looked_at_again():
     gate = env.dhcp.gates[NET.id] = threading.Event()
     env.source.put(port(13, NET))
     env.until(lambda status: env.dhcp.at_gate == {NET.id})
-    env.machine.tell(KeysChanged("somebody did something", {PortKey(port(13, NET).id)}))
+    env.machine.notify(KeysChanged("somebody did something", {PortKey(port(13, NET).id)}))
     env.turn()
     calls = len(env.dhcp.calls)
     gate.set()
@@ -290,10 +290,10 @@ def test_a_port_that_comes_back_on_another_network_moves():
 def test_a_server_process_that_dies_is_looked_after_or_is_the_end():
     env = make_environment()
     env.machine.present.pop(NetworkKey(NET.id))
-    env.machine.tell(ProcessDied("dnsmasq ended", {NetworkKey(NET.id)}))
+    env.machine.notify(ProcessDied("dnsmasq ended", {NetworkKey(NET.id)}))
     env.ready()
     assert 1 in env.served()
-    env.machine.tell(ProcessDied("dnsmasq of network 1 ended", {NetworkKey(NET.id)}, True))
+    env.machine.notify(ProcessDied("dnsmasq of network 1 ended", {NetworkKey(NET.id)}, True))
     with pytest.raises(AgentMustEnd, match="dnsmasq of network 1 ended"):
         env.turn()
 
@@ -314,7 +314,7 @@ def test_the_agent_says_what_operators_know():
 def test_a_lost_feed_is_a_complete_pass():
     env = make_environment()
     env.machine.present.pop(PortKey(ONE.id))
-    env.machine.tell(FeedLost("gone"))
+    env.machine.notify(FeedLost("gone"))
     env.ready()
     assert env.served() == {1: {11, 12}, 2: {11}}
     assert OTHER_SUBNET.id in {each.id for each in env.dhcp.networks()[OTHER.id].subnets}

@@ -114,7 +114,7 @@ def test_filters_stay_while_the_switch_cannot_dismiss_the_port():
     env.source.remove(ref(GUARDED))
     env.turn()
     assert PORT in driver.machine.present
-    env.machine.tell(FeedLost("everything anew"))
+    env.machine.notify(FeedLost("everything anew"))
     env.turn(1)
     assert PORT in driver.machine.present
     env.machine.crashing.clear()

@@ -235,7 +235,7 @@ def test_lost_feed_is_a_complete_pass_and_an_event_repairs_its_key(environment):
     found.ready()
     assert found.router.floating_ips().keys() == {ONE.id}
     found.machine.present.clear()
-    found.machine.tell(FeedLost("restarted"))
+    found.machine.notify(FeedLost("restarted"))
     found.ready()
     assert found.router.routers().keys() == {EDGE.id, INNER.id}
 

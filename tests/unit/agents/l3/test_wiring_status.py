@@ -50,7 +50,7 @@ def change_wiring(found, *unwired):
     """Wire all but these, and send the event of the driver."""
     found.router.unwired = {each.id for each in unwired}
     keys = {RouterKey(EDGE.id), FloatingIpKey(ONE.id)}
-    found.machine.tell(KeysChanged("wiring", keys))
+    found.machine.notify(KeysChanged("wiring", keys))
 
 
 @pytest.mark.spec("L3-10")

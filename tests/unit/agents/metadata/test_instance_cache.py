@@ -39,11 +39,11 @@ class Source:
 
     def __init__(self, answer: Callable[[FindPorts], tuple[Port, ...]]) -> None:
         self.answer = answer
-        self.asked: list[FindPorts] = []
+        self.requests: list[FindPorts] = []
         self.now = 0.0
 
     def __call__(self, request: FindPorts) -> tuple[Port, ...]:
-        self.asked.append(request)
+        self.requests.append(request)
         return self.answer(request)
 
     def clock(self) -> float:
@@ -63,11 +63,11 @@ def test_an_answer_is_remembered_for_its_time_and_no_longer() -> None:
     directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 4.9):
         assert directory.find(request()) == Instance("i-1", "p")
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
     source.answer = lambda _: (port("i-2"),)
     source.now = 5.0
     assert directory.find(request()) == Instance("i-2", "p")
-    assert (directory.asked, directory.hits) == (2, 1)
+    assert (directory.lookups, directory.hits) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_none_or_several_ports_are_404_with_a_shorter_ttl(ports: tuple[Port, ...
     directory = InstanceCache(source, CachePolicy(found=5, none=1), source.clock)
     for source.now in (0.0, 0.9):
         assert status(directory) == 404
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
     source.answer = lambda _: (port(),)
     source.now = 1.0
     assert status(directory) == 200
@@ -91,7 +91,7 @@ def test_without_a_ttl_the_source_is_queried_each_time() -> None:
     directory = InstanceCache(source, CachePolicy(found=0, none=0), source.clock)
     for _ in range(3):
         assert status(directory) == 200
-    assert (len(source.asked), len(directory)) == (3, 0)
+    assert (len(source.requests), len(directory)) == (3, 0)
 
 
 def test_no_more_is_remembered_than_may_be() -> None:
@@ -101,9 +101,9 @@ def test_no_more_is_remembered_than_may_be() -> None:
         directory.find(request(number))
     assert len(directory) == 3
     directory.find(request(4))
-    assert len(source.asked) == 4
+    assert len(source.requests) == 4
     directory.find(request(1))
-    assert len(source.asked) == 5
+    assert len(source.requests) == 5
 
 
 def test_concurrent_requests_for_one_address_are_one_query() -> None:
@@ -131,7 +131,7 @@ def test_concurrent_requests_for_one_address_are_one_query() -> None:
         wait_until(lambda: waiting() == threads - 1)
         answer_now.set()
         assert {result.result() for result in results} == {Instance("i-1", "p")}
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
 
 
 def fails(error: Exception) -> Callable[[FindPorts], tuple[Port, ...]]:
@@ -154,7 +154,7 @@ def test_source_error_is_503_and_a_problem_until_recovery(error: Exception) -> N
     directory = InstanceCache(source, CachePolicy(none=1), source.clock)
     assert (status(directory), directory.problem) == (503, str(error))
     assert status(directory) == 503
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
     source.answer = lambda _: (port(),)
     source.now = 1.0
     assert (status(directory), directory.problem) == (200, "")

@@ -98,7 +98,7 @@ class Announcer(MemorySource):
     tell: Any = None
 
     def announce(self, tell: Any) -> Any:
-        self.tell = tell
+        self.notify = tell
         return lambda: None
 
     def watch(self, subscription: Any, hint: Any) -> Any:
@@ -108,9 +108,9 @@ class Announcer(MemorySource):
 def test_notifications_go_to_concerned_roots_without_subscribers_too(wire: FakeNetwork) -> None:
     source = Announcer(samples.WEB_HERE)
     offered(wire, source).changes(samples.L2_HERE, next(source.snapshot(samples.L2_HERE)).cursor)
-    source.tell(
+    source.notify(
         Cursor("e", 1), frozenset({AgentRoot(Service.L2, "a"), AgentRoot(Service.DHCP, "b")})
     )
     assert wire.hints == {"l2.a": 1, "dhcp.b": 1}
-    source.tell(Cursor("e", 2), None)
+    source.notify(Cursor("e", 2), None)
     assert {"l2.", "dhcp.", "l3.", "population."} <= wire.hints.keys()

@@ -139,7 +139,7 @@ def test_an_instance_keeps_its_address_though_the_server_lost_all_leases(tmp_pat
 def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
     """The facts behind ``needs_reload`` and tombstones."""
     net = make_network()
-    tenant, heir = net.tenant(20), net.tenant(20)
+    tenant, successor = net.tenant(20), net.tenant(20)
     with Rig(tmp_path, net) as rig:
         rig.put(tenant)
         lease = rig.lease(tenant.mac)
@@ -147,15 +147,15 @@ def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
         gone = render_port(tenant.port, tenant.value, net.value, rig.settings)
         rig.write(tenant, evolve(gone, host=ignore_line(tenant.mac)))
         assert rig.lease(tenant.mac, expected=False) is None, "a tombstone counts at once"
-        rig.put(heir)
+        rig.put(successor)
         assert "duplicate dhcp-host IP address" in rig.log()
         device, address = "tap0", str(tenant.ip)
         rig.server.run(["dhcp_release", device, address, str(tenant.mac)])
-        assert rig.lease(heir.mac, expected=False) is None, "its address was another's"
+        assert rig.lease(successor.mac, expected=False) is None, "its address was another's"
         rig.reload()
-        found = rig.lease(heir.mac)
+        found = rig.lease(successor.mac)
         assert found is not None
-        assert found.ip == heir.ip
+        assert found.ip == successor.ip
 
 
 @pytest.mark.spec("DHCP-46")
@@ -204,7 +204,7 @@ def test_in_a_fabric_that_routes_instances_behind_other_devices_are_served(tmp_p
 def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() -> None:
     """That is its own user, unless an operator names one."""
     net = make_network()
-    tenant, heir = net.tenant(20), net.tenant(30)
+    tenant, successor = net.tenant(20), net.tenant(30)
     directory = Path(tempfile.mkdtemp(dir="/run"))
     directory.chmod(0o755)
     with Rig(directory, net, user=None) as rig:
@@ -213,6 +213,6 @@ def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() ->
         assert rig.lease(tenant.mac) is not None
         rig.server.run(["dhcp_release", "tap0", str(tenant.ip), str(tenant.mac)])
         rig.await_(lambda: str(tenant.ip) not in rig.files.leases.read_text(), "lease is kept")
-        rig.put(heir)
+        rig.put(successor)
         rig.reload()
-        assert rig.lease(heir.mac) is not None
+        assert rig.lease(successor.mac) is not None

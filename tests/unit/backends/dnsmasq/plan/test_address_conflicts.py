@@ -70,13 +70,13 @@ def test_waiting_port_releases_its_former_address() -> None:
 
 def test_refused_port_releases_its_former_address() -> None:
     net = make_network()
-    port, heir = net.tenant(20), net.tenant(20)
+    port, successor = net.tenant(20), net.tenant(20)
     observed = found_network(net, port)
     refused = port.but(fixed_ips=net.tenant(21).value.fixed_ips, hostname="a\nb")
     plan = planned(observed, refused)
     assert plan.refused.keys() == {port.key}
     assert stages(plan) == [DropPort]
-    both = planned(observed, refused, heir)
+    both = planned(observed, refused, successor)
     assert not both.waiting
     assert stages(both) == [MarkReload, PutPort, DropPort, SignalServer]
     assert not planned(observed, port.but(hostname="a\nb")).stages, "it is served as it was"

@@ -137,12 +137,12 @@ def test_lease_is_removed_from_the_file_while_dnsmasq_is_stopped() -> None:
 
 def test_an_address_that_dnsmasq_remembers_is_reused_by_reading_everything_anew() -> None:
     net = make_network()
-    former, heir = net.tenant(20), net.tenant(20)
-    (files, process) = planned(found_network(net, tombs=[former]), heir).stages
+    former, successor = net.tenant(20), net.tenant(20)
+    (files, process) = planned(found_network(net, tombs=[former]), successor).stages
     kinds = [type(operation.payload) for operation in files.operations]
     assert kinds == [MarkReload, PutPort, RemoveTombstone]
     assert isinstance(process.operations[0].payload, SignalServer)
-    together = planned(found_network(net, former), heir, drop=[former])
+    together = planned(found_network(net, former), successor, drop=[former])
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
 
 
@@ -151,11 +151,11 @@ def test_a_tombstone_that_is_in_the_way_goes_by_reading_everything_anew() -> Non
     net = make_network()
     former, special = net.tenant(20), net.tenant(20, options=NTP)
     for tomb, told in ((former, SignalServer), (special, RunServer)):
-        for heir in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
-            steps = stages(planned(found_network(net, tombs=[tomb]), heir))
+        for successor in (net.tenant(30, mac=tomb.mac), evolve(net.tenant(30), port=tomb.port)):
+            steps = stages(planned(found_network(net, tombs=[tomb]), successor))
             assert steps == [MarkReload, PutPort, RemoveTombstone, told]
-    heir = net.tenant(30, mac=former.mac)
-    together = planned(found_network(net, former), heir, drop=[former])
+    successor = net.tenant(30, mac=former.mac)
+    together = planned(found_network(net, former), successor, drop=[former])
     assert stages(together) == [MarkReload, PutPort, DropPort, SignalServer]
 
 
@@ -283,10 +283,10 @@ def test_a_network_that_is_kept_is_left_as_it_is() -> None:
 
 def test_restart_is_owned_by_the_ports_that_require_it() -> None:
     net = make_network()
-    port, heir = net.tenant(20, options=NTP), net.tenant(20)
-    plan = planned(found_network(net, port), heir, drop=[port])
+    port, successor = net.tenant(20, options=NTP), net.tenant(20)
+    plan = planned(found_network(net, port), successor, drop=[port])
     (run,) = [o for o in plan if isinstance(o.payload, RunServer)]
-    assert run.owners == {port.key, heir.key}
+    assert run.owners == {port.key, successor.key}
 
 
 def test_leases_are_removed_by_the_started_server() -> None:

@@ -152,8 +152,8 @@ def test_a_floating_ip_with_another_address_leaves_the_former_one() -> None:
 
 
 def test_an_address_that_another_floating_ip_takes_over_loses_its_connections() -> None:
-    heir = Update(put={fip(1): nat("10.0.0.10")}, drop={fip()})
-    planned = plan(heir, found(translations=HAS))
+    successor = Update(put={fip(1): nat("10.0.0.10")}, drop={fip()})
+    planned = plan(successor, found(translations=HAS))
     assert kinds(planned) == ["RestoreTables", "RemoveConnections", "RestoreTables"]
     same = Update(put={fip(1): nat()}, drop={fip()})
     assert kinds(plan(same, found(translations=HAS))) == ["RestoreTables"]
