@@ -9,6 +9,7 @@ from attrs import frozen
 
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.drivers.values.router_values import (
+    HA_PRIORITY,
     MAX_HA_PEERS,
     METADATA_PORT,
     FloatingIpNat,
@@ -44,7 +45,7 @@ class L3HostContext:
     """The only external network of this host; ``None``: any."""
     supports_ha: bool = False
     """The router driver has highly available routers."""
-    ha_priority: int = 50
+    ha_priority: int = HA_PRIORITY
     """Priority of this host in the elections of highly available routers."""
 
 

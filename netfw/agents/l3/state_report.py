@@ -11,7 +11,7 @@ from netfw.agents.common.heartbeat import make_heartbeat
 from netfw.agents.common.job_agent import JobAgentConfig
 from netfw.drivers.base import Capability, DriverInfo
 from netfw.drivers.values.reports import Heartbeat
-from netfw.drivers.values.router_values import METADATA_PORT
+from netfw.drivers.values.router_values import HA_PRIORITY, METADATA_PORT
 from netfw.errors import ConfigError
 from netfw.model.ids import NetworkId
 
@@ -33,7 +33,7 @@ class L3AgentConfig(JobAgentConfig):
     ipv6_gateway: IPv6Address | None = None
     enable_metadata_proxy: bool = True
     metadata_port: int = METADATA_PORT
-    ha_vrrp_priority: int = 50
+    ha_vrrp_priority: int = HA_PRIORITY
     ha_role_report_interval: float = ROLE_REPORT_INTERVAL
     """Seconds in which changes of HA roles are collected before they are reported."""
     interface_driver: str = ""

@@ -27,6 +27,9 @@ from netfw.model.route import Route
 from netfw.model.router import HaRole
 from netfw.model.subnet import Subnet
 
+HA_PRIORITY = 200
+"""Default priority of a host in the election of the active one.  A host takes over after a clean
+stop of the active one within (256 - priority) / 256 of the advertisement interval."""
 METADATA_PORT = 9697
 """Default port of the metadata proxy in the namespace of a router."""
 MAX_HA_PEERS = 254
@@ -91,7 +94,7 @@ class HighAvailability:
     """The port of this host on the HA network."""
     vrid: int
     """The virtual router id of VRRP, 1 to 255, unique on the HA network."""
-    priority: int = 50
+    priority: int = HA_PRIORITY
     """The priority in an election, 1 to 254.  A host with a higher one does not preempt."""
     peers: tuple[IpAddress, ...] = field(default=(), validator=no_scope)
     """Addresses of the other hosts' ports on the HA network, at most ``MAX_HA_PEERS``."""

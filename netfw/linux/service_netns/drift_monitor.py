@@ -38,9 +38,10 @@ class NetnsPlanner(Protocol[D_contra]):
 class DriftMonitor(Generic[D]):
     """Observes a namespace after each change in it, and reports one that is not as desired.
 
-    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Until then
-    the planner still observes it after each change.  One that cannot be observed, since a backend is unavailable, is compared again until it can.  Sysctls and
-    rules of iptables-legacy, whose changes the kernel does not announce, are not watched.
+    It is reported once: the receiver repairs the namespace, and then calls `watch` again.  Until
+    then the planner still observes it after each change.  One that cannot be observed, since a
+    backend is unavailable, is compared again until it can.  Sysctls and rules of iptables-legacy,
+    whose changes the kernel does not announce, are not watched.
 
     :param on_drift: receives the name of the namespace, from a thread of the monitor; never for
         one that is not watched any more.

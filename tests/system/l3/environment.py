@@ -14,6 +14,7 @@ from attrs import frozen
 
 from netfw.cli.demo.server import Cloud, make_cloud
 from netfw.testing.lab.agent import PrivateAgent
+from netfw.testing.lab.host import Host
 from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab

@@ -14,17 +14,18 @@ from typing import Any
 
 from netfw.cli.demo.agents import PHYSICAL
 from netfw.cli.demo.server import Cloud, ServedHost, make_cloud
+from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import is_reached, prefer_switch, running, start_all
+from tests.system.file_hosts import start_all
+from tests.system.l3.environment import is_reached, prefer_switch, running
 from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks
 
 Targets = dict[str, tuple[Instance, str]]
 ADVERT = 1
 """Seconds between two VRRP advertisements."""
-PRIORITY = 50
-SKEW = ADVERT * (256 - PRIORITY) / 256
+SKEW = ADVERT * (256 - HA_PRIORITY) / 256
 TAKEOVER = 3 * ADVERT + SKEW + 0.2
 """Seconds without traffic after the active instance fell silent, at most."""
 

@@ -9,7 +9,8 @@ import pytest
 
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
-from tests.system.l3.environment import fetch, is_reached, start_all
+from tests.system.file_hosts import start_all
+from tests.system.l3.environment import fetch, is_reached
 from tests.system.l3.ha_site import ADVERT, TAKEOVER, HaSite, ha_site
 from tests.system.pings import pinging_all
 

@@ -12,7 +12,7 @@ from attrs import define, field
 from netfw.drivers.dhcp import METADATA_ADDRESSES
 from netfw.drivers.router import RouterCapability, RouterDriver
 from netfw.drivers.values.events import Event
-from netfw.drivers.values.router_values import RoleChanged
+from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
@@ -88,7 +88,9 @@ class RouterHaConformance(RouterSuite):
             drivers.append(far.make_driver())
             return drivers[-1]
 
-        sites = make_ha_sites(advertising(make_site(), Ipv6Mode.SLAAC), *(priorities or (50, 50)))
+        sites = make_ha_sites(
+            advertising(make_site(), Ipv6Mode.SLAAC), *(priorities or (HA_PRIORITY, HA_PRIORITY))
+        )
         pair = (
             HaHost(self.environment, make_driver, sites[0]),
             HaHost(far, make_far_driver, sites[1]),

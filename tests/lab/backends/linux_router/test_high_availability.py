@@ -20,7 +20,12 @@ from attrs import evolve
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
-from netfw.drivers.values.router_values import HighAvailability, RoleChanged, RouterPort
+from netfw.drivers.values.router_values import (
+    HA_PRIORITY,
+    HighAvailability,
+    RoleChanged,
+    RouterPort,
+)
 from netfw.linux import netns
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
@@ -40,7 +45,7 @@ from tests.lab.backends.linux_router.environment import (
 )
 
 ADVERT = 1.0
-SKEW = ADVERT * (256 - 50) / 256
+SKEW = ADVERT * (256 - HA_PRIORITY) / 256
 TAKE_OVER = 3 * ADVERT + SKEW + 0.2
 """Seconds until another instance forwards after the active one fell silent."""
 Pair = tuple[Site, Site]

@@ -264,7 +264,7 @@ def test_plan_shows_virtual_router_id_and_role(environment):
     plan = plans_in_turn(found.agent.everything())["router"]
     assert not plan
     assert list(plan.lines()) == [
-        f"note: router {EDGE.id}: highly available, vrid 7, priority 50: active"
+        f"note: router {EDGE.id}: highly available, vrid 7, priority 200: active"
     ]
     found.source.remove(ref(OWN))
     found.until(lambda status: status.waiting)
