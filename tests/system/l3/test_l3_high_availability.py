@@ -175,9 +175,10 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
     standby, targets = site.other(active), site.targets(without=active)
     with pinging_all(targets) as pings:
         site.crash(active)
-        wait_until(lambda: site.active() is standby, site.roles)
+        wait_until(lambda: standby in site.active_hosts(), site.roles)
         site.await_reached(targets)
         site.revive(active)
+        wait_until(lambda: site.active() is standby, site.roles)
         wait_until(lambda: site.roles()[active.host.name] == "standby", site.roles)
         outages = {name: ping.outage for name, ping in pings.stop().items()}
     assert max(outages.values()) <= TAKEOVER, pings.report()
