@@ -30,7 +30,7 @@ def test_every_check_of_the_demo_is_ok() -> None:
     done = subprocess.run([NETFW, "demo"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 failed, in " in done.stdout
-    assert done.stdout.count("  ok  ") >= 49
+    assert done.stdout.count("  ok  ") >= 56
     for check in (
         "without a rule, port 80 of blue2 cannot be reached",
         "with the rule, blue1 connects to blue2",
@@ -44,6 +44,9 @@ def test_every_check_of_the_demo_is_ok() -> None:
         "SNAT: the outside world sees the gateway's address",
         "the same floating IP now reaches violet1",
         "a killed L3 agent costs no packet",
+        "host1 is the standby, host2 stays active",
+        "host1 takes over, and amber1 is reached through it",
+        "it returns as the standby",
     ):
         assert f"  ok      {check}" in done.stdout
 

@@ -1,13 +1,10 @@
-"""Demo section 6: a router between two networks and the outside world, floating IPs, SNAT."""
+"""Demo section 6: a router between two networks and the outside world; it survives its host."""
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from typing import Any
-
-from attrs import define
 
 from netfw.cli.demo.agents import (
     PHYSICAL,
@@ -18,14 +15,18 @@ from netfw.cli.demo.agents import (
     reached,
 )
 from netfw.cli.demo.report import DemoReport
+from netfw.cli.demo.routed_site import RoutedSite
+from netfw.cli.demo.router_failover import ADVERT_INTERVAL, demo_failover
 from netfw.cli.demo.server import Cloud, ServedHost
-from netfw.cli.demo.tcp import arrives, carries, connected, listening
+from netfw.cli.demo.tcp import carries, connected, listening
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.wait import wait_until
 
 WEB = 80
 WORLD = "203.0.113.1"
 CIDRS = ("10.4.0.0/24", "10.5.0.0/24")
+INTERFACE = "network:ha_router_replicated_interface"
+"""Owner of the interfaces of a highly available router."""
 CLIENT = f"""
 outside = network.create_network(
     name="outside", is_router_external=True,
@@ -36,31 +37,6 @@ network.add_interface_to_router(edge, subnet_id=violet_subnet.id)
 """
 
 
-@define
-class RoutedSite:
-    """Two networks with an instance each, a router, and a machine outside the cloud.
-
-    All three machines listen at port 80.
-    """
-
-    cloud: Cloud
-    router: Any
-    world: Instance
-    amber: Instance
-    violet: Instance
-    listeners: dict[str, socket.socket]
-
-    @property
-    def gateway(self) -> str:
-        """The address of the router on the outside network."""
-        fixed_ips = self.router.external_gateway_info["external_fixed_ips"]
-        return str(fixed_ips[0]["ip_address"])
-
-    def reaches(self, address: str, name: str) -> bool:
-        """Return whether the world soon reaches instance *name* at *address*."""
-        return becomes_true(lambda: arrives(self.world, address, self.listeners[name]))
-
-
 def demo_routers(report: DemoReport, cloud: Cloud) -> None:
     """Start an L3 agent; connect two networks with each other and with the outside."""
     with ExitStack() as stack:
@@ -69,10 +45,14 @@ def demo_routers(report: DemoReport, cloud: Cloud) -> None:
         _translate(report, site)
         address = _move(report, site)
         _kill(report, site, address)
+        demo_failover(report, site)
         _remove(report, site)
 
 
 def _start(report: DemoReport, cloud: Cloud) -> None:
+    for each in cloud.hosts:
+        each.l3.options["agent"]["report_interval"] = 1
+        each.l3.options["linux"] = {"ha_vrrp_advert_int": ADVERT_INTERVAL}
     report.step(
         "Start an L3 agent on host2",
         ["netfw-l3-agent runs each router in a namespace: routes and iptables of the kernel"],
@@ -227,11 +207,11 @@ def _remove(report: DemoReport, site: RoutedSite) -> None:
     network, router = site.cloud.network, site.router
     for floating in list(network.ips()):
         network.delete_ip(floating)
-    for port in list(network.ports(device_id=router.id, device_owner="network:router_interface")):
+    for port in list(network.ports(device_id=router.id, device_owner=INTERFACE)):
         network.remove_interface_from_router(router, port_id=port.id)
     network.delete_router(router)
-    gone = becomes_true(lambda: not _remains(site.cloud.hosts[1], str(router.id)))
-    report.check("no namespace, process or file of the router is left", gone)
+    gone = becomes_true(lambda: not any(_remains(h, str(router.id)) for h in site.cloud.hosts))
+    report.check("no namespace, process or file of the router is left on either host", gone)
 
 
 def _remains(host: ServedHost, router: str) -> list[str]:

@@ -1,0 +1,94 @@
+"""Demo section 6, continued: the router becomes highly available, and its host is killed."""
+
+from __future__ import annotations
+
+from netfw.cli.demo.agents import becomes_true, reached
+from netfw.cli.demo.report import DemoReport
+from netfw.cli.demo.routed_site import RoutedSite
+from netfw.cli.demo.server import ServedHost
+
+ADVERT_INTERVAL = 1
+"""Seconds between two VRRP advertisements; a standby that misses three in a row takes over."""
+BOUND = 3 * ADVERT_INTERVAL + 1
+"""Seconds without traffic that the demo accepts: three intervals, and one for the rest."""
+CLIENT = """
+network.update_router(edge, is_admin_state_up=False)
+network.update_router(edge, is_ha=True)
+network.update_router(edge, is_admin_state_up=True)
+"""
+
+
+def demo_failover(report: DemoReport, site: RoutedSite) -> None:
+    """Run the router on both hosts, kill the active host, and start it again."""
+    first, second = site.cloud.hosts[1], site.cloud.hosts[0]
+    _convert(report, site)
+    _add_standby(report, site, second)
+    _kill_host(report, site, first, second)
+    _return(report, site, first)
+
+
+def _convert(report: DemoReport, site: RoutedSite) -> None:
+    report.step(
+        "Make the router highly available",
+        ["on every host with an L3 agent, with its addresses on one of them:"],
+    )
+    report.quote(CLIENT.strip().splitlines())
+    network = site.cloud.network
+    for change in ({"is_admin_state_up": False}, {"is_ha": True}, {"is_admin_state_up": True}):
+        site.router = network.update_router(site.router, **change)
+    ok = becomes_true(lambda: _roles(site) == {"host2": "active"})
+    report.check("host2 has it, and is active", ok)
+
+
+def _add_standby(report: DemoReport, site: RoutedSite, host: ServedHost) -> None:
+    report.step("Start an L3 agent on host1, too", ["keepalived elects; nobody preempts:"])
+    seconds = host.l3.start()
+    report.say(f"ready after {seconds:.1f} s")
+    ok = becomes_true(lambda: _roles(site) == {"host1": "standby", "host2": "active"})
+    report.say("openstack network agent list --router edge --long")
+    report.quote(f"{host}  {role}" for host, role in sorted(_roles(site).items()))
+    report.check("host1 is the standby, host2 stays active", ok)
+
+
+def _kill_host(
+    report: DemoReport, site: RoutedSite, active: ServedHost, standby: ServedHost
+) -> None:
+    network = site.cloud.network
+    floating = network.create_ip(
+        floating_network_id=site.router.external_gateway_info["network_id"],
+        port_id=site.cloud.named("amber1").id,
+    )
+    address = str(floating.floating_ip_address)
+    report.step(
+        "Kill host2",
+        [
+            "kill -9 of all its processes, agents and switch, under a ping every 10 ms to",
+            f"{address}, a floating IP of amber1 on host1; an advertisement is due every second:",
+        ],
+    )
+    report.check("the outside world reaches amber1 through host2", reached(site.world, address))
+    with site.world.pinging(address, interval=0.01) as running:
+        active.host.crash()
+        back = becomes_true(lambda: reached(site.world, address))
+        ping = running.stop()
+    active.end()
+    report.say(f"{ping.sent} sent, {ping.lost} lost: {ping.outage:.2f} s without an answer")
+    report.check("host1 takes over, and amber1 is reached through it", back)
+    report.check(f"within {BOUND} seconds", back and ping.outage <= BOUND)
+    report.check("amber1 goes out through host1", reached(site.amber, "203.0.113.1"))
+
+
+def _return(report: DemoReport, site: RoutedSite, host: ServedHost) -> None:
+    report.step("Start host2 again", ["switch, L2 agent and L3 agent:"])
+    host.host.revive()
+    host.start()
+    host.l3.start()
+    ok = becomes_true(lambda: _roles(site) == {"host1": "active", "host2": "standby"})
+    report.quote(f"{host}  {role}" for host, role in sorted(_roles(site).items()))
+    report.check("it returns as the standby", ok)
+
+
+def _roles(site: RoutedSite) -> dict[str, str]:
+    """Return the role of each host, as the API shows it."""
+    answer = site.cloud.network.get(f"/routers/{site.router.id}/l3-agents").json()
+    return {each["host"]: each["ha_state"] for each in answer["agents"]}
