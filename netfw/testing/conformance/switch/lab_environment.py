@@ -148,8 +148,8 @@ class LabSwitchPorts:
             return self._idle[host].pop()
         self._made += 1
         instance = self.hosts[host].instance(f"instance{self._made}")
-        # Only the tests send: a kernel that reports its multicast groups would be learned from.
-        instance.call(Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text, "1")
+        # Only the tests send: a kernel with a link-local address would be learned from.
+        instance.call(Path("/proc/sys/net/ipv6/conf/default/addr_gen_mode").write_text, "1")
         return instance
 
 
