@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -36,6 +38,9 @@ from netfw.model.ids import RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.names import config_path, router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon
+
+LOG_LIMIT = 1 << 20
+"""Limit of the output of a daemon, in bytes."""
 
 
 class RouterProcesses:
@@ -132,6 +137,7 @@ class DaemonRunner(ABC):
         It reads its configuration again: a driver that was killed may have written a new one.
         """
         key = self._key(router)
+        self._trim_log(router)
         if router not in self._supervised and self._supervisor.running(key) is not None:
             self._supervisor.start(key, self.make_program(router))
             self._supervisor.signal(key, Signals.SIGHUP)
@@ -193,6 +199,13 @@ class DaemonRunner(ABC):
 
     def _path(self, router: RouterId) -> Path:
         return config_path(self._settings.directory, self.SERVICE, router)
+
+    def _trim_log(self, router: RouterId) -> None:
+        """Empty the output of a process that runs for long; it goes on at the end of the file."""
+        log = self._path(router).with_suffix(".log")
+        with contextlib.suppress(OSError):  # it is trimmed next time
+            if log.stat().st_size > LOG_LIMIT:
+                os.truncate(log, 0)
 
     def _files(self, router: RouterId) -> tuple[Path, ...]:
         """Return all possible files of a router, except the configuration."""

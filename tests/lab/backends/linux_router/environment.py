@@ -38,6 +38,11 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
         own = {**options, **quick, **self._options, "router_confs": str(directory / "routers")}
         return LinuxRouterDriver.from_conf(own, host)
 
+    @property
+    def router_confs(self) -> Path:
+        """Directory of the driver's files."""
+        return self._site.directory / "routers"
+
     def job(self, bridge: str, updates: Sequence[object]) -> tuple[Any, ...]:
         """Return what a driver in another process needs to converge *updates* on this host."""
         interface = {

@@ -38,6 +38,7 @@ from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.runtime.daemon_runner import LOG_LIMIT
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     bring,
@@ -193,11 +194,13 @@ def test_one_instance_is_active_and_the_other_one_silent(environment, make_drive
 
 
 @pytest.mark.spec("L3-41")
-def test_new_driver_finds_the_roles_and_changes_nothing(make_driver, pair, inside):
+def test_new_driver_finds_the_roles_and_changes_nothing(environment, make_driver, pair, inside):
     first, second = bring_pair(make_driver(), pair)
     running = [pids(site) for site in pair]
     wait_until(lambda: reached(inside, first))
     events: list[Event] = []
+    log = environment.router_confs / "keepalived" / f"{first.router}.log"
+    os.truncate(log, LOG_LIMIT + 1)
     with pinged(inside, first.external.address(1)) as stop:
         driver = make_driver()
         driver.watch(events.append)
@@ -208,6 +211,7 @@ def test_new_driver_finds_the_roles_and_changes_nothing(make_driver, pair, insid
             assert driver.converge(update).ok
         assert stop().lost == 0
     assert [pids(site) for site in pair] == running
+    assert log.stat().st_size < LOG_LIMIT
     roles = {each.router: each.role for each in role_changes(events)}
     assert roles == {first.router: HaRole.ACTIVE, second.router: HaRole.STANDBY}
 
