@@ -35,6 +35,7 @@ from netfw.linux.service_netns.steps import MakeNamespace
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
+from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import KeepalivedStep
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
 from netfw_drivers.linux_router.plan.names import (
@@ -51,7 +52,7 @@ from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
-from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner, read_role
+from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner, check_radvd_user
 from netfw_drivers.linux_router.runtime.router_monitor import NOT_WIRED, RouterMonitor
@@ -135,14 +136,16 @@ class LinuxRouterDriver(
         namespace = router_namespace(router)
         if not netns.exists(namespace):
             raise NotFound(f"router {router} is not on this host: there is no {namespace}")
-        links = self._executor.observe(namespace, mirrored=True).links
+        found = self._executor.observe(namespace, mirrored=True)
         devices = {
             port: device.name
             for port, device in self._executor.devices().items()
-            if device.name in links
+            if device.name in found.links
         }
         return RouterStatus(
-            namespaces={RouterPart.FULL: namespace}, devices=devices, role=read_role(router)
+            namespaces={RouterPart.FULL: namespace},
+            devices=devices,
+            role=decide_role(found.links, (each.address for each in found.addresses)),
         )
 
     def unwired_ports(self, router: RouterId) -> frozenset[PortId]:

@@ -68,6 +68,11 @@ class FoundRouter:
             name.startswith(HA) for name in self.netns.links
         )
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether another instance of the router is the active one, if any."""
+        return self.role not in (None, HaRole.ACTIVE)
+
     @cached_property
     def virtual_addresses(self) -> tuple[VirtualAddress, ...]:
         """The addresses that keepalived has, or would have if it were active."""

@@ -198,7 +198,8 @@ class _RouterPlanner:
         own = desired.own_gateway_addresses()
         ended = {*parse_ended(found.mirror.chains), *find_ended(found.translated, after, own)}
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
-        withdrawals = plan_withdrawals(router, {each.device for each in wanted.ports}, found)
+        devices = {each.device for each in wanted.ports}
+        withdrawals = [] if found.is_standby else [*plan_withdrawals(router, devices, found)]
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         election = plan_keepalived(desired, wanted, served, found, self.context.settings)
         self.served[router] = served

@@ -8,7 +8,8 @@ chain                          contents
 mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
 mangle ``router-input``        protects the port of the metadata proxy
 mangle ``router-output``       of a highly available router: drops what has no source address
-mangle ``router-forward``      drops what would leave where it came from outside
+mangle ``router-forward``      drops what would leave where it came from outside, and what the HA
+                               network would carry
 mangle ``router-scope``        drops what would get into another address scope untranslated
 nat ``router-prerouting``      metadata redirect, then floating IPs
 nat ``router-output``          floating IPs, for the router's own packets
@@ -51,7 +52,7 @@ from netfw_drivers.linux_router.plan.marks import (
     scope_comment,
     scope_text,
 )
-from netfw_drivers.linux_router.plan.names import INTERFACE, extension_chain
+from netfw_drivers.linux_router.plan.names import HA, INTERFACE, extension_chain
 
 METADATA_ADDRESSES: Mapping[Family, IpAddress] = {
     Family.IPV4: ip_address("169.254.169.254"),
@@ -162,7 +163,10 @@ class RouterRules:
 
     def _guard_forwarding(self) -> Iterator[Rule]:
         """Drop what came from outside and would leave again, such as packets to former floating
-        IPs, and what would get into another address scope."""
+        IPs, what would get into another address scope, and what would get into the HA network."""
+        if self.is_ha:
+            yield self._rule(out_device=f"{HA}+", target=DROP)
+            yield self._rule(in_device=f"{HA}+", target=DROP)
         if self.gateway is not None:
             untranslated = match("conntrack", ctstate=Not("DNAT"))
             name = self.gateway.name

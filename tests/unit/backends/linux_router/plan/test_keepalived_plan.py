@@ -19,6 +19,7 @@ from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
 from netfw.model.route import Route
 from netfw.model.router import HaRole
+from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Plan, Update
 from netfw_drivers.linux_router.config.keepalived import parse_addresses
 from netfw_drivers.linux_router.plan.ha_role import decide_role
@@ -30,6 +31,7 @@ from netfw_drivers.linux_router.plan.keepalived_plan import (
 from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import plan_routers
+from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd, WithdrawPrefixes
 from netfw_drivers.linux_router.plan.router_rules import METADATA_ADDRESSES
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
@@ -42,9 +44,11 @@ from tests.unit.backends.linux_router.samples import (
     STATE,
     fip,
     found,
+    lines,
     nat,
     port,
     state,
+    subnet,
     translation,
 )
 
@@ -223,6 +227,31 @@ def test_ha_port_without_ipv4_is_refused() -> None:
     planned = plan(Update(put={KEY: bare}))
     assert isinstance(planned.refused[KEY], InvalidInput)
     assert not planned.stages
+
+
+def test_standby_sends_nothing_without_an_address_and_the_ha_network_carries_nothing() -> None:
+    absent = FoundRouter(netns=ObservedNetns(netns=router_namespace(ROUTER)))
+    rules = lines(dict(CONTEXT.desired_netns(ROUTER, highly(), absent, {}).chains))
+    assert rules["6 mangle output"] == ["-s ::/128 -j DROP"]
+    assert "4 mangle output" not in rules
+    for family in (4, 6):
+        assert rules[f"{family} mangle forward"][:2] == ["-o ha-+ -j DROP", "-i ha-+ -j DROP"]
+
+
+def test_standby_withdraws_no_prefixes() -> None:
+    inside = evolve(INSIDE, subnets=(subnet("fd00::/64", Ipv6Mode.SLAAC),))
+    (radvd,) = [
+        each
+        for each in steps(plan(Update(put={KEY: highly(state(inside))})))
+        if isinstance(each, RunRadvd)
+    ]
+    text = configured(highly())
+    for there, expected in ((((QH, MARKER),), 1), ((), 0)):
+        instance = evolve(
+            running(highly(), text, there), radvd=FoundDaemon(text=radvd.text_of_file)
+        )
+        planned = plan(Update(put={KEY: highly(state())}), instance)
+        assert sum(isinstance(each, WithdrawPrefixes) for each in steps(planned)) == expected
 
 
 def test_role_follows_from_the_marker_and_the_link() -> None:
