@@ -89,10 +89,10 @@ def fetch(instance: Instance, headers: Mapping[str, str] | None = None) -> str:
 
 
 class FileSite(TopologyFile):
-    """Two hosts on the sample topology; its external network is a VXLAN network here."""
+    """Two hosts on a sample topology; its external network is a VXLAN network here."""
 
-    def __init__(self, lab: Lab, directory: Path) -> None:
-        super().__init__(directory / "topology.yaml", SAMPLE)
+    def __init__(self, lab: Lab, directory: Path, sample: Path) -> None:
+        super().__init__(directory / "topology.yaml", sample)
         self.content["hosts"] = {
             host.name: {"local_ip": str(host.address.ip)} for host in lab.hosts.values()
         }
@@ -136,11 +136,11 @@ class FileSite(TopologyFile):
 
 
 @contextmanager
-def file_site() -> Iterator[FileSite]:
+def file_site(sample: Path = SAMPLE) -> Iterator[FileSite]:
     """Run two hosts on a file."""
     with Lab(hosts=2) as lab, temporary_directory("netfw-l3.") as directory:
         directory.chmod(0o755)
-        site = FileSite(lab, directory)
+        site = FileSite(lab, directory, sample)
         for host in site.hosts.values():
             host.service.start()
         with running(*(agent for host in site.hosts.values() for agent in host.agents)):

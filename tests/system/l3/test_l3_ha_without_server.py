@@ -1,0 +1,111 @@
+"""A highly available router of a file on two hosts: the agents, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from netfw.testing.lab import sandbox
+from netfw.testing.lab.instance import Instance
+from netfw.testing.lab.wait import wait_until
+from tests import ROOT
+from tests.system.file_hosts import FileHost
+from tests.system.l3.environment import FileSite, fetch, file_site, is_reached
+
+pytestmark = pytest.mark.timeout(300)
+SAMPLE = ROOT / "samples/topologies/ha-router.yaml"
+FLOATING_IP, OUTSIDE = "203.0.113.100", "203.0.113.1"
+
+
+@frozen
+class HaFileSite:
+    """Two hosts of a router, an instance behind it, and a machine outside."""
+
+    site: FileSite
+    web: Instance
+    world: Instance
+
+    @property
+    def hosts(self) -> Mapping[str, FileHost]:
+        return self.site.hosts
+
+    def roles(self) -> Mapping[str, str]:
+        """Return the roles in the status files, by host."""
+        found = {}
+        for name in self.hosts:
+            text = Path(f"{self.site.path}.status.{name}.l3.json").read_text()
+            lines = json.loads(text)["resources"]
+            found.update((name, line["role"]) for line in lines if "role" in line)
+        return found
+
+    def await_one_active(self) -> tuple[FileHost, FileHost]:
+        """Wait until one host is active by the reports; return it and the other one."""
+        wait_until(lambda: sorted(self.roles().values()) == ["active", "standby"], self.roles)
+        active = next(name for name, role in self.roles().items() if role == "active")
+        (standby,) = self.hosts.keys() - {active}
+        return self.hosts[active], self.hosts[standby]
+
+    def await_roles(self, active: FileHost, standby: FileHost) -> None:
+        """Wait until the hosts have reported these roles."""
+        expected = {active.host.name: "active", standby.host.name: "standby"}
+        wait_until(lambda: self.roles() == expected, self.roles)
+
+    def await_traffic(self) -> None:
+        """Wait until the gateway, the floating IP and metadata work."""
+        wait_until(lambda: is_reached(self.web, OUTSIDE))
+        wait_until(lambda: is_reached(self.world, FLOATING_IP))
+        wait_until(lambda: fetch(self.web).startswith("vm-web1 10.0.1.11"), lambda: fetch(self.web))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[HaFileSite]:
+    """A site that works; each test leaves it so."""
+    sandbox.require()
+    with file_site(SAMPLE) as made:
+        yield HaFileSite(made, made.boot("web1", "10.0.1.1"), made.boot("world"))
+
+
+def stop_keepalived(host: FileHost) -> None:
+    """Stop the keepalived of the router on a host, as an operator would."""
+    host.host.run(["pkill", "-TERM", "-o", "-f", f"^keepalived .*{host.serving.directory}"])
+
+
+def addresses(host: FileHost) -> str:
+    """Return the addresses of the router on a host, but for those of the HA network."""
+    (netns,) = (n.split()[0] for n in host.host.run(["ip", "netns"]).splitlines() if "qrouter" in n)
+    lines = host.host.run(["ip", "-n", netns, "-br", "address"]).splitlines()
+    return "\n".join(line for line in lines if line.startswith(("qr-", "qg-")))
+
+
+@pytest.mark.spec("L3-40", "L3-41", "L3-42", "MD-03")
+def test_restart_of_the_agents_changes_no_role_and_loses_nothing(site: HaFileSite) -> None:
+    active, standby = site.await_one_active()
+    site.await_traffic()
+    assert "10.0.1.1/24" in addresses(active)
+    assert FLOATING_IP in addresses(active)
+    assert "/" not in addresses(standby), "a standby has an address"
+    with site.web.pinging(OUTSIDE) as out, site.world.pinging(FLOATING_IP) as inside:
+        for host in site.hosts.values():
+            host.serving.kill()
+            host.serving.start()
+        site.await_roles(active, standby)
+        assert [ping.stop().lost for ping in (out, inside)] == [0, 0]
+
+
+@pytest.mark.spec("L3-41", "L3-42", "MD-03")
+def test_failover_without_agents_is_complete_and_reported_afterwards(site: HaFileSite) -> None:
+    active, standby = site.await_one_active()
+    site.await_traffic()
+    for host in site.hosts.values():
+        host.serving.kill()
+    stop_keepalived(active)
+    wait_until(lambda: FLOATING_IP in addresses(standby))
+    site.await_traffic()
+    for host in site.hosts.values():
+        host.serving.start()
+    site.await_roles(standby, active)
+    site.await_traffic()
