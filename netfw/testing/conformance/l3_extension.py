@@ -61,7 +61,7 @@ class L3ExtensionConformance(RequiresHooks):
             made[each.router.id] = extension.contribute(each.router.id, each, grant)
         return made
 
-    def made(self) -> list[RouterContribution]:
+    def contributions(self) -> list[RouterContribution]:
         """Return all contributions, of which there must be one."""
         found = self.contribute(self.make_extension(), self.routers()).values()
         contributions = [each for each in found if each is not None]
@@ -95,7 +95,7 @@ class L3ExtensionConformance(RequiresHooks):
     @proves(AgentExtension, 3)
     def test_contributions_are_of_their_owner_and_of_the_right_types(self) -> None:
         owner = self.make_extension().grant_request().owner
-        for contribution in self.made():
+        for contribution in self.contributions():
             assert contribution.owner == owner, f"{contribution.owner!r} is not {owner!r}"
             fields: tuple[tuple[tuple[object, ...], Any], ...] = (
                 (contribution.rules, RouterRule),
@@ -111,7 +111,7 @@ class L3ExtensionConformance(RequiresHooks):
 
     @proves(AgentExtension, 3)
     def test_rules_jump_to_targets_only(self) -> None:
-        for contribution in self.made():
+        for contribution in self.contributions():
             for rule in contribution.rules:
                 for option, word in pairwise(rule.words):
                     if option in _JUMPS:
@@ -121,7 +121,7 @@ class L3ExtensionConformance(RequiresHooks):
     def test_rules_set_granted_bits_of_the_mark_only(self) -> None:
         grant = make_grant(self.make_extension().grant_request())
         granted = sum(((1 << each.bits) - 1) << each.first for each in grant.marks.values())
-        for contribution in self.made():
+        for contribution in self.contributions():
             for rule in contribution.rules:
                 for option, word in pairwise(rule.words):
                     if option in _MARKS:

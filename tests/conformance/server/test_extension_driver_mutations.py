@@ -38,11 +38,11 @@ class FakeExtensionConformance(ExtensionDriverConformance):
 
     def examples(self) -> Sequence[Example]:
         return (
-            Example(made=NETWORK, kept={COLOUR: "grey"}),
-            Example(made=NETWORK, requested={COLOUR: "red"}, kept={COLOUR: "red"}),
-            Example(made=PORT, kept={COLOUR: "grey"}, shaped={"port_security": True}),
+            Example(resource=NETWORK, kept={COLOUR: "grey"}),
+            Example(resource=NETWORK, requested={COLOUR: "red"}, kept={COLOUR: "red"}),
+            Example(resource=PORT, kept={COLOUR: "grey"}, shaped={"port_security": True}),
             Example(
-                made=PORT,
+                resource=PORT,
                 requested={COLOUR: "red", OFF: False},
                 kept={COLOUR: "red"},
                 shaped={"port_security": False},
@@ -50,7 +50,7 @@ class FakeExtensionConformance(ExtensionDriverConformance):
         )
 
     def impossible(self) -> Example | None:
-        return Example(made=PORT, requested={COLOUR: "black"})
+        return Example(resource=PORT, requested={COLOUR: "black"})
 
 
 class TestPainter(FakeExtensionConformance):

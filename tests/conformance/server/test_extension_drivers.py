@@ -38,12 +38,14 @@ class TestPortSecurity(ByName):
     def examples(self) -> Sequence[Example]:
         off, name = evolve(NETWORK, port_security=False), "port_security_enabled"
         return (
-            Example(made=NETWORK, shaped={"port_security": True}),
-            Example(made=NETWORK, requested={name: False}, shaped={"port_security": False}),
-            Example(made=PORT, shaped={"port_security": True}),
-            Example(made=PORT, requested={name: False}, shaped={"port_security": False}),
-            Example(made=PORT, network=off, shaped={"port_security": False}),
-            Example(made=PORT, network=off, requested={name: True}, shaped={"port_security": True}),
+            Example(resource=NETWORK, shaped={"port_security": True}),
+            Example(resource=NETWORK, requested={name: False}, shaped={"port_security": False}),
+            Example(resource=PORT, shaped={"port_security": True}),
+            Example(resource=PORT, requested={name: False}, shaped={"port_security": False}),
+            Example(resource=PORT, network=off, shaped={"port_security": False}),
+            Example(
+                resource=PORT, network=off, requested={name: True}, shaped={"port_security": True}
+            ),
         )
 
 
@@ -53,14 +55,14 @@ class TestQos(ByName):
 
     def examples(self) -> Sequence[Example]:
         return (
-            Example(made=NETWORK),
-            Example(made=NETWORK, requested={"qos_policy_id": None}),
-            Example(made=PORT),
-            Example(made=PORT, requested={"qos_policy_id": None}),
+            Example(resource=NETWORK),
+            Example(resource=NETWORK, requested={"qos_policy_id": None}),
+            Example(resource=PORT),
+            Example(resource=PORT, requested={"qos_policy_id": None}),
         )
 
     def impossible(self) -> Example | None:
-        return Example(made=PORT, requested={"qos_policy_id": str(uuid4())})
+        return Example(resource=PORT, requested={"qos_policy_id": str(uuid4())})
 
 
 def assigned(hostname: str, fqdn: str) -> dict[str, object]:
@@ -78,12 +80,14 @@ class TestDns(ByName):
         named = evolve(NETWORK, dns_domain="net.example.")
         plain = "host-192-0-2-10"
         return (
-            Example(made=NETWORK, shaped={"dns_domain": ""}),
-            Example(made=NETWORK, requested={"dns_domain": "a.b."}, shaped={"dns_domain": "a.b."}),
-            Example(made=PORT, shaped=assigned(plain, f"{plain}.openstacklocal.")),
-            Example(made=PORT, network=named, shaped=assigned(plain, f"{plain}.net.example.")),
+            Example(resource=NETWORK, shaped={"dns_domain": ""}),
             Example(
-                made=PORT,
+                resource=NETWORK, requested={"dns_domain": "a.b."}, shaped={"dns_domain": "a.b."}
+            ),
+            Example(resource=PORT, shaped=assigned(plain, f"{plain}.openstacklocal.")),
+            Example(resource=PORT, network=named, shaped=assigned(plain, f"{plain}.net.example.")),
+            Example(
+                resource=PORT,
                 network=named,
                 requested={"dns_name": "web", "dns_domain": "own.example"},
                 shaped={
@@ -93,20 +97,20 @@ class TestDns(ByName):
                 },
             ),
             Example(
-                made=PORT,
+                resource=PORT,
                 requested={"dns_name": "web.whole.example."},
                 shaped={
                     "dns_name": "web.whole.example.",
                     **assigned("web", "web.whole.example."),
                 },
             ),
-            Example(made=evolve(PORT, fixed_ips=()), shaped={"dns_assignment": ()}),
+            Example(resource=evolve(PORT, fixed_ips=()), shaped={"dns_assignment": ()}),
         )
 
     def impossible(self) -> Example | None:
         """Each is short enough, and both together are not."""
         long = ".".join(["a" * 60] * 4)
-        return Example(made=PORT, requested={"dns_name": long, "dns_domain": "b" * 60})
+        return Example(resource=PORT, requested={"dns_name": long, "dns_domain": "b" * 60})
 
 
 def test_a_domain_that_is_none_is_refused_when_the_server_starts() -> None:

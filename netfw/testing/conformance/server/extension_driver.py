@@ -7,7 +7,7 @@ In your own tests, with plain pytest::
             return MyDriver()
 
         def examples(self) -> Sequence[Example]:
-            return [Example(made=PORT, asked={"vendor:colour": "red"},
+            return [Example(resource=PORT, requested={"vendor:colour": "red"},
                             kept={"vendor:colour": "red"})]
 """
 
@@ -52,7 +52,7 @@ class Example:
     *kept*.  Defaults that the driver sets for omitted attributes are included.
     """
 
-    made: Resource
+    resource: Resource
     requested: Body = field(factory=dict)
     shaped: Mapping[str, Any] = field(factory=dict)
     kept: Body = field(factory=dict)
@@ -62,12 +62,12 @@ class Example:
     @property
     def kind(self) -> Kind:
         """The kind of the resource."""
-        return kind_of(self.made)
+        return kind_of(self.resource)
 
     def change(self, after: Resource | None = None, before: Resource | None = None) -> Change:
         """Return the change that the request makes."""
-        network = None if isinstance(self.made, Network) else self.network
-        return Change(before=before, after=after or self.made, network=network)
+        network = None if isinstance(self.resource, Network) else self.network
+        return Change(before=before, after=after or self.resource, network=network)
 
 
 class ExtensionDriverConformance(RequiresHooks):
@@ -98,10 +98,10 @@ class ExtensionDriverConformance(RequiresHooks):
         """Return the attributes that are not fields of the model."""
         return frozenset(self.declared(driver, kind)) - frozenset(CODECS[kind].names)
 
-    def made(
+    def create(
         self, driver: ExtensionDriver, example: Example, store: MemoryAttributeStore
     ) -> Resource:
-        """Return the resource after the request that creates it."""
+        """Execute the request that creates the resource, and return it."""
         shaped = driver.apply_fields(example.change(), example.requested)
         driver.store_attributes(example.change(shaped), example.requested, store)
         return shaped
@@ -124,7 +124,7 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example in self.examples():
             store = MemoryAttributeStore()
-            self.made(driver, example, store)
+            self.create(driver, example, store)
             names = {name for extra in store.kept.values() for name in extra}
             assert names <= self.stored(driver, example.kind), example
 
@@ -141,10 +141,10 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example in self.examples():
             shaped = driver.apply_fields(example.change(), example.requested)
-            assert ref(shaped) == ref(example.made)
-            others = fields_dict(type(example.made)).keys() - example.shaped.keys()
+            assert ref(shaped) == ref(example.resource)
+            others = fields_dict(type(example.resource)).keys() - example.shaped.keys()
             for name in others:
-                assert getattr(shaped, name) == getattr(example.made, name), name
+                assert getattr(shaped, name) == getattr(example.resource, name), name
 
     @proves(ExtensionDriver, 2)
     def test_shaping_is_pure(self) -> None:
@@ -161,7 +161,7 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example in self.examples():
             store = MemoryAttributeStore()
-            before = self.made(driver, example, store)
+            before = self.create(driver, example, store)
             kept = dict(store.kept)
             named = evolve(before, description="another")
             after = driver.apply_fields(example.change(named, before), {})
@@ -174,8 +174,8 @@ class ExtensionDriverConformance(RequiresHooks):
         driver = self.make_driver()
         for example in self.examples():
             store = MemoryAttributeStore()
-            self.made(driver, example, store)
-            kept = store.kept.get(ref(example.made), {})
+            self.create(driver, example, store)
+            kept = store.kept.get(ref(example.resource), {})
             assert kept == example.kept, example.requested
 
     @proves(ExtensionDriver, 3)
@@ -183,7 +183,7 @@ class ExtensionDriverConformance(RequiresHooks):
         driver, other = self.make_driver(), self.make_driver()
         for example in self.examples():
             store = MemoryAttributeStore()
-            shaped = self.made(driver, example, store)
+            shaped = self.create(driver, example, store)
             once = dict(store.kept)
             assert other.apply_fields(example.change(shaped, shaped), example.requested) == shaped
             other.store_attributes(example.change(shaped, shaped), example.requested, store)
@@ -215,9 +215,9 @@ class ExtensionDriverConformance(RequiresHooks):
             store = MemoryAttributeStore()
             bystander = Ref(example.kind, uuid4())
             store.kept[bystander] = {"name": "its own"}
-            self.made(driver, example, store)
-            driver.extend(example.kind, (example.made.id, bystander.id), store)
-            assert store.kept.keys() <= {bystander, ref(example.made)}
+            self.create(driver, example, store)
+            driver.extend(example.kind, (example.resource.id, bystander.id), store)
+            assert store.kept.keys() <= {bystander, ref(example.resource)}
             assert store.kept[bystander] == {"name": "its own"}
 
     @proves(ExtensionDriver, 5)
@@ -238,7 +238,7 @@ class ExtensionDriverConformance(RequiresHooks):
         driver, store = self.make_driver(), MemoryAttributeStore()
         for _ in range(2):
             with pytest.raises(RequestError) as refusal:
-                self.made(driver, example, store)
+                self.create(driver, example, store)
             assert str(refusal.value)
         assert not store.kept
 
@@ -248,8 +248,8 @@ class ExtensionDriverConformance(RequiresHooks):
         """Yield many resources like that of each example, and their store."""
         for example in self.examples():
             store = MemoryAttributeStore()
-            copy: Any = partial(evolve, example.made)
-            made: list[Resource] = [copy(id=uuid4()) for _ in range(MANY)]
-            for resource in made:
-                self.made(driver, evolve(example, made=resource), store)
-            yield example, store, tuple(map(ref, made))
+            copy: Any = partial(evolve, example.resource)
+            copies: list[Resource] = [copy(id=uuid4()) for _ in range(MANY)]
+            for each in copies:
+                self.create(driver, evolve(example, resource=each), store)
+            yield example, store, tuple(map(ref, copies))

@@ -4,14 +4,19 @@ In your own tests, with plain pytest::
 
     class TestMyNotifier(NotifierConformance):
         @contextmanager
-        def setting(self) -> Iterator[Setting]:
-            party = MyParty()
-            yield Setting(make=lambda: MyNotifier(party.url), heard=party.ids, outage=party.silent)
+        def setting(self) -> Iterator[NotifierEnvironment]:
+            receiver = MyReceiver()
+            yield NotifierEnvironment(
+                make=lambda: MyNotifier(receiver.url),
+                received=receiver.ids,
+                outage=receiver.stopped,
+                refusal=receiver.refusing,
+            )
 
-        def concerning(self) -> Sequence[Change]:
+        def relevant_changes(self) -> Sequence[Change]:
             return [Change(before=None, after=port_of(1)), Change(before=None, after=port_of(2))]
 
-What the outbox does around a notifier (order, batches, trying again) is the server's promise.
+What the outbox does around a notifier (order, batches, retries) is a promise of the server.
 """
 
 from __future__ import annotations
