@@ -11,10 +11,10 @@ from netfw.server.db import Database
 from netfw.server.l2.port_status import PortStatuses
 from tests.lab.server.db.processes import at_once
 from tests.lab.server.l2.port_processes import (
+    active_report,
     make_and_change,
     make_environment,
     name_these,
-    report,
     report_and_rename,
 )
 from tests.server.l2.environment import ADMIN, MEMBER, PortsEnvironment, addresses
@@ -73,5 +73,5 @@ def test_ports_are_renamed_and_reported_on_at_once(url: str, env: PortsEnvironme
     assert {port["id"] for port in listed} == {
         port["id"] for port in now if port["status"] == "ACTIVE"
     }
-    PortStatuses(env.context)([report(port) for port in now])
+    PortStatuses(env.context)([active_report(port) for port in now])
     assert {env.show(port, ADMIN)["status"] for port in ports} == {"ACTIVE"}
