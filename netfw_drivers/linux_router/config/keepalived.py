@@ -18,9 +18,9 @@ from netfw.linux.ip.values import NextHop, Route
 from netfw.model.address import IpInterface
 from netfw.model.device_names import check_device_name
 
-MOST_ADDRESSES = 16384
+MAX_ADDRESSES = 16384
 """Limit of addresses of a router: keepalived reads all of them at each change."""
-MOST_ROUTES = 4096
+MAX_ROUTES = 4096
 MARKERS = IPv4Network("169.254.0.0/24")
 """Network of the addresses that mark the active instance, one for each virtual router id."""
 PASSWORD = re.compile(r"[A-Za-z0-9_.-]{1,8}")
@@ -86,8 +86,8 @@ class VrrpInstance:
 
     def __attrs_post_init__(self) -> None:
         for name, limit, number in (
-            ("addresses", MOST_ADDRESSES, len(self.addresses)),
-            ("routes", MOST_ROUTES, len(self.routes)),
+            ("addresses", MAX_ADDRESSES, len(self.addresses)),
+            ("routes", MAX_ROUTES, len(self.routes)),
         ):
             if number > limit:
                 raise InvalidInput({name: f"{number}: at most {limit}"})

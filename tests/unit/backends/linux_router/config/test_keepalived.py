@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from netfw.errors import ConfigError, InvalidInput
 from netfw.linux.ip.values import NextHop, Route, route
 from netfw_drivers.linux_router.config.keepalived import (
-    MOST_ADDRESSES,
-    MOST_ROUTES,
+    MAX_ADDRESSES,
+    MAX_ROUTES,
     VirtualAddress,
     VrrpInstance,
     VrrpSettings,
@@ -132,10 +132,10 @@ def test_markers_are_different_for_every_virtual_router_id():
         {"peers": (ip_interface("fd00::1/64").ip,)},
         {"addresses": virtual("qr 1", "10.0.0.1/24")},
         {"addresses": virtual("qr-1", "fe80::1%x/64")},
-        {"addresses": virtual("qr-1", "10.0.0.1/24") * (MOST_ADDRESSES + 1)},
+        {"addresses": virtual("qr-1", "10.0.0.1/24") * (MAX_ADDRESSES + 1)},
         {"routes": (route("default", via="10.0.0.1", device="a{"),)},
         {"routes": (route("default", via="10.0.0.1"),)},
-        {"routes": (route("default", via="10.0.0.1", device="qr-1"),) * (MOST_ROUTES + 1)},
+        {"routes": (route("default", via="10.0.0.1", device="qr-1"),) * (MAX_ROUTES + 1)},
     ],
 )
 def test_what_cannot_be_is_refused(values: dict[str, Any]):
