@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from itertools import groupby, takewhile
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from netfw.linux.ip.operations import (
     AddAddress,
@@ -23,15 +23,13 @@ from netfw.linux.ip.operations import (
     SetUp,
     needs_ipv6,
 )
-from netfw.linux.ip.plan import by_hand, plan_addresses, plan_routes, plan_rules, plan_sysctl
+from netfw.linux.ip.plan import by_hand, plan_routes, plan_rules, plan_sysctl
 from netfw.linux.ip.values import (
     DEFAULT_TABLE,
     LOCAL_TABLE,
     MAIN_TABLE,
     PROTOCOL_KERNEL,
     PROTOCOL_RA,
-    Address,
-    FoundAddress,
     NextHop,
     Route,
     Rule,
@@ -39,10 +37,14 @@ from netfw.linux.ip.values import (
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.mirror import Mirror
 from netfw.linux.iptables.plan import plan_chains
+from netfw.linux.router_netns.address_plan import (
+    AddressChanges,
+    plan_address_changes,
+    plan_departures,
+)
 from netfw.linux.router_netns.values import NetnsPort, RouterNetns
 from netfw.linux.service_netns.device_plan import (
     LOOPBACK,
-    MAKES_LINK_LOCAL,
     can_be_set,
     clear_devices,
     forgotten_address,
@@ -60,7 +62,7 @@ from netfw.linux.service_netns.steps import (
     Step,
 )
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
-from netfw.model.address import IpAddress, IpInterface
+from netfw.model.address import IpAddress
 from netfw.model.ids import PortId
 from netfw.plan import Operation, Stage, Update
 
@@ -139,7 +141,7 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
     if not found.exists:
         yield MakeNamespace(wanted.netns)
     yield from _in(wanted, _settings(wanted, found))
-    changes = _address_changes(wanted, without_lost(found))
+    changes = plan_address_changes(wanted, without_lost(found))
     rules, update = found.rules or Mirror(), make_update(wanted)
     tables = plan_chains(update, rules, chain_owner, found.spelling, sole_owner=True)
     if tables:
@@ -150,7 +152,7 @@ def _steps(wanted: RouterNetns, found: ObservedNetns, chain_owner: str) -> Itera
     # With a device gone, the kernel would no longer recognise a route of several hops.
     yield from _in(wanted, (each for each in _stale(wanted, found) if not _is_on(each, devices)))
     # Addresses go before their device, so that a crash in between leaves none with connections.
-    yield from _in(wanted, _departures(found, devices))
+    yield from _in(wanted, plan_departures(found, devices))
     yield from clear_devices(found, keep=devices)
     found = without_lost(found)
     plugged = [port for port in wanted.ports if is_to_be_plugged(port, found)]
@@ -209,103 +211,8 @@ def _devices(
             yield from renew_link_local(port.device)
 
 
-@frozen(kw_only=True)
-class _AddressChanges:
-    """Changes of addresses, by the time at which they are safe."""
-
-    floating: tuple[DelAddress, ...]
-    """Single addresses that are removed, after the filters have changed."""
-    new: tuple[NetworkOperation, ...]
-    """Addresses that are added, after the filters and devices."""
-    old: tuple[NetworkOperation, ...]
-    """Addresses of networks that are removed, after their replacements are in use."""
-    bare: frozenset[str]
-    """Devices that lose all IPv4 addresses, and with the last one their IPv4 routes, before others
-    are added."""
-
-    @property
-    def devices(self) -> frozenset[str]:
-        """Devices whose routes may be removed with an address."""
-        gone = (each for each in (*self.new, *self.old) if isinstance(each, DelAddress))
-        return frozenset(each.address.device for each in gone) | self.bare
-
-
-def _address_changes(wanted: RouterNetns, found: ObservedNetns) -> _AddressChanges:
-    floating: list[DelAddress] = []
-    new: list[NetworkOperation] = []
-    old: list[NetworkOperation] = []
-    for port in wanted.ports:
-        addresses = desired = list(_addresses(port, found))
-        if is_to_be_plugged(port, found):
-            new += [AddAddress(address, replace=True) for address in addresses]
-            desired = []
-        have = [*_present(port, found)]
-        planned = plan_addresses(desired, have) if port.device in found.links else ()
-        ips = {address.interface.ip for address in addresses} if planned else set[IpAddress]()
-        for operation in planned:
-            if not isinstance(operation, DelAddress):
-                (old if _is_renewed(operation) else new).append(operation)
-            elif operation.address.interface.ip in ips:
-                new.insert(0, operation)  # one address cannot have two prefix lengths
-            elif _is_single(operation.address.interface):
-                floating.append(operation)
-            else:
-                old.append(operation)
-    single = {each.address.device for each in floating if each.address.interface.version == 4}
-    bare = frozenset(single) - _numbered(found, floating)
-    return _AddressChanges(floating=tuple(floating), new=tuple(new), old=tuple(old), bare=bare)
-
-
-def _numbered(found: ObservedNetns, removed: Iterable[DelAddress]) -> frozenset[str]:
-    """Return the devices that have an IPv4 address when these are removed."""
-    gone = {each.address for each in removed}
-    there = (entry.address for entry in found.addresses if entry.address not in gone)
-    return frozenset(each.device for each in there if each.interface.version == 4)
-
-
-def _departures(found: ObservedNetns, keep: Container[str]) -> Iterator[DelAddress]:
-    """Remove the addresses of devices that are not to be kept, and added ones of the loopback."""
-    for entry in found.addresses:
-        device = entry.address.device
-        leaves = device in found.links and device not in keep
-        usual = device == LOOPBACK and (entry.address.interface.is_loopback or not entry.permanent)
-        if leaves and not usual and not entry.automatic:
-            yield DelAddress(entry.address)
-
-
-def _present(port: NetnsPort, found: ObservedNetns) -> Iterator[FoundAddress]:
-    """Yield the addresses of a device, without virtual ones.
-
-    The link-local address that the kernel made before it was told not to is one like any other.
-    """
-    makes_none = port.settings.get(f"ipv6/{MAKES_LINK_LOCAL}") == "1"
-    for entry in found.addresses:
-        address = entry.address
-        if address.device != port.device:
-            continue
-        if address.peer is None and address.interface in port.virtual_addresses:
-            continue
-        yield evolve(entry, automatic=False) if makes_none and entry.automatic else entry
-
-
-def _is_renewed(operation: NetworkOperation) -> bool:
-    return isinstance(operation, AddAddress) and operation.replace
-
-
-def _is_single(interface: IpInterface) -> bool:
-    return interface.network.prefixlen == interface.max_prefixlen
-
-
-def _addresses(port: NetnsPort, found: ObservedNetns) -> Iterator[Address]:
-    without = why_without_ipv6(port, found)
-    for interface in port.addresses:
-        if interface.version == 4 or without is None:
-            nodad = interface.version == 6
-            yield Address(device=port.device, interface=interface, nodad=nodad)
-
-
 def _routing(
-    wanted: RouterNetns, found: ObservedNetns, changes: _AddressChanges, again: Container[str]
+    wanted: RouterNetns, found: ObservedNetns, changes: AddressChanges, again: Container[str]
 ) -> Iterator[NetworkOperation]:
     """Plan routes and policy rules; those of the devices *again* are added in any case."""
     routes = _routes(wanted, found)

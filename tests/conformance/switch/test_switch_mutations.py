@@ -14,7 +14,7 @@ from tests.conformance.switch.fake_environment import (
     FakeSwitchEnvironment,
 )
 from tests.conformance.switch.fake_switch import FakeSwitchDriver
-from tests.conformance.switch.switch_mutations import MUTATIONS
+from tests.conformance.switch.shared_mac_mutations import MUTATIONS
 
 pytestmark = pytest.mark.fakes
 
