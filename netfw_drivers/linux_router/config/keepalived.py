@@ -54,7 +54,7 @@ class VrrpSettings:
     """Seconds between two advertisements; after three without one, another instance takes over."""
     auth_type: str = "PASS"
     auth_password: str | None = field(default=None, repr=False)
-    garp_master_delay: int = 5
+    garp_master_delay: int = 1
     garp_master_repeat: int = 5
     garp_master_refresh: int = 180
     unicast: bool = False

@@ -93,7 +93,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     ),
     cfg.IntOpt(
         "ha_vrrp_garp_master_delay",
-        default=5,
+        default=1,
         min=1,
         max=60,
         help="Seconds after which a router that became active announces its addresses again.",
