@@ -1,0 +1,126 @@
+"""Instances of a highly available router in a lab: their roles, processes and frames."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_interface
+from pathlib import Path
+from uuid import uuid4
+
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.router_values import HighAvailability, RouterPort
+from netfw.linux import netns
+from netfw.model.ids import NetworkId, PortId
+from netfw.model.router import HaRole
+from netfw.testing.conformance.router.environment import Machine
+from netfw.testing.conformance.router.factories import Site, next_mac
+from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
+from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.plan.names import router_namespace
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, bring
+
+Pair = tuple[Site, Site]
+
+
+def instance(site: Site, network: NetworkId, number: int) -> Site:
+    port = RouterPort(
+        id=PortId(uuid4()),
+        network=network,
+        mac=next_mac(),
+        addresses=(ip_interface(f"169.254.192.{number}/18"),),
+    )
+    return site.with_full(ha=HighAvailability(port=port, vrid=7))
+
+
+def ha_port(site: Site) -> RouterPort:
+    assert site.full.ha is not None
+    return site.full.ha.port
+
+
+def role(driver: RouterDriver, site: Site) -> HaRole | None:
+    return driver.status(site.router).role
+
+
+def wait_roles(driver: RouterDriver, *sites: Site) -> Pair:
+    """Wait until one of them is active, and return it and the other one."""
+
+    def roles() -> list[HaRole | None]:
+        return [role(driver, site) for site in sites]
+
+    wait_until(lambda: sorted(map(str, roles())) == ["active", "standby"], roles, seconds=60)
+    first, second = sites
+    return (first, second) if role(driver, first) is HaRole.ACTIVE else (second, first)
+
+
+def bring_pair(driver: RouterDriver, pair: Pair) -> Pair:
+    for site in pair:
+        bring(driver, site)
+    return wait_roles(driver, *pair)
+
+
+def reached(machine: Machine, site: Site, version: int = 4) -> bool:
+    return machine.reach(site.external.address(1, version)) is not None
+
+
+@contextmanager
+def pinged(machine: LabMachine, address: object) -> Iterator[Callable[[], Ping]]:
+    """Ping *address* meanwhile; yield what stops that."""
+    pinger = machine.instance.call(Pinger, str(address), 0.01)
+    background = BackgroundPing(pinger, 2.0)
+    yield background.stop
+
+
+def pids(site: Site) -> list[int]:
+    """The pids of keepalived and of its child."""
+    own = netns.identity(router_namespace(site.router))
+    every = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return sorted(pid for pid in every if runs_keepalived(pid, site) and own is not None)
+
+
+def runs_keepalived(pid: int, site: Site) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[0] == b"keepalived" and any(str(site.router).encode() in each for each in words)
+
+
+@contextmanager
+def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
+    """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
+
+    def listen() -> socket.socket:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+
+    with netns.run_in(router_namespace(site.router), listen) as opened:
+        opened.setblocking(False)
+
+        def sent() -> list[bytes]:
+            found: list[bytes] = []
+            while True:
+                try:
+                    frame, source = opened.recvfrom(2048)
+                except BlockingIOError:
+                    return found
+                if source[2] == socket.PACKET_OUTGOING and source[0].startswith(("qr-", "qg-")):
+                    found.append(frame)
+
+        yield sent
+
+
+def addresses(environment: LinuxRouterEnvironment, site: Site) -> str:
+    return environment.run(site.router, ["ip", "-o", "address"])
+
+
+def assert_bare(environment: LinuxRouterEnvironment, site: Site) -> None:
+    """Check that a standby has neither an address nor a route but those of the HA network."""
+    text = addresses(environment, site)
+    assert "qr-" not in text, text
+    assert "qg-" not in text, text
+    for family in ("-4", "-6"):
+        devices = {str(each.get("dev")) for each in environment.routes(site.router, family)}
+        assert not any(each.startswith(("qr-", "qg-")) for each in devices), devices
