@@ -128,8 +128,10 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
 
     def watch(self, sink: Sink) -> None:
         def handle(event: Event) -> None:
+            # The role is recorded before the loop wakes, which else finds no report to wait for.
+            is_lost = isinstance(event, RoleChanged) and self._has_lost_role(event)
             sink(event)
-            if isinstance(event, RoleChanged) and self._has_lost_role(event):
+            if isinstance(event, RoleChanged) and is_lost:
                 sink(KeysChanged("no longer active", {RouterKey(event.router)}))
 
         super().watch(handle)

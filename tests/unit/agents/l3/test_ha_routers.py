@@ -168,6 +168,23 @@ def test_role_is_reported_after_the_interval_and_then_each_change(environment):
 
 
 @pytest.mark.spec("L3-41")
+def test_role_is_recorded_before_the_loop_wakes_for_it(environment):
+    """Else the loop finds nothing due, and sleeps until its next heartbeat."""
+    found = environment()
+    found.ready()
+    found.turn(2.0)
+    delays = []
+
+    def wake(event):
+        delays.append(found.agent.report_delay())
+
+    found.router.machine.sinks.clear()
+    found.agent.watch(wake)
+    found.router.change_role(EDGE.id, ACTIVE)
+    assert delays == [2.0]
+
+
+@pytest.mark.spec("L3-41")
 def test_role_survives_a_restart_of_the_agent(environment):
     found = environment()
     found.router.roles[EDGE.id] = ACTIVE
