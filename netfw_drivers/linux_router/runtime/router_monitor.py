@@ -189,7 +189,8 @@ class RouterMonitor:
             port for port in self._ports_of(router.id) if self._is_unwired(self._wiring.watch, port)
         )
         self._announce(router, unwired)
-        if router.is_ha and not router.is_elected and not _ha_ports(router) & unwired:
+        ha_ports = _ha_ports(router)  # none of a router whose state is not known yet
+        if ha_ports and not router.is_elected and not ha_ports & unwired:
             router = self._elect(router)
         if watch and router.whole is not None:
             self._watch(router)

@@ -277,6 +277,12 @@ def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_dr
     assert driver.unwired_ports(first.router) == {ha_port(first).id}
     assert_bare(environment, first)
     assert not plan(driver, Update(put=first.wanted())).stages
+    driver = make_driver()  # it knows the floating IP, and not yet the router
+    floating = first.floating(50, first.nets[0].address(9))
+    driver.converge(Update(put={floating.key: floating.value}))
+    assert pids(first) == []
+    bring(driver, first)
+    assert pids(first) == []
     environment.know([ha_port(first)])
     wait_until(lambda: role(driver, first) is HaRole.ACTIVE, seconds=60)
     bring(driver, second)
