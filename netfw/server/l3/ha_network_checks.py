@@ -32,13 +32,14 @@ def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
 
     It is a :data:`~netfw.server.core.context.PrecommitHook`.
 
-    :raises Conflict: routers use the HA network as it is.
+    :raises Conflict: routers use the HA network as it is, or an HA port is on another network.
     """
     network = change.network
-    if network is None or network.project_id:
-        return
-    project = VridStore(unit.tx.connection).project_of(network.id)
-    if project is None:
+    project = None
+    if network is not None and not network.project_id:
+        project = VridStore(unit.tx.connection).project_of(network.id)
+    if network is None or project is None:
+        _check_owner(change)
         return
     text = (
         f"network {network.id} is used by the highly available routers of project {project!r}; it "
@@ -55,6 +56,18 @@ def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
             )
         case _:
             pass
+
+
+def _check_owner(change: Change) -> None:
+    """Refuse a new HA port on a network that is no HA network: agents would use it for VRRP."""
+    before, after = change.before, change.after
+    owner = DeviceOwner.ROUTER_HA_INTERFACE
+    is_known = isinstance(before, Port) and before.device_owner == owner
+    if isinstance(after, Port) and after.device_owner == owner and not is_known:
+        raise Conflict(
+            f"device_owner {owner.value} is for ports of HA networks, which the server creates "
+            "with highly available routers; use another device_owner"
+        )
 
 
 def _is_needed(unit: UnitOfWork, change: Change) -> bool:

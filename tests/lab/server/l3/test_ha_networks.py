@@ -54,6 +54,17 @@ def test_first_ha_router_of_a_project_creates_its_network_and_the_last_deletes_i
     assert (ha_networks(core), core.find("subnet"), vrids(core)) == ([], [], {})
 
 
+def test_requests_make_no_ha_port_on_another_network(core: Layer3) -> None:
+    """Agents would use it for VRRP, and two hosts would be active."""
+    network, _ = core.inside()
+    owner = {"device_owner": "network:router_ha_interface", "device_id": ha_router(core)}
+    with pytest.raises(Conflict, match="is for ports of HA networks"):
+        core.create("port", ADMIN, network_id=network, **owner)
+    port = core.create("port", network_id=network)
+    with pytest.raises(Conflict, match="is for ports of HA networks"):
+        core.update("port", port["id"], ADMIN, **owner)
+
+
 def test_plain_routers_need_none(core: Layer3) -> None:
     router = core.router()
     assert ha_networks(core) == []
