@@ -150,13 +150,13 @@ class Cloud:
 
 
 @contextmanager
-def make_cloud(options: Groups | None = None, hosts: int = 2) -> Iterator[Cloud]:
+def make_cloud(options: Groups | None = None, hosts: int = 2, port: int = PORT) -> Iterator[Cloud]:
     """Yield a server with *options*, and hosts with agents; nothing is started yet."""
     with ExitStack() as stack:
         lab = stack.enter_context(Lab(hosts=hosts, bridges=[PHYSICAL_BRIDGE], provider=[PHYSICAL]))
         directory = stack.enter_context(temporary_directory("netfw-demo."))
         directory.chmod(0o755)  # dnsmasq reads its files as a user who may do nothing else
-        server = PrivateNetfw(directory / "server", options, port=PORT)
+        server = PrivateNetfw(directory / "server", options, port=port)
         stack.callback(server.stop)
         served = [ServedHost(h, directory / h.name, server.messages) for h in lab.hosts.values()]
         for each in served:

@@ -22,6 +22,8 @@ from tests.system.file_hosts import start_all
 from tests.system.l3.environment import is_reached, prefer_switch, running
 from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedNetworks
 
+PORT = 9698
+"""The port of the API: the site of the other tests has the usual one."""
 Targets = dict[str, tuple[Instance, str]]
 ADVERT = 1
 """Seconds between two VRRP advertisements."""
@@ -162,7 +164,7 @@ class HaSite(RoutedNetworks):
 @contextmanager
 def ha_site() -> Iterator[HaSite]:
     """Run a server, three hosts and the router."""
-    with make_cloud(VLAN_OPTIONS, hosts=3) as cloud:
+    with make_cloud(VLAN_OPTIONS, hosts=3, port=PORT) as cloud:
         cloud.server.start()
         site = HaSite(cloud)
         for each in site.hosts:
