@@ -8,16 +8,21 @@ from netfw.model.router import HaRole
 
 
 def decide_active_host(
-    hosts: Set[str], roles: Mapping[str, HaRole], former: str, last: str | None = None
+    hosts: Set[str],
+    roles: Mapping[str, HaRole],
+    former: str,
+    last: str | None = None,
+    dead: Set[str] = frozenset(),
 ) -> str:
     """Return the host that the ports of a router are bound to; empty: it is unknown.
 
-    Of several active *hosts* it is the one that reported it *last*. While none is active, the
-    *former* one stays: it is about to be active again, or another one will report.
+    Of several active *hosts* it is the one that reported it *last*. The roles of *dead* hosts,
+    whose agents are silent, do not count otherwise. While none is active, the *former* one stays:
+    it is about to be active again, or another one will report.
     """
-    active = sorted(find_active_hosts(hosts, roles))
-    if last in active:
-        return last
+    if last in find_active_hosts(hosts, roles):
+        return str(last)
+    active = sorted(find_active_hosts(hosts - dead, roles))
     if former in active or (not active and former in hosts):
         return former
     return active[0] if active else ""

@@ -7,7 +7,7 @@ ports, and the switches reach the active one by themselves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -23,12 +23,18 @@ from netfw.model.ids import PortId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole, Router
+from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER, ServerContext
+from netfw.server.core.resource_handler import Reader
+from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.router_roles import RoleKey, RouterRoleRows
+from netfw.server.db.database import ReadSnapshot
+from netfw.server.db.resources.rows import Row
 from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
 from netfw.server.l3.router_ports import change_port, router_of
 from netfw.server.l3.router_status import hosts_of_routers
+from netfw.server.scheduling.assignments import AgentAssignments
 
 LOG = logging.getLogger(__name__)
 
@@ -52,19 +58,40 @@ class RouterRoles:
     context: ServerContext
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
-        """Handle the roles among *reports*; those that are known cost no transaction."""
+        """Handle the roles among *reports*; those that change nothing cost no transaction."""
         roles = {
             (report.ref.id, report.host): report.role
             for report in reports
             if isinstance(report, RoleReport) and report.ref.kind is Kind.ROUTER
         }
-        if roles:
-            new = self.context.read(lambda view: RouterRoleRows(view.connection).find_new(roles))
-            keys = tuple(new)
-            for at in range(0, len(keys), AT_ONCE):
-                part = {key: new[key] for key in keys[at : at + AT_ONCE]}
-                self.context.run(SERVER, _record, part)
+        keys = tuple(roles)
+        for at in range(0, len(keys), AT_ONCE):
+            part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
+            if new := self.context.read(partial(self._find_new, reported=part)):
+                self.context.run(SERVER, _record, new)
         return ReportResult()
+
+    def _find_new(self, view: ReadSnapshot, reported: Reported) -> Reported:
+        """Return those of the *reported* roles that differ from the stored ones, and those of
+        active hosts whose router has a port that is bound to no living active host."""
+        known = RouterRoleRows(view.connection).of(router for router, _ in reported)
+        repeated = {key for key, role in reported.items() if known[key[0]].get(key[1]) is role}
+        active = {key for key in repeated if reported[key] is HaRole.ACTIVE}
+        lost: set[UUID] = set()
+        bound = _find_bound(view, {router for router, _ in active})
+        elsewhere = {each for each in bound if each not in active}
+        if elsewhere:
+            dead = _dead_hosts(view, self.context.settings)
+            lost = {
+                router
+                for router, host in elsewhere
+                if host not in find_active_hosts(known[router].keys() - dead, known[router])
+            }
+        return {
+            key: role
+            for key, role in reported.items()
+            if key not in repeated or (key in active and key[0] in lost)
+        }
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -97,11 +124,10 @@ def _record(unit: UnitOfWork, reported: Reported) -> None:
     """Store roles of the hosts of highly available routers, and bind the ports of those routers."""
     rows = unit.tx.statuses.get_for_update(Kind.ROUTER, (router for router, _ in reported))
     hosts = hosts_of_routers(unit, [id for id, row in rows.items() if row.body["ha"]])
-    new = unit.tx.roles.record(
-        {key: role for key, role in reported.items() if key[1] in hosts.get(key[0], ())}
-    )
-    last = {router: host for (router, host), role in new.items() if role is HaRole.ACTIVE}
-    _bind_ports(unit, {router for router, _ in new}, last)
+    counted = {key: role for key, role in reported.items() if key[1] in hosts.get(key[0], ())}
+    unit.tx.roles.record(counted)
+    last = {router: host for (router, host), role in counted.items() if role is HaRole.ACTIVE}
+    _bind_ports(unit, {router for router, _ in counted}, last)
 
 
 def _bind_ports(
@@ -109,22 +135,40 @@ def _bind_ports(
 ) -> None:
     """Bind the ports of *routers* to the active hosts, in the order of the ports' ids.
 
-    *last* has the hosts that became active just now.
+    *last* has the hosts that reported just now that they are active.
     """
     ids = sorted(routers)
     if not ids:
         return
     hosts, roles = hosts_of_routers(unit, ids), unit.tx.roles.of(ids)
-    filters = {"device_id": tuple(map(str, ids)), "device_owner": BOUND}
-    for row in unit.tx.resources.find(Kind.PORT, Query(filters=filters)):
+    others = {id: find_active_hosts(hosts[id], roles[id]) - {last.get(id)} for id in ids}
+    dead = _dead_hosts(unit.tx, unit.context.settings) if any(others.values()) else frozenset()
+    for row in _find_ports(unit.tx, ids):
         id, former = UUID(row.body["device_id"]), row.body["binding:host_id"]
-        active = decide_active_host(hosts[id], roles[id], former, last.get(id))
+        active = decide_active_host(hosts[id], roles[id], former, last.get(id), dead)
         if active != former:
             change_port(unit, PortId(row.ref.id), {"binding:host_id": active})
     for id, host in last.items():
-        others = sorted(find_active_hosts(hosts[id], roles[id]) - {host})
-        if others:
-            unit.after_commit.append(partial(_warn_of_several, id, host, others))
+        if others[id]:
+            unit.after_commit.append(partial(_warn_of_several, id, host, sorted(others[id])))
+
+
+def _find_ports(reader: Reader, routers: Collection[UUID]) -> tuple[Row, ...]:
+    """Return the ports of *routers* that are bound to active hosts, in the order of their ids."""
+    filters = {"device_id": tuple(map(str, sorted(routers))), "device_owner": BOUND}
+    return tuple(reader.resources.find(Kind.PORT, Query(filters=filters))) if routers else ()
+
+
+def _find_bound(reader: Reader, routers: Collection[UUID]) -> frozenset[RoleKey]:
+    """Return the hosts that the ports of *routers* are bound to; empty: none."""
+    return frozenset(
+        (UUID(row.body["device_id"]), row.body["binding:host_id"])
+        for row in _find_ports(reader, routers)
+    )
+
+
+def _dead_hosts(reader: Reader, settings: Settings) -> frozenset[str]:
+    return AgentAssignments(L3_AGENT, settings).dead(reader)
 
 
 def _warn_of_several(router: UUID, host: str, others: Sequence[str]) -> None:

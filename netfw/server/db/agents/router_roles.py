@@ -45,16 +45,13 @@ class RouterRoleRows:
                 found[UUID(row.router_id)][row.host] = HaRole(row.role)
         return found
 
-    def find_new(self, reported: Mapping[RoleKey, HaRole]) -> dict[RoleKey, HaRole]:
-        """Return those of the *reported* roles that differ from the stored ones."""
-        return _differing(reported, self.of(router for router, _ in reported))
-
-    def record(self, reported: Mapping[RoleKey, HaRole]) -> dict[RoleKey, HaRole]:
-        """Upsert the *reported* roles; return those that differ from the stored ones."""
+    def record(self, reported: Mapping[RoleKey, HaRole]) -> None:
+        """Upsert the *reported* roles that differ from the stored ones."""
         known = self.of(router for router, _ in reported)
-        new = _differing(reported, known)
         updates, inserts = [], []
-        for (router, host), role in new.items():
+        for (router, host), role in reported.items():
+            if known[router].get(host) is role:
+                continue
             values = {"router_id": str(router), "host": host, "role": role.value}
             if host in known[router]:
                 updates.append({"of_router": str(router), "of_host": host, "new_role": role.value})
@@ -67,20 +64,9 @@ class RouterRoleRows:
                 self._connection.execute(INSERT_ROLE, inserts)
             except IntegrityError as exc:
                 raise RetryTransaction("another transaction recorded the same role") from exc
-        return new
 
     def delete(self, router: UUID, hosts: Iterable[str]) -> None:
         """Delete the roles of *hosts*, which do not have *router* any more."""
         gone = [{"of_router": str(router), "of_host": host} for host in sorted(hosts)]
         if gone:
             self._connection.execute(DELETE_ROLE, gone)
-
-
-def _differing(
-    reported: Mapping[RoleKey, HaRole], known: Mapping[UUID, Mapping[str, HaRole]]
-) -> dict[RoleKey, HaRole]:
-    return {
-        (router, host): role
-        for (router, host), role in reported.items()
-        if known[router].get(host) is not role
-    }

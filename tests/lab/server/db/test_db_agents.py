@@ -35,14 +35,13 @@ def test_the_last_role_of_each_host_is_kept_until_its_router_is_deleted(database
     router = Router(id=uid(1), ha=True)
     store(database, router)
 
-    def record(**roles: HaRole) -> list[str]:
+    def record(**roles: HaRole) -> None:
         reported = {(router.id, host): role for host, role in roles.items()}
-        new = database.transaction(lambda tx: tx.roles.record(reported))
-        return [host for _, host in new]
+        database.transaction(lambda tx: tx.roles.record(reported))
 
-    assert record(one=HaRole.ACTIVE, two=HaRole.STANDBY) == ["one", "two"]
-    assert record(one=HaRole.ACTIVE, two=HaRole.STANDBY) == []
-    assert record(two=HaRole.FAULT, three=HaRole.STANDBY) == ["two", "three"]
+    for _ in range(2):
+        record(one=HaRole.ACTIVE, two=HaRole.STANDBY)
+    record(two=HaRole.FAULT, three=HaRole.STANDBY)
     database.transaction(lambda tx: tx.roles.delete(router.id, {"three", "unknown"}))
     roles = {"one": HaRole.ACTIVE, "two": HaRole.FAULT}
     assert database.transaction(lambda tx: tx.roles.of([router.id, uid(2)])) == {

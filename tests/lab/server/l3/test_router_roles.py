@@ -149,6 +149,37 @@ def test_ports_are_bound_to_the_active_host_that_is_left(site: HaSite) -> None:
     assert site.bound_to() == {"a"}
 
 
+def test_ports_leave_a_dead_host_with_a_repeated_report_of_the_active_one(site: HaSite) -> None:
+    site.report(("a", ACTIVE), ("b", STANDBY))
+    grow_old(site.core.context, "a", 600)
+    site.report(("b", ACTIVE))
+    grow_old(site.core.context, "b", 600)
+    site.beat("a")
+    site.report(("a", ACTIVE))
+    assert site.states() == {"a": "active", "b": "unknown"}
+    assert site.bound_to() == {"a"}
+
+
+def test_ports_are_not_bound_to_a_dead_host_when_the_active_one_is_removed(site: HaSite) -> None:
+    site.assign(site.router, "a", "b", "c")
+    site.report(("a", ACTIVE))
+    grow_old(site.core.context, "a", 600)
+    site.report(("b", ACTIVE), ("c", STANDBY))
+    site.assign(site.router, "a", "c")
+    assert site.bound_to() == {""}
+    site.beat("a")
+    site.report(("a", ACTIVE))
+    assert site.bound_to() == {"a"}
+
+
+def test_repeated_reports_of_two_living_active_hosts_cost_no_transaction(site: HaSite) -> None:
+    site.report(("a", ACTIVE), ("b", ACTIVE))
+    with statements(site.core.context.database) as executed:
+        site.report(("a", ACTIVE))
+    assert not executed
+    assert site.bound_to() == {"b"}
+
+
 def test_a_new_port_is_bound_to_the_active_host_at_once(site: HaSite) -> None:
     site.report(("b", ACTIVE))
     _, subnet = site.core.inside("10.7.0.0/24")

@@ -34,6 +34,23 @@ def test_ports_are_bound_to_the_host_that_became_active_last(
     assert decide_active_host({"a", "b"}, roles, former, last) == expected
 
 
+@pytest.mark.spec("L3-42")
+@pytest.mark.parametrize(
+    ("roles", "former", "last", "expected"),
+    [
+        ({"a": A, "b": A}, "a", None, "b"),
+        ({"a": A, "b": A}, "", None, "b"),
+        ({"a": A, "b": S}, "", None, ""),
+        ({"a": A, "b": S}, "a", None, "a"),
+        ({"a": A, "b": A}, "b", "a", "a"),
+    ],
+)
+def test_the_role_of_a_dead_host_counts_only_when_it_reports(
+    roles: dict[str, HaRole], former: str, last: str | None, expected: str
+) -> None:
+    assert decide_active_host({"a", "b"}, roles, former, last, dead={"a"}) == expected
+
+
 @pytest.mark.spec("API-18")
 def test_the_state_of_a_dead_agent_and_before_the_first_report_is_unknown() -> None:
     assert [ha_state(role, alive=True) for role in (A, S, F, None)] == [
