@@ -105,8 +105,8 @@ class RouterScheduler:
             self._schedule(unit, router.id)
 
     def _host_of_plain(self, unit: UnitOfWork, router: Router, hosts: frozenset[str]) -> str:
-        """Return the one of *hosts* that keeps *router*: the active one, or one with a live agent,
-        if there are such."""
+        """Return the one of *hosts* that keeps *router*: one with a live agent, the active one, if
+        there are such."""
         query = Query(filters={"device_id": (str(router.id),), "binding:host_id": tuple(hosts)})
         rows = unit.tx.resources.find(Kind.PORT, query)
         active = {
@@ -115,7 +115,7 @@ class RouterScheduler:
             if is_router_attachment(row.body["device_owner"])
         }
         dead = self.assignments.dead(unit.tx)
-        return min(hosts, key=lambda host: (host not in active, host in dead, host))
+        return min(hosts, key=lambda host: (host in dead, host not in active, host))
 
     def _schedule_owner(self, unit: UnitOfWork, port: Port) -> None:
         try:

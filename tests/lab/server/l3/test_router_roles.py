@@ -240,6 +240,15 @@ def test_roles_go_when_a_router_is_no_longer_highly_available(site: HaSite) -> N
     assert set(site.states().values()) <= {"unknown"}
 
 
+def test_a_router_that_becomes_plain_stays_on_a_host_with_a_live_agent(site: HaSite) -> None:
+    site.report(("a", ACTIVE), ("b", STANDBY))
+    grow_old(site.core.context, "a", 600)
+    site.core.update("router", site.router, ADMIN, admin_state_up=False)
+    site.core.update("router", site.router, ADMIN, ha=False)
+    assert list(site.states()) == ["b"]
+    assert site.bound_to() == {"b"}
+
+
 def test_deleted_routers_leave_no_roles(site: HaSite) -> None:
     site.report(("a", ACTIVE))
     for port in site.core.ports_of(site.router):
