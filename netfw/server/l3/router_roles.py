@@ -6,7 +6,6 @@ ports, and the switches reach the active one by themselves.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -34,9 +33,8 @@ from netfw.server.db.resources.rows import Row
 from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
 from netfw.server.l3.router_ports import change_port, router_of
 from netfw.server.l3.router_status import hosts_of_routers
+from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
-
-LOG = logging.getLogger(__name__)
 
 NOBODY: Final[Mapping[UUID, str]] = MappingProxyType({})
 BOUND: Final = tuple(owner for owner in ROUTER_ATTACHMENTS if not is_distributed(owner))
@@ -56,6 +54,7 @@ class RouterRoles:
     """
 
     context: ServerContext
+    splits: SplitDetector
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the roles among *reports*; those that change nothing cost no transaction."""
@@ -68,7 +67,7 @@ class RouterRoles:
         for at in range(0, len(keys), AT_ONCE):
             part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
             if new := self.context.read(partial(self._find_new, reported=part)):
-                self.context.run(SERVER, _record, new)
+                self.context.run(SERVER, self._record, new)
         return ReportResult()
 
     def _find_new(self, view: ReadSnapshot, reported: Reported) -> Reported:
@@ -92,6 +91,17 @@ class RouterRoles:
             for key, role in reported.items()
             if key not in repeated or (key in active and key[0] in lost)
         }
+
+    def _record(self, unit: UnitOfWork, reported: Reported) -> None:
+        """Store roles of the hosts of highly available routers, and bind the ports of those
+        routers."""
+        rows = unit.tx.statuses.get_for_update(Kind.ROUTER, (router for router, _ in reported))
+        hosts = hosts_of_routers(unit, [id for id, row in rows.items() if row.body["ha"]])
+        counted = {key: role for key, role in reported.items() if key[1] in hosts.get(key[0], ())}
+        unit.tx.roles.record(counted)
+        last = {router: host for (router, host), role in counted.items() if role is HaRole.ACTIVE}
+        _bind_ports(unit, {router for router, _ in counted}, last)
+        unit.after_commit += [partial(self.splits.add, router) for router in last]
 
 
 def follow_agents(unit: UnitOfWork, target: Ref) -> None:
@@ -120,16 +130,6 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
                 _bind_ports(unit, [router_id])
 
 
-def _record(unit: UnitOfWork, reported: Reported) -> None:
-    """Store roles of the hosts of highly available routers, and bind the ports of those routers."""
-    rows = unit.tx.statuses.get_for_update(Kind.ROUTER, (router for router, _ in reported))
-    hosts = hosts_of_routers(unit, [id for id, row in rows.items() if row.body["ha"]])
-    counted = {key: role for key, role in reported.items() if key[1] in hosts.get(key[0], ())}
-    unit.tx.roles.record(counted)
-    last = {router: host for (router, host), role in counted.items() if role is HaRole.ACTIVE}
-    _bind_ports(unit, {router for router, _ in counted}, last)
-
-
 def _bind_ports(
     unit: UnitOfWork, routers: Iterable[UUID], last: Mapping[UUID, str] = NOBODY
 ) -> None:
@@ -148,9 +148,6 @@ def _bind_ports(
         active = decide_active_host(hosts[id], roles[id], former, last.get(id), dead)
         if active != former:
             change_port(unit, PortId(row.ref.id), {"binding:host_id": active})
-    for id, host in last.items():
-        if others[id]:
-            unit.after_commit.append(partial(_warn_of_several, id, host, sorted(others[id])))
 
 
 def _find_ports(reader: Reader, routers: Collection[UUID]) -> tuple[Row, ...]:
@@ -169,14 +166,3 @@ def _find_bound(reader: Reader, routers: Collection[UUID]) -> frozenset[RoleKey]
 
 def _dead_hosts(reader: Reader, settings: Settings) -> frozenset[str]:
     return AgentAssignments(L3_AGENT, settings).dead(reader)
-
-
-def _warn_of_several(router: UUID, host: str, others: Sequence[str]) -> None:
-    LOG.warning(
-        "router %s: active on %s, and by their last report on %s too; its ports are bound to %s. "
-        "If this lasts, the hosts do not reach each other on the HA network",
-        router,
-        host,
-        ", ".join(others),
-        host,
-    )

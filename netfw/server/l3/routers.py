@@ -49,6 +49,7 @@ from netfw.server.l3.router_ports import (
 )
 from netfw.server.l3.router_roles import RouterRoles
 from netfw.server.l3.router_status import L3Statuses, add_status_reasons
+from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import add_zones
 
 ACTION_ATTRIBUTES = frozenset({GATEWAY_INFO, "routes"})
@@ -152,7 +153,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context, (RouterHandler(), FloatingIpHandler()))
-        statuses = L3Statuses(context)
+        statuses, splits = L3Statuses(context), SplitDetector(context)
         context.precommit_hooks += [
             check_port_change,
             follow_changes,
@@ -162,8 +163,9 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         ]
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)
-        context.report_handlers += [statuses, RouterRoles(context)]
+        context.report_handlers += [statuses, RouterRoles(context, splits)]
         context.reconcilers += [partial(allocate_missing_vrids, context), statuses.reconcile]
+        context.reconcilers.append(splits.reconcile)
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,8 @@ from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
+from netfw.server.l3.router_roles import RouterRoles
+from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.server.core.agent_samples import beat, grow_old
@@ -63,10 +66,15 @@ class HaSite:
 
         self.core.context.run(SERVER, change)
 
-    def report(self, *roles: tuple[str, HaRole], router: str | None = None) -> None:
+    def report(
+        self,
+        *roles: tuple[str, HaRole],
+        router: str | None = None,
+        handle: RouterRoles | None = None,
+    ) -> None:
         target = Ref(Kind.ROUTER, UUID(router or self.router))
         reports = [RoleReport(ref=target, revision=0, host=host, role=role) for host, role in roles]
-        self.core.plugin("network").handle_reports(reports)
+        (handle or self.core.plugin("network").handle_reports)(reports)
 
     def states(self) -> dict[str, str | None]:
         agents = self.core.find("l3_agent", router_id=self.router)
@@ -203,17 +211,29 @@ def test_only_the_gateway_of_a_distributed_router_is_bound_to_the_active_host(
     assert bound["network:router_interface_distributed"] == ""
 
 
-def test_two_active_hosts_are_logged_and_the_later_one_has_the_ports(
-    site: HaSite, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("crashed", [True, False])
+def test_a_router_that_stays_active_on_two_living_hosts_is_logged_once(
+    site: HaSite, caplog: pytest.LogCaptureFixture, crashed: bool
 ) -> None:
+    now, wait = [0.0], site.core.context.settings.agent_down_time + 1
+    splits = SplitDetector(site.core.context, clock=lambda: now[0])
+    report = partial(site.report, handle=RouterRoles(site.core.context, splits))
     with caplog.at_level(logging.WARNING):
-        site.report(("a", ACTIVE))
+        report(("a", ACTIVE))
+        report(("b", ACTIVE))
+        assert site.bound_to() == {"b"}
+        splits.reconcile()
         assert not caplog.records
-        site.report(("b", ACTIVE))
-    (record,) = caplog.records
-    assert record.getMessage().startswith(f"router {site.router}: active on b, ")
-    assert "on a too; its ports are bound to b" in record.getMessage()
-    assert site.bound_to() == {"b"}
+        now[0] += wait
+        if crashed:
+            grow_old(site.core.context, "a", int(wait))
+        for _ in range(2):
+            splits.reconcile()
+            now[0] += wait
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text.split(",")[0] for text in texts] == (
+        [] if crashed else [f"router {site.router}: active on a and b at once"]
+    )
 
 
 def test_roles_of_strangers_and_of_unknown_routers_do_not_count(site: HaSite) -> None:
