@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network
 
 from attrs import field, frozen
 
+from netfw.model.address import IpNetwork
 from netfw.model.common_fields import Named, Status
 from netfw.model.ids import FlavorId, NetworkId, QosPolicyId, RouterId
 from netfw.model.port import FixedIp
@@ -16,6 +18,8 @@ from netfw.model.validation import Problem, Validated, each, outside, repeated
 
 VRIDS = range(1, 256)
 """Virtual router ids of VRRP: unique among the routers of one HA network."""
+HA_MARKERS = IPv4Network("169.254.0.0/24")
+"""Addresses that mark the active instances of highly available routers, one for each of `VRIDS`."""
 
 
 class HaRole(enum.StrEnum):
@@ -66,3 +70,23 @@ class Router(Named):
             yield f"routes[{at}]", "is there twice"
         if self.vrid is not None and self.vrid not in VRIDS:
             yield "vrid", outside(self.vrid, VRIDS)
+
+
+def find_ha_overlap(cidr: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> IpNetwork | None:
+    """Return the one of *ha_prefixes*, or `HA_MARKERS`, that overlaps *cidr* of a subnet.
+
+    The router could have an address of one of its own hosts on the HA network there.
+    """
+    for prefix in (HA_MARKERS, *ha_prefixes):
+        if prefix.version == cidr.version and prefix.overlaps(cidr):
+            return prefix
+    return None
+
+
+def find_ha_override(destination: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> IpNetwork | None:
+    """Return the one of *ha_prefixes*, or `HA_MARKERS`, that a route to *destination* overrides.
+
+    A route to a larger prefix, such as the default route, overrides nothing.
+    """
+    found = find_ha_overlap(destination, ha_prefixes)
+    return found if found is not None and destination.prefixlen >= found.prefixlen else None

@@ -32,6 +32,7 @@ from netfw.drivers.transport import Transport
 from netfw.drivers.values.agent_requests import Request
 from netfw.drivers.values.reports import Report, ReportResult
 from netfw.errors import BackendError, ConfigError, NotSupported, nearest
+from netfw.model.router import HA_MARKERS
 from netfw.model.segment import NetworkType
 from netfw.server.core.settings import Settings
 from netfw.server.core.vendor_resources import DocumentsPlugin
@@ -129,6 +130,11 @@ def _check_ha_network(cidr: str, network_type: str | None, physical_network: str
         raise ConfigError(
             f"l3_ha_net_cidr: {cidr} is not an IPv4 prefix of at most {LONGEST_HA_PREFIX} bits, "
             "which has an address for each host of each router"
+        )
+    if prefix.overlaps(HA_MARKERS):
+        raise ConfigError(
+            f"l3_ha_net_cidr: {cidr} overlaps {HA_MARKERS}, by which hosts mark the routers that "
+            "are active there"
         )
     if physical_network and network_type is None:
         raise ConfigError("l3_ha_network_physical_name needs l3_ha_network_type: flat or vlan")

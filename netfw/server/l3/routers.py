@@ -26,6 +26,7 @@ from netfw.server.l3 import router_roles
 from netfw.server.l3.floating_ips import FloatingIpHandler
 from netfw.server.l3.ha_network_checks import check_ha_network_change
 from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
+from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import (
     allocate_missing_vrids,
@@ -160,6 +161,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
             statuses.follow_ports,
             router_roles.follow_changes,
             check_ha_network_change,
+            check_ha_prefixes,
         ]
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)

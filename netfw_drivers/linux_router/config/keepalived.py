@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, ip_interface
+from ipaddress import IPv4Address, IPv4Interface, ip_interface
 from typing import NamedTuple
 
 from attrs import evolve, field, frozen
@@ -17,12 +17,11 @@ from netfw.errors import InvalidInput
 from netfw.linux.ip.values import NextHop, Route
 from netfw.model.address import IpInterface
 from netfw.model.device_names import check_device_name
+from netfw.model.router import HA_MARKERS
 
 MAX_ADDRESSES = 16384
 """Limit of addresses of a router: keepalived reads all of them at each change."""
 MAX_ROUTES = 4096
-MARKERS = IPv4Network("169.254.0.0/24")
-"""Network of the addresses that mark the active instance, one for each virtual router id."""
 PASSWORD = re.compile(r"[A-Za-z0-9_.-]{1,8}")
 """Passwords that VRRP and the configuration can hold."""
 
@@ -116,7 +115,7 @@ class VrrpInstance:
 
 def marker(vrid: int) -> IPv4Interface:
     """Return the address that marks the active instance of a virtual router id."""
-    return IPv4Interface((MARKERS[vrid], MARKERS.max_prefixlen))
+    return IPv4Interface((HA_MARKERS[vrid], HA_MARKERS.max_prefixlen))
 
 
 def render_keepalived(instance: VrrpInstance) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from netfw.linux.ip.values import Address, Link
-from netfw.model.router import HaRole
-from netfw_drivers.linux_router.config.keepalived import MARKERS
+from netfw.model.router import HA_MARKERS, HaRole
 from netfw_drivers.linux_router.plan.names import HA
 
 
@@ -29,4 +28,4 @@ def decide_role(links: Mapping[str, Link], addresses: Iterable[Address]) -> HaRo
 def _is_marker(address: Address) -> bool:
     interface = address.interface
     single = interface.network.prefixlen == interface.max_prefixlen
-    return interface.version == 4 and single and interface.ip in MARKERS
+    return interface.version == 4 and single and interface.ip in HA_MARKERS

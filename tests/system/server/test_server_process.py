@@ -334,6 +334,10 @@ def test_rules_tokens_and_logging_change_while_it_runs(tmp_path: Path) -> None:
         ({"DEFAULT": {"l3_ha_net_cidr": "169.254.192.0/30"}}, "l3_ha_net_cidr: 169.254.192.0/30"),
         ({"DEFAULT": {"l3_ha_net_cidr": "fd00::/18"}}, "l3_ha_net_cidr: fd00::/18 is not an IPv4"),
         ({"DEFAULT": {"l3_ha_net_cidr": "169.254.192.1/18"}}, "l3_ha_net_cidr: 169.254.192.1/18"),
+        (
+            {"DEFAULT": {"l3_ha_net_cidr": "169.254.0.0/16"}},
+            "169.254.0.0/16 overlaps 169.254.0",
+        ),
         ({"identity": {"methods": "magic"}}, "magic"),
         ({"database": {"connection": "oracle://x"}}, "oracle"),
         ({"DEFAULT": {"service_plugins": "router,router"}}, "router"),

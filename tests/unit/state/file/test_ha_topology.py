@@ -102,6 +102,37 @@ def test_a_virtual_router_id_is_that_of_one_router_of_an_ha_network() -> None:
     good(CLOUD, elsewhere, OTHER_HA_NETWORK)
 
 
+@pytest.mark.spec("DRV-21")
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            "10.0.0.",
+            "169.254.0.",
+            "0.yaml:10: ports[0].fixed_ips[0]: 169.254.0.0/24 overlaps 169.254.0.0/24, which the "
+            "hosts of the router use among themselves; state another subnet",
+        ),
+        (
+            "vrid: 7",
+            "vrid: 7, routes: [{destination: 169.254.200.0/24, nexthop: 10.0.0.9}]",
+            "0.yaml:8: routers[0].routes[0].destination: 169.254.200.0/24 would override "
+            "169.254.192.0/18, which the hosts of the router use among themselves; remove the "
+            "route",
+        ),
+        (
+            "10.0.0.",
+            "169.254.192.",
+            "0.yaml:10: ports[0].fixed_ips[0]: 169.254.192.0/24 overlaps 169.254.192.0/18, which "
+            "the hosts of the router use among themselves; state another subnet",
+        ),
+    ],
+)
+def test_an_address_or_route_that_hides_the_ha_network_is_an_error(
+    old: str, new: str, error: str
+) -> None:
+    assert errors_of(CLOUD.replace(old, new)) == [error]
+
+
 def test_a_host_of_several_that_is_not_described_is_a_warning() -> None:
     (warning,) = topology(
         CLOUD.replace("[a, b], fixed_ips: [10", "[a, c], fixed_ips: [10"), "hosts: {a: {}, b: {}}"
