@@ -18,7 +18,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader, ResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.router_roles import RouterRoleRows
-from netfw.server.scheduling.choice import ineligibility
+from netfw.server.scheduling.choice import ineligibility, max_agents
 from netfw.server.scheduling.dhcp import DhcpScheduler
 from netfw.server.scheduling.ha_states import ha_state
 from netfw.server.scheduling.routers import RouterScheduler
@@ -191,10 +191,10 @@ class L3RouterHandler(_Served):
 
     def _check_agent_count(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
         others = self._scheduler.assignments.hosts(unit.tx, ref(router)) - {agent.host}
-        most = self._context.settings.max_l3_agents_per_router
+        most = max_agents(self._context.settings.max_l3_agents_per_router)
         if not router.ha and others:
             raise Conflict(f"router {router.id} is with the L3 agent on {min(others)} already")
-        if router.ha and 0 < most <= len(others):
+        if router.ha and most <= len(others):
             raise Conflict(f"router {router.id} is with {most} L3 agents already")
 
 

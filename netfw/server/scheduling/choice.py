@@ -7,12 +7,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
+from netfw.drivers.values.router_values import MAX_HA_PEERS
 from netfw.model.agent import Agent
 from netfw.model.router import Router
 
 LEGACY, CENTRAL, EDGE = "legacy", "dvr_snat", "dvr"
 """Modes of L3 agents: centralized routers; those and the central part of distributed ones; the
 distributed part alone."""
+
+MAX_HA_HOSTS = MAX_HA_PEERS + 1
+"""Maximum of hosts that a highly available router can be on."""
 
 
 @frozen(kw_only=True)
@@ -74,7 +78,12 @@ def ineligibility(agent: Agent, router: Router) -> str:
 
 
 def wanted_agents(router: Router, most: int, there_are: int) -> int:
-    """Return how many agents *router* is to have; *most* 0: all that exist."""
+    """Return how many agents *router* is to have; *most* 0: all that exist, as far as possible."""
     if not router.ha:
         return 1
-    return there_are if most == 0 else most
+    return min(there_are, max_agents(most)) if most == 0 else max_agents(most)
+
+
+def max_agents(most: int) -> int:
+    """Return how many agents a highly available router can have; *most* 0: no other limit."""
+    return min(most or MAX_HA_HOSTS, MAX_HA_HOSTS)

@@ -18,6 +18,7 @@ from netfw.server.scheduling.choice import (
     candidates,
     choose,
     ineligibility,
+    max_agents,
     wanted_agents,
 )
 
@@ -108,3 +109,5 @@ def test_only_highly_available_routers_are_on_several_hosts() -> None:
     plain, ha = (Router(id=RouterId(UUID(int=2)), ha=ha) for ha in (False, True))
     assert [wanted_agents(plain, most, 5) for most in (0, 3)] == [1, 1]
     assert [wanted_agents(ha, most, 5) for most in (0, 3)] == [5, 3]
+    assert [wanted_agents(ha, most, 300) for most in (0, 3, 270)] == [255, 3, 255]
+    assert [max_agents(most) for most in (0, 3, 270)] == [255, 3, 255]
