@@ -68,13 +68,26 @@ def _leave_host(unit: UnitOfWork, host: str) -> None:
             hook(unit, Ref(Kind.ROUTER, id))
 
 
-def allocate_missing_vrids(context: ServerContext) -> int:
-    """Give the highly available routers of earlier releases their virtual router ids and HA ports.
+class VridAllocator:
+    """Gives the highly available routers of earlier releases their virtual router ids and HA ports.
 
-    Each router is a transaction of its own. Return how many changed.
+    It is done when none is left: routers get theirs when they become highly available.
     """
-    lacking = context.read(lambda view: VridStore(view.connection).find_routers_without_vrid())
-    return run_each_as_server(context, _allocate_vrid, (Ref(Kind.ROUTER, id) for id in lacking))
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context, self._is_done = context, False
+
+    def reconcile(self) -> int:
+        """Allocate what is missing, each router in a transaction of its own; return how many
+        changed."""
+        if self._is_done:
+            return 0
+        lacking = self._context.read(
+            lambda view: VridStore(view.connection).find_routers_without_vrid()
+        )
+        self._is_done = not lacking
+        targets = (Ref(Kind.ROUTER, id) for id in lacking)
+        return run_each_as_server(self._context, _allocate_vrid, targets)
 
 
 def _allocate_vrid(unit: UnitOfWork, id: UUID) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 from uuid import uuid4
 
@@ -29,7 +28,7 @@ from netfw.server.l3.ha_networks import acquire_vrid, release_vrid
 from netfw.server.l3.ha_prefix_checks import check_ha_prefixes
 from netfw.server.l3.port_hooks import check_port_change
 from netfw.server.l3.router_binding import (
-    allocate_missing_vrids,
+    VridAllocator,
     follow_agents,
     follow_changes,
 )
@@ -166,8 +165,8 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
         context.reassignment_hooks += [follow_agents, router_roles.follow_agents]
         context.reassignment_hooks.append(statuses.follow_agents)
         context.report_handlers += [statuses, RouterRoles(context, splits)]
-        context.reconcilers += [partial(allocate_missing_vrids, context), statuses.reconcile]
-        context.reconcilers.append(splits.reconcile)
+        vrids = VridAllocator(context)
+        context.reconcilers += [vrids.reconcile, statuses.reconcile, splits.reconcile]
 
     @classmethod
     def from_conf(cls, options: Mapping[str, Any], host: HostResources) -> Self:

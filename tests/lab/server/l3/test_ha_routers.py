@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
+from sqlalchemy import event
 
 from netfw.drivers.server.change import Change
 from netfw.errors import Conflict, InvalidInput
@@ -283,12 +284,32 @@ def test_router_of_an_earlier_release_gets_its_id_and_ports(core: Layer3) -> Non
     core.context.database.transaction(
         lambda tx: tx.resources.update(before, evolve(before, ha=True))
     )
+    core = Layer3(core.context.database)
     core.core.agent_services.rescheduler.reconcile()
     assert router_of(core, router).vrid == vrids(core)[router][1]
     assert [port["binding:host_id"] for port in ha_ports(core, router)] == ["one", "two"]
     revision = router_of(core, router).revision
     core.core.agent_services.rescheduler.reconcile()
     assert router_of(core, router).revision == revision
+
+
+@pytest.mark.spec("API-17")
+def test_server_looks_for_routers_of_earlier_releases_until_none_is_left(core: Layer3) -> None:
+    core = Layer3(core.context.database)
+    looks: list[str] = []
+
+    def note(_: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "vrids" in statement:
+            looks.append(statement)
+
+    engine = core.context.database.reading
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        for _ in range(3):
+            core.core.agent_services.rescheduler.reconcile()
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    assert len(looks) == 1
 
 
 @pytest.mark.spec("API-17")
@@ -299,6 +320,7 @@ def test_router_that_an_earlier_release_had_meanwhile_gets_new_ports(
     former = {port["id"] for port in ha_ports(core, router)}
     migration.downgrade(file_database, "0008")
     migration.upgrade(file_database)
+    core = Layer3(file_database)
     assert router_of(core, router).vrid is None
     core.core.agent_services.rescheduler.reconcile()
     network, vrid = vrids(core)[router]
