@@ -209,11 +209,13 @@ def want_conversions(url: str, routers: list[str], seed: int) -> list[str]:
 def want_interfaces(url: str, cases: list[tuple[str, str]], seed: int) -> list[str]:
     """Connect highly available routers of one project, each to a subnet; the outcomes."""
     mine = cases[seed::WORKERS]
+
+    def one(number: int) -> None:
+        for router, subnet in mine[number::THREADS]:
+            core.connect(router, subnet_id=subnet)
+
     with core_at(url) as core:
-        return [
-            outcome(lambda router=router, subnet=subnet: core.connect(router, subnet_id=subnet))  # type: ignore[misc]
-            for router, subnet in mine
-        ]
+        return _in_threads(one)
 
 
 def forward(core: Layer3, floating: str, port: str, number: int) -> None:
