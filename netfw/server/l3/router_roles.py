@@ -6,13 +6,15 @@ ports, and the switches reach the active one by themselves.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
@@ -41,6 +43,7 @@ BOUND: Final = tuple(owner for owner in ROUTER_ATTACHMENTS if not is_distributed
 """Owners of the ports that are bound to the active host."""
 AT_ONCE: Final = 100
 """Roles in one transaction."""
+LOCKS: Final = 64
 Reported = Mapping[RoleKey, HaRole]
 """Roles in the order in which they were reported."""
 
@@ -55,6 +58,11 @@ class RouterRoles:
 
     context: ServerContext
     splits: SplitDetector
+    _locks: tuple[threading.Lock, ...] = field(
+        init=False, factory=lambda: tuple(threading.Lock() for _ in range(LOCKS)), eq=False
+    )
+    """Locks by hosts.  An agent that got no answer reports again, while its former report may be in
+    progress: by what is stored then, the new role could be known and the former one new."""
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the roles among *reports*; those that change nothing cost no transaction."""
@@ -64,10 +72,13 @@ class RouterRoles:
             if isinstance(report, RoleReport) and report.ref.kind is Kind.ROUTER
         }
         keys = tuple(roles)
-        for at in range(0, len(keys), AT_ONCE):
-            part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
-            if new := self.context.read(partial(self._find_new, reported=part)):
-                self.context.run(SERVER, self._record, new)
+        with ExitStack() as stack:
+            for number in sorted({hash(host) % LOCKS for _, host in keys}):
+                stack.enter_context(self._locks[number])
+            for at in range(0, len(keys), AT_ONCE):
+                part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
+                if new := self.context.read(partial(self._find_new, reported=part)):
+                    self.context.run(SERVER, self._record, new)
         return ReportResult()
 
     def _find_new(self, view: ReadSnapshot, reported: Reported) -> Reported:

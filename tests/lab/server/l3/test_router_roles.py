@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import event
 
+from netfw.drivers.server.change import Change
 from netfw.drivers.values.reports import RoleReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
@@ -294,6 +296,23 @@ def test_reports_in_one_message_are_one_transaction_and_known_ones_none(site: Ha
     with statements(database) as executed:
         site.core.plugin("network").handle_reports(reports)
     assert not executed
+
+
+def test_a_report_that_overtakes_the_former_one_of_its_host_is_recorded_after_it(
+    site: HaSite,
+) -> None:
+    site.report(("a", STANDBY), ("b", STANDBY))
+    later = threading.Thread(target=site.report, args=[("a", STANDBY)])
+
+    def report_again(unit: UnitOfWork, change: Change) -> None:
+        if later.ident is None:
+            later.start()
+            later.join(1)  # it ends only if it does not wait for this transaction
+
+    site.core.context.precommit_hooks.append(report_again)
+    site.report(("a", ACTIVE))
+    later.join()
+    assert site.states() == {"a": "standby", "b": "standby"}
 
 
 def test_a_new_role_without_another_active_host_changes_no_port(site: HaSite) -> None:
