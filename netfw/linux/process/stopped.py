@@ -2,27 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from signal import Signals
 
-from netfw.linux.process.identity import Handle, stat
+from attrs import frozen
+
+from netfw.linux.process.identity import Handle, hold_marked, mark_of, stat
 from netfw.linux.process.program import ProcessKey
+from netfw.linux.process.state import ProcessState
 
 _STOPPED = "T"
 """State of a stopped process; one that a debugger holds is in another state."""
+
+
+@frozen
+class CheckedProcess:
+    """A process, and the pid files of children without which it does not work."""
+
+    handle: Handle
+    child_pid_files: tuple[Path, ...] = ()
+
+    def stopped_pids(self) -> frozenset[int]:
+        """Return the pids of the process and of its children, as far as they are stopped."""
+        return frozenset(pid for pid in (self.handle.pid, *self._child_pids()) if _is_stopped(pid))
+
+    def kill(self) -> None:
+        """Kill the process and its children: a stopped child outlives its parent."""
+        mark = self.handle.identity.mark
+        children = [hold_marked(pid, mark) for pid in self._child_pids()]
+        self.handle.signal(Signals.SIGKILL)
+        for child in filter(None, children):
+            child.signal(Signals.SIGKILL)
+            child.close()
+
+    def _child_pids(self) -> Iterator[int]:
+        """Yield the children that run; other processes do not have the mark of their parent."""
+        for path in self.child_pid_files:
+            with suppress(OSError, ValueError):
+                pid = int(path.read_text())
+                if pid > 0 and mark_of(pid) == self.handle.identity.mark:
+                    yield pid
+
+
+def checked_processes(
+    states: Mapping[ProcessKey, ProcessState],
+) -> dict[ProcessKey, CheckedProcess]:
+    """Return the processes to check, of those that a supervisor has."""
+    return {
+        key: CheckedProcess(state.handle, state.program.child_pid_files)
+        for key, state in states.items()
+        if state.handle is not None and state.program is not None
+    }
 
 
 class StopDetector:
     """Finds the processes that are stopped at two checks in a row.  For one thread."""
 
     def __init__(self) -> None:
-        self._suspects: dict[ProcessKey, Handle] = {}
+        self._suspects: dict[ProcessKey, frozenset[int]] = {}
 
-    def check(self, handles: Mapping[ProcessKey, Handle]) -> dict[ProcessKey, Handle]:
-        """Return those of *handles* that are stopped, and were at the last check."""
-        stopped = {key: handle for key, handle in handles.items() if _is_stopped(handle.pid)}
-        hung = {key: handle for key, handle in stopped.items() if self._suspects.get(key) is handle}
-        self._suspects = stopped
-        return hung
+    def check(
+        self, processes: Mapping[ProcessKey, CheckedProcess]
+    ) -> dict[ProcessKey, CheckedProcess]:
+        """Return those that are stopped, or have a stopped child, and had at the last check."""
+        former = self._suspects
+        found = {key: process.stopped_pids() for key, process in processes.items()}
+        self._suspects = {key: pids for key, pids in found.items() if pids}
+        hung = (key for key, pids in self._suspects.items() if pids & former.get(key, frozenset()))
+        return {key: processes[key] for key in hung}
 
 
 def _is_stopped(pid: int) -> bool:

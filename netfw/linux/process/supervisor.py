@@ -23,7 +23,7 @@ from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, Record
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
 from netfw.linux.process.state import Process, ProcessState, Running
-from netfw.linux.process.stopped import StopDetector
+from netfw.linux.process.stopped import StopDetector, checked_processes
 from netfw.linux.process.watcher import Watcher
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Supervisor:
     5. `stop` succeeds if the process does not run.
     6. A process that another supervisor of the same *directory* ended or replaced is left to
        that one.
-    7. A process that is stopped (SIGSTOP) at two checks in a row is killed, and promise 4 follows.
+    7. A process that is stopped (SIGSTOP) at two checks in a row, or whose child is, is killed.
 
     *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
@@ -305,12 +305,12 @@ class Supervisor:
     def _kill_stopped(self) -> None:
         self._check_later()
         with self._lock:
-            held = {key: it.handle for key, it in self._states.items() if it.handle is not None}
-        for key, handle in self._stop_detector.check(held).items():
+            held = checked_processes(self._states)
+        for key, process in self._stop_detector.check(held).items():
             with self._exclusive(key) as state:
-                if state.handle is handle:
-                    LOG.warning("%s: killing process %d, which is stopped", key, handle.pid)
-                    handle.signal(Signals.SIGKILL)
+                if state.handle is process.handle:
+                    LOG.warning("%s: killing process %d: it is stopped", key, process.handle.pid)
+                    process.kill()
 
     def _notify(self, event: Event) -> None:
         try:

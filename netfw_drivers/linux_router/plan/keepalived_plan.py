@@ -90,6 +90,7 @@ def make_program(router: RouterId, settings: RouterSettings) -> Program:
     argv = ("keepalived", "--dont-fork", "--log-console", "--vrrp", "--use-file", str(path))
     return Program(
         argv=(*argv, "--pid", f"{path}.pid", "--vrrp_pid", f"{path}.vrrp.pid"),
+        child_pid_files=(path.with_name(f"{path.name}.vrrp.pid"),),
         namespace=router_namespace(router),
         on_death=settings.on_death,
     )

@@ -128,7 +128,11 @@ def terminate(site: Site) -> None:
     os.kill(pids(site)[0], signal.SIGTERM)
 
 
-@pytest.mark.parametrize("stop_it", [kill_all, kill_child, terminate])
+def suspend_child(site: Site) -> None:
+    os.kill(pids(site)[-1], signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("stop_it", [kill_all, kill_child, terminate, suspend_child])
 @pytest.mark.spec("L3-43")
 def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_it):
     driver = make_driver()

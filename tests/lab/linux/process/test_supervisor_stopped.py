@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from netfw.linux.process import ProcessDied, ProcessKey, ProcessRespawned, Program, Timeouts
-from netfw.linux.process.stopped import StopDetector
+from netfw.linux.process.stopped import CheckedProcess, StopDetector
 from netfw.testing.lab.wait import wait_until
 from tests.lab.linux.process.process_observer import state
 
@@ -38,9 +38,42 @@ def test_a_stopped_process_is_replaced(make_supervisor, events, adopted):
     assert supervisor.pid(OTHER) == other.pid
 
 
+def test_a_process_with_a_stopped_child_is_replaced_with_it(make_supervisor, events, tmp_path):
+    path = tmp_path / "child.pid"
+    script = f"sleep 1000 & echo $! > {path}.new; mv {path}.new {path}; wait"
+    program = Program(argv=("sh", "-c", script), child_pid_files=(path,))
+    supervisor = make_supervisor(timeouts=Timeouts(stopped=0.05))
+    supervisor.start(KEY, program)
+    wait_until(path.exists)
+    child = int(path.read_text())
+    os.kill(child, signal.SIGSTOP)
+    died, again = events.get(timeout=60), events.get(timeout=60)
+    assert isinstance(died, ProcessDied)
+    assert isinstance(again, ProcessRespawned)
+    wait_until(lambda: int(path.read_text()) != child)
+    wait_until(lambda: state(child) in (None, "Z"))
+
+
+def test_a_stopped_process_that_has_the_pid_of_a_former_child_is_left_alone(
+    make_supervisor, tmp_path
+):
+    path = tmp_path / "child.pid"
+    supervisor = make_supervisor()
+    supervisor.start(KEY, SLEEP)
+    foreign = supervisor.start(OTHER, SLEEP).pid
+    path.write_text(f"{foreign}\n")
+    os.kill(foreign, signal.SIGSTOP)
+    wait_until(lambda: state(foreign) == "T")
+    checked = {KEY: CheckedProcess(supervisor._states[KEY].handle, (path,))}
+    detector = StopDetector()
+    assert detector.check(checked) == detector.check(checked) == {}
+    checked[KEY].kill()
+    assert state(foreign) == "T"
+
+
 def test_a_process_that_is_continued_between_two_checks_is_left_alone(supervisor, make_supervisor):
     process = supervisor.start(KEY, SLEEP)
-    handles = {KEY: supervisor._states[KEY].handle}
+    handles = {KEY: CheckedProcess(supervisor._states[KEY].handle)}
     detector = StopDetector()
 
     def stop() -> None:
