@@ -1,8 +1,8 @@
 """Atomic files: each is replaced as a whole, several all or none.
 
 New text is written to a scratch file and then renamed, so that a reader, also one that uses
-inotify, sees the former text or the new one.  Files are world-readable, whatever the umask: the
-programs that read them have dropped root's privileges.
+inotify, sees the former text or the new one.  Files are world-readable, whatever the umask, unless
+they have another mode: the programs that read them have dropped root's privileges.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
 from netfw.errors import BackendBroken, BackendError, BackendUnavailable, OperationRefused
 
@@ -30,7 +30,9 @@ class WriteFile:
     """Write the file with exactly this text."""
 
     path: str
-    content: str
+    content: str = field(repr=False)
+    mode: int = _FILE
+    """Permissions of the file."""
 
 
 @frozen
@@ -62,7 +64,7 @@ def change_files(changes: Sequence[FileChange], scratch: Path) -> None:
         _unlink_all(_stale_files(scratch))
         for change, beside in zip(changes, new, strict=True):
             if isinstance(change, WriteFile):
-                _write(beside, change.content)
+                _write(beside, change.content, change.mode)
     except OSError as error:
         _unlink_all(new)
         raise OperationRefused(dict.fromkeys(changes, _why(error))) from error
@@ -171,10 +173,10 @@ def _stale_files(scratch: Path) -> list[str]:
     ]
 
 
-def _write(path: str, content: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE)
+def _write(path: str, content: str, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        os.fchmod(descriptor, _FILE)
+        os.fchmod(descriptor, mode)
         data = content.encode(errors="surrogateescape")
         if data and os.write(descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)

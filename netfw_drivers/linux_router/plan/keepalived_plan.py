@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.values.router_values import HighAvailability
 from netfw.errors import InvalidInput
@@ -48,7 +48,7 @@ class RunKeepalived:
 
     backend: ClassVar[str] = SERVICE
     router: RouterId
-    text_of_file: str
+    text_of_file: str = field(repr=False)
     program: Program | None
     """None: it is not started yet."""
 

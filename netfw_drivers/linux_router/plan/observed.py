@@ -30,7 +30,7 @@ from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 class FoundDaemon:
     """The radvd or keepalived of a router, and its configuration."""
 
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
     """Text of its configuration; None: there is no file."""
     digest: str | None = None
     """Digest of the running program; None: it does not run in the router's present namespace."""

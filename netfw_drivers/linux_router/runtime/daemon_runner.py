@@ -91,6 +91,8 @@ class DaemonRunner(ABC):
     SERVICE: ClassVar[str]
     PID_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid",)
     """Ends of the names of pid files that the daemon writes beside its configuration."""
+    MODE: ClassVar[int] = 0o644
+    """Permissions of the configuration."""
 
     def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
         self._settings, self._processes = settings, processes
@@ -152,7 +154,7 @@ class DaemonRunner(ABC):
 
         :raises OperationRefused: the file was refused.
         """
-        written = WriteFile(str(self._path(router)), text)
+        written = WriteFile(str(self._path(router)), text, self.MODE)
         return change_and_reload(self._supervisor, self._key(router), [written], self._scratch)
 
     def start(self, router: RouterId) -> Process:

@@ -38,6 +38,7 @@ class KeepalivedRunner(DaemonRunner):
 
     SERVICE: ClassVar[str] = SERVICE
     PID_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid", ".vrrp.pid")
+    MODE: ClassVar[int] = 0o600  # it has the password
 
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""

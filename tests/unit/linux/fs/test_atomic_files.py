@@ -49,6 +49,17 @@ def test_files_are_world_readable_whatever_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "c" / "d").stat().st_mode & 0o777 == 0o755
 
 
+def test_a_secret_file_is_readable_by_its_owner_alone_and_not_in_messages(tmp_path: Path) -> None:
+    former = os.umask(0)
+    try:
+        change = WriteFile(str(tmp_path / "file"), "pass-word", 0o600)
+        change_files([change], tmp_path)
+    finally:
+        os.umask(former)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert "pass-word" not in repr(change)
+
+
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("former")

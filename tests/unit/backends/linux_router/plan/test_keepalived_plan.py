@@ -21,7 +21,7 @@ from netfw.model.route import Route
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Plan, Update
-from netfw_drivers.linux_router.config.keepalived import parse_addresses
+from netfw_drivers.linux_router.config.keepalived import VrrpSettings, parse_addresses
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import (
     RunKeepalived,
@@ -106,6 +106,17 @@ def running(
         netns=evolve(base.netns, **{"links": links, "addresses": tuple(have), **netns}),
         keepalived=FoundDaemon(text=text, digest=make_program(ROUTER, CONTEXT.settings).digest()),
     )
+
+
+def test_plan_and_observation_do_not_show_the_password() -> None:
+    settings = evolve(CONTEXT.settings, vrrp=VrrpSettings(auth_password="se-cr.3t"))
+    context = evolve(CONTEXT, settings=settings)
+    planned = plan_routers(Update(put={KEY: highly()}), ObservedRouters(), context)
+    (step,) = runs(planned)
+    assert "se-cr.3t" in step.text_of_file
+    there = running(highly(), step.text_of_file)
+    for each in (step, planned, there, *planned, *(operation.text for operation in planned)):
+        assert "se-cr.3t" not in f"{each} {each!r}"
 
 
 @pytest.mark.spec("L3-40")
