@@ -50,7 +50,8 @@ class RouterDriver(HostDriver[RouterDriverKey, RouterDriverValue]):
     7. Of the hosts of a highly available router that hear each other, one is active; a host that
        is not active neither answers nor forwards nor sends.  An active host stays active when
        another one joins, at updates and at a restart of the driver.  The driver sends
-       ``RoleChanged`` for every change, and its status has the role after a restart.
+       ``RoleChanged`` for every change, and its status has the role after a restart; that of a
+       host which takes no part in the election is ``FAULT``.
     8. A process that dies is restarted, and the driver sends ``ProcessDied``.
     9. A part or feature that the driver does not declare as a capability is ``NotSupported`` for
        its key, and nothing of it is made.

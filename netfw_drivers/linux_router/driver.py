@@ -145,7 +145,11 @@ class LinuxRouterDriver(
         return RouterStatus(
             namespaces={RouterPart.FULL: namespace},
             devices=devices,
-            role=decide_role(found.links, (each.address for each in found.addresses)),
+            role=decide_role(
+                found.links,
+                (each.address for each in found.addresses),
+                running=self._keepalived.is_running(router),
+            ),
         )
 
     def unwired_ports(self, router: RouterId) -> frozenset[PortId]:

@@ -12,17 +12,21 @@ from netfw.model.router import HA_MARKERS, HaRole
 from netfw_drivers.linux_router.plan.names import HA
 
 
-def decide_role(links: Mapping[str, Link], addresses: Iterable[Address]) -> HaRole | None:
+def decide_role(
+    links: Mapping[str, Link], addresses: Iterable[Address], *, running: bool
+) -> HaRole | None:
     """Return the role of the instance with these devices and addresses.
 
     None: the namespace has no port on an HA network.
+
+    :param running: whether its keepalived runs; one that was killed leaves the addresses behind.
     """
     link = next((link for name, link in links.items() if name.startswith(HA)), None)
     if link is None:
         return None
     if any(_is_marker(each) for each in addresses if each.device == link.name):
         return HaRole.ACTIVE
-    return HaRole.STANDBY if link.up and link.carrier else HaRole.FAULT
+    return HaRole.STANDBY if running and link.up and link.carrier else HaRole.FAULT
 
 
 def _is_marker(address: Address) -> bool:

@@ -82,7 +82,8 @@ class FoundRouter:
     def role(self) -> HaRole | None:
         """The role of an instance of a highly available router."""
         addresses = (each.address for each in self.netns.addresses)
-        return decide_role(self.netns.links, addresses)
+        running = self.keepalived.digest is not None
+        return decide_role(self.netns.links, addresses, running=running)
 
     @property
     def mirror(self) -> Mirror:

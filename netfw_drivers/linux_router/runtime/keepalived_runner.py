@@ -62,17 +62,20 @@ class KeepalivedRunner(DaemonRunner):
             after = frozenset(parse_addresses(step.text_of_file))
             _wait_until_applied(step.router, after, frozenset(before) - after)
 
+    def read_role(self, router: RouterId) -> HaRole | None:
+        """Read the role of a router on this host; None if it is not highly available.
 
-def read_role(router: RouterId) -> HaRole | None:
-    """Read the role of a router on this host; None if it is not highly available.
+        :raises NotFound: it is not on this host.
+        :raises BackendUnavailable: the kernel was too busy to answer.
+        """
+        running = self.is_running(router)
+        with NetlinkClient(router_namespace(router)) as network:
+            return network.run(lambda: _decide_role(network, running=running))
 
-    :raises NotFound: it is not on this host.
-    :raises BackendUnavailable: the kernel was too busy to answer.
-    """
-    with NetlinkClient(router_namespace(router)) as network:
-        return network.run(
-            lambda: decide_role(network.links(), (each.address for each in network.addresses()))
-        )
+
+def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
+    addresses = (each.address for each in network.addresses())
+    return decide_role(network.links(), addresses, running=running)
 
 
 def _wait_until_applied(
@@ -84,7 +87,7 @@ def _wait_until_applied(
         with NetlinkClient(router_namespace(router)) as network:
             while time.monotonic() < deadline:
                 found = [each.address for each in network.addresses()]
-                if decide_role(network.links(), found) is not HaRole.ACTIVE:
+                if decide_role(network.links(), found, running=True) is not HaRole.ACTIVE:
                     return
                 there = {VirtualAddress(each.device, each.interface) for each in found}
                 if present <= there and not gone & there:

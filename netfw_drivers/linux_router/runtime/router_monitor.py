@@ -42,7 +42,7 @@ from netfw_drivers.linux_router.runtime.announcements import (
     AnnouncedFloatingIps,
     Announcements,
 )
-from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner, read_role
+from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 
 LOG = logging.getLogger(__name__)
@@ -99,10 +99,12 @@ class ConvergedPlanner:
         if not wanted.is_ha:
             return self.executor.plan(desired)
         found = self.executor.observe(desired.netns, desired, mirrored=True)
-        role = decide_role(found.links, (each.address for each in found.addresses))
+        running = wanted.is_elected
+        addresses = (each.address for each in found.addresses)
+        role = decide_role(found.links, addresses, running=running)
         if role is not None:
             self.on_role(wanted.id, role)
-        watched = watched_netns(desired, role, running=wanted.is_elected)
+        watched = watched_netns(desired, role, running=running)
         return plan_router_netns(desired.netns, watched, found, self.executor.chain_owner)
 
 
@@ -256,7 +258,7 @@ class RouterMonitor:
 
     def _read_role(self, router: RouterId) -> None:
         try:
-            role = read_role(router)
+            role = self._keepalived.read_role(router)
         except NetfwError as error:
             LOG.info("router %s: its role cannot be read now: %s", router, error)
             return

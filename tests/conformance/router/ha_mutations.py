@@ -106,6 +106,19 @@ def elect_before_the_port_is_wired(driver, original, backend):
     backend.fabric.elected_role = elected_role
 
 
+@MUTATIONS.override("__init__", breaks(RouterDriver, 7))
+def call_a_fault_a_standby(driver, original, backend):
+    """Report a host that takes no part in the election as a standby."""
+    original(backend)
+    elect = type(backend.fabric).elected_role
+
+    def elected_role(host, router):
+        role = elect(backend.fabric, host, router)
+        return HaRole.STANDBY if role is HaRole.FAULT else role
+
+    backend.fabric.elected_role = elected_role
+
+
 @MUTATIONS.override("watch", breaks(RouterDriver, 7))
 def send_no_role_change(driver, original, sink):
     """Send every event but changes of the role."""

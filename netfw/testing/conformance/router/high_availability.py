@@ -328,7 +328,7 @@ class RouterHaConformance(RouterSuite):
             outcome = pair[1].driver.converge(Update(put=site.wanted()))
             assert not outcome.failed, str(outcome)
             time.sleep(self.environment.election)
-            assert pair[1].role is not HaRole.ACTIVE
+            assert pair[1].role is HaRole.FAULT
             self.bring_host(pair[1])
             assert self.await_one_active(pair)[0] is pair[0]
 

@@ -274,10 +274,14 @@ def test_removed_and_foreign_addresses_are_repaired(environment, make_driver, pa
 
 def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_driver, pair):
     driver = make_driver()
+    events: list[Event] = []
+    driver.watch(events.append)
     first, second = pair
     environment.know([ha_port(first)], wired=False)
     bring(driver, first)
     assert pids(first) == []
+    assert role(driver, first) is HaRole.FAULT
+    assert [each.role for each in role_changes(events)] == [HaRole.FAULT]
     assert driver.unwired_ports(first.router) == {ha_port(first).id}
     assert_bare(environment, first)
     assert not plan(driver, Update(put=first.wanted())).stages
@@ -291,6 +295,30 @@ def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_dr
     wait_until(lambda: role(driver, first) is HaRole.ACTIVE, seconds=60)
     bring(driver, second)
     assert wait_roles(driver, *pair) == (first, second)
+
+
+@pytest.mark.spec("L3-41")
+def test_instance_without_keepalived_is_at_fault(make_driver, pair, monkeypatch, tmp_path):
+    driver = make_driver()
+    events: list[Event] = []
+    driver.watch(events.append)
+    first, second = bring_pair(driver, pair)
+    without = tmp_path / "bin"
+    without.mkdir()
+    for folder in os.environ["PATH"].split(":"):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name != "keepalived" and not (without / name).is_symlink():
+                (without / name).symlink_to(f"{folder}/{name}")
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(without))
+        terminate(second)
+        wait_until(lambda: not pids(second))
+        assert second.key in driver.converge(Update(put=second.wanted())).failed
+        assert role(driver, second) is HaRole.FAULT
+        assert role_changes(events)[-1].role is HaRole.FAULT
+    bring(driver, second)
+    assert wait_roles(driver, *pair) == (first, second)
+    assert role_changes(events)[-1].role is HaRole.STANDBY
 
 
 def test_router_is_converted_in_place_and_leaves_nothing(environment, make_driver, pair, inside):

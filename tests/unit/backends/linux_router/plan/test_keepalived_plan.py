@@ -267,9 +267,13 @@ def test_standby_withdraws_no_prefixes() -> None:
 
 def test_role_follows_from_the_marker_and_the_link() -> None:
     link = Link(name=QH, index=1, mtu=1500, up=True, state="up")
-    assert decide_role({}, addresses(QH, [MARKER])) is None
-    assert decide_role({QH: link}, addresses(QH, [MARKER])) is HaRole.ACTIVE
-    assert decide_role({QH: link}, addresses(QR, [MARKER])) is HaRole.STANDBY
-    assert decide_role({QH: link}, addresses(QH, ["169.254.0.7/24"])) is HaRole.STANDBY
-    assert decide_role({QH: evolve(link, up=False)}, ()) is HaRole.FAULT
-    assert decide_role({QH: evolve(link, carrier=False)}, ()) is HaRole.FAULT
+    assert decide_role({}, addresses(QH, [MARKER]), running=True) is None
+    assert decide_role({QH: link}, addresses(QH, [MARKER]), running=True) is HaRole.ACTIVE
+    assert decide_role({QH: link}, addresses(QR, [MARKER]), running=True) is HaRole.STANDBY
+    assert (
+        decide_role({QH: link}, addresses(QH, ["169.254.0.7/24"]), running=True) is HaRole.STANDBY
+    )
+    assert decide_role({QH: evolve(link, up=False)}, (), running=True) is HaRole.FAULT
+    assert decide_role({QH: evolve(link, carrier=False)}, (), running=True) is HaRole.FAULT
+    assert decide_role({QH: link}, (), running=False) is HaRole.FAULT
+    assert decide_role({QH: link}, addresses(QH, [MARKER]), running=False) is HaRole.ACTIVE
