@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from uuid import UUID
@@ -181,6 +181,8 @@ class RouterMonitor:
         When the switch admits or rejects a port, an event follows.
 
         :raises BackendUnavailable: the machine has no thread left to announce them.
+        :raises BackendError: the switch does not say whether it has admitted the port on the HA
+            network; keepalived is not started.
         """
         with self._lock:
             gone = self._ports_of(router.id) - {port.port for port in router.ports}
@@ -191,8 +193,7 @@ class RouterMonitor:
             port for port in self._ports_of(router.id) if self._is_unwired(self._wiring.watch, port)
         )
         self._announce(router, unwired)
-        ha_ports = _ha_ports(router)  # none of a router whose state is not known yet
-        if ha_ports and not router.is_elected and not ha_ports & unwired:
+        if router.is_ha and not router.is_elected and self._is_admitted(_ha_ports(router)):
             router = self._elect(router)
         if watch and router.whole is not None:
             self._watch(router)
@@ -279,8 +280,11 @@ class RouterMonitor:
             router = None if owner is None else self._routers.get(owner)
         if router is None:
             return
-        if port in _ha_ports(router) and not self._is_unwired(self._wiring.is_unwired, port):
-            router = self._elect(router)
+        try:
+            if port in _ha_ports(router) and self._is_admitted([port]):
+                router = self._elect(router)
+        except BackendError as error:
+            LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
         try:
             self._announce(router, self.unwired(router.id))
         except BackendUnavailable as error:
@@ -288,6 +292,13 @@ class RouterMonitor:
         is_gateway = router.gateway is not None and router.gateway.port == port
         keys = _keys(router) if is_gateway else (RouterKey(router.id),)
         self._notify(KeysChanged("the switch has admitted or rejected a port of this router", keys))
+
+    def _is_admitted(self, ports: Collection[PortId]) -> bool:
+        """Return whether the switch has admitted all *ports*, and there are some.
+
+        A router whose state is not known yet has none.
+        """
+        return bool(ports) and not any(map(self._wiring.is_unwired, ports))
 
     def _is_unwired(self, is_unwired: Callable[[PortId], bool], port: PortId) -> bool:
         try:

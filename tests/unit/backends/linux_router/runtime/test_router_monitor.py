@@ -6,8 +6,12 @@ from ipaddress import ip_interface
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
 from netfw.drivers.base import DriverInfo
 from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.values.events import Event, KeysChanged
+from netfw.errors import BackendUnavailable
 from netfw.linux.router_netns import NetnsPort
 from netfw.model.ids import PortId, RouterId
 from netfw_drivers.linux_router.config.settings import RouterSettings
@@ -61,3 +65,41 @@ def test_a_thread_that_was_late_announces_no_former_address() -> None:
     monitor.forget(ROUTER)
     monitor._announce(now, frozenset())
     assert announced.known == {}
+
+
+class SilentSwitch(Interface):
+    """An interface driver whose switch does not answer for a while."""
+
+    answers = False
+
+    def device(self, _port: PortId) -> None:
+        if not self.answers:
+            raise BackendUnavailable("no answer")
+
+
+class Started:
+    """Routers whose keepalived was started."""
+
+    def __init__(self) -> None:
+        self.routers: list[RouterId] = []
+
+    def start_configured(self, router: RouterId) -> None:
+        self.routers.append(router)
+
+
+def test_keepalived_is_not_started_before_the_switch_says_that_its_port_is_admitted() -> None:
+    switch, keepalived, events = SilentSwitch(), Started(), list[Event]()
+    machine = cast(Any, switch)
+    monitor = RouterMonitor(
+        machine, machine, RouterSettings(), cast(Any, keepalived), events.append
+    )
+    port = NetnsPort(port=GATEWAY, device="ha-1", mac="fa:16:3e:00:00:01", mtu=1500)
+    available = ConvergedRouter(id=ROUTER, ports=(port,), is_ha=True)
+    with pytest.raises(BackendUnavailable):
+        monitor.resume(available, watch=False)
+    monitor._handle_wiring(GATEWAY)
+    assert keepalived.routers == []
+    assert [type(each) for each in events] == [KeysChanged], "its convergence tries again"
+    switch.answers = True
+    monitor.resume(available, watch=False)
+    assert keepalived.routers == [ROUTER]
