@@ -262,7 +262,6 @@ def ovs_environment(version: int = 4) -> Iterator[OvsSwitchEnvironment]:
     "L2-40",
     "L2-41",
     "L2-61",
-    "L2-62",
 )
 class TestOvsSwitch(SwitchDriverConformance):
     """On an IPv4 underlay."""
