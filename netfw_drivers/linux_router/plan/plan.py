@@ -49,6 +49,7 @@ from netfw_drivers.linux_router.plan.radvd_plan import (
     plan_radvd,
     plan_withdrawals,
 )
+from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.validation import value_error
 
 NO_GATEWAY = "its router has no gateway on this host"
@@ -63,6 +64,7 @@ class RouterContext:
 
     def desired(self, router: RouterId, state: RouterState) -> DesiredRouter:
         """Return a router, whose state was validated, in terms of the kernel."""
+        state = ReservedNetworks.of(state).restrict(state)
         assert state.full is not None, "it was validated"
         netns = NetnsContext(device_name=self.device_name, random_fully=self.settings.random_fully)
         return DesiredRouter(id=router, state=state, full=state.full, context=netns)
@@ -204,6 +206,7 @@ class _RouterPlanner:
         election = plan_keepalived(desired, wanted, served, found, self.context.settings)
         self.served[router] = served
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
+        left_out |= ReservedNetworks.of(state).left_out(state)
         if left_out := {**left_out, **_left_out_ipv6(wanted, found.netns)}:
             self.refused[RouterKey(router)] = PartlyInvalid(left_out)
         return [

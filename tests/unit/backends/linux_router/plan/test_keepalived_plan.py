@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_interface
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from attrs import evolve
 
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.router_values import HighAvailability, RouterState
-from netfw.errors import InvalidInput
+from netfw.errors import InvalidInput, PartlyInvalid
 from netfw.linux.ip.operations import AddAddress, DelAddress, DelRoute
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, FoundAddress, Link, addresses, route
 from netfw.linux.service_netns.steps import ChangeNetwork
@@ -32,6 +33,7 @@ from netfw_drivers.linux_router.plan.names import router_namespace
 from netfw_drivers.linux_router.plan.observed import FoundDaemon, FoundRouter, ObservedRouters
 from netfw_drivers.linux_router.plan.plan import plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import RunRadvd, WithdrawPrefixes
+from netfw_drivers.linux_router.plan.reserved_networks import ReservedNetworks
 from netfw_drivers.linux_router.plan.router_rules import METADATA_ADDRESSES
 from tests.unit.backends.linux_router.samples import (
     CONTEXT,
@@ -277,3 +279,36 @@ def test_role_follows_from_the_marker_and_the_link() -> None:
     assert decide_role({QH: evolve(link, carrier=False)}, (), running=True) is HaRole.FAULT
     assert decide_role({QH: link}, (), running=False) is HaRole.FAULT
     assert decide_role({QH: link}, addresses(QH, [MARKER]), running=False) is HaRole.ACTIVE
+
+
+@pytest.mark.spec("L3-40")
+def test_addresses_and_routes_of_users_stay_out_of_the_networks_of_the_election() -> None:
+    assert STATE.full is not None
+    cidrs = ["169.254.0.9/32", "169.254.192.9/24", "169.254.0.1/16", "10.0.0.1/24"]
+    inside = evolve(STATE.full.interfaces[0], addresses=tuple(map(ip_interface, cidrs)))
+    routes = [
+        Route(destination=to, nexthop=via)
+        for to, via in (
+            ("169.254.192.0/18", "10.0.0.7"),
+            ("169.254.193.0/24", "10.0.0.7"),
+            ("169.254.0.7/32", "10.0.0.7"),
+            ("192.0.2.0/24", "169.254.192.6"),
+            ("0.0.0.0/0", "10.0.0.7"),
+            ("198.51.101.0/24", "10.0.0.7"),
+        )
+    ]
+    full = evolve(STATE.full, interfaces=(inside,))
+    plain = evolve(STATE, full=full, routes=tuple(routes))
+    planned = plan(Update(put={KEY: highly(plain)}))
+    (step,) = runs(planned)
+    there = {str(each.interface) for each in parse_addresses(step.text_of_file)}
+    assert there & {*cidrs} == {"10.0.0.1/24"}
+    wanted = {line.split()[0] for line in step.text_of_file.splitlines() if " via " in line}
+    assert wanted == {"0.0.0.0/0", "198.51.101.0/24"}
+    refused = planned.refused[KEY]
+    assert isinstance(refused, PartlyInvalid)
+    left_out = {each for each in refused.problems if "169.254." in each}
+    assert len(left_out) == 7
+    for why in map(refused.problems.__getitem__, left_out):
+        assert "169.254.0.0/24, 169.254.192.0/18" in why
+    assert not ReservedNetworks.of(plain).left_out(plain), "a plain router needs none"

@@ -1,0 +1,82 @@
+"""Networks that a highly available router needs for its election.  Pure.
+
+Addresses and routes of users there would take the advertisements of VRRP from the HA network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from netfw.drivers.values.router_values import RouterPort, RouterState
+from netfw.model.address import IpInterface, IpNetwork
+from netfw.model.route import Route
+from netfw_drivers.linux_router.config.keepalived import MARKERS
+
+
+@frozen
+class ReservedNetworks:
+    """The HA network of a router, and that of the markers; none if it is a plain router."""
+
+    networks: tuple[IpNetwork, ...] = ()
+
+    @classmethod
+    def of(cls, state: RouterState) -> ReservedNetworks:
+        """Return those of a router."""
+        ha = None if state.full is None else state.full.ha
+        if ha is None:
+            return cls()
+        return cls((MARKERS, *(each.network for each in ha.port.addresses)))
+
+    def restrict(self, state: RouterState) -> RouterState:
+        """Return a router without the addresses and routes that are left out."""
+        full = state.full
+        if full is None or not self.networks:
+            return state
+        gateway = full.gateway
+        if gateway is not None:
+            subnets = (each for each in gateway.onlink_subnets if not self._contains(each))
+            port = self._without_addresses(gateway.port)
+            gateway = evolve(gateway, port=port, onlink_subnets=tuple(subnets))
+        interfaces = tuple(map(self._without_addresses, full.interfaces))
+        routes = tuple(each for each in state.routes if not self._is_taken_by(each))
+        full = evolve(full, interfaces=interfaces, gateway=gateway)
+        return evolve(state, full=full, routes=routes)
+
+    def left_out(self, state: RouterState) -> dict[str, str]:
+        """Return the parts of a router that are left out, each with the reason."""
+        return dict.fromkeys(self._left_out(state), self._why()) if self.networks else {}
+
+    def _left_out(self, state: RouterState) -> Iterator[str]:
+        assert state.full is not None, "only full routers are highly available"
+        gateway = state.full.gateway
+        ports = (*state.full.interfaces, *([gateway.port] if gateway else []))
+        for port in ports:
+            for each in filter(self._overlaps, port.addresses):
+                yield f"address {each} of port {port.id}"
+        for subnet in filter(self._contains, gateway.onlink_subnets if gateway else ()):
+            yield f"route to {subnet} of the external network"
+        for route in filter(self._is_taken_by, state.routes):
+            yield f"route to {route.destination} via {route.nexthop}"
+
+    def _why(self) -> str:
+        names = ", ".join(map(str, self.networks))
+        return f"a highly available router needs {names} for its election"
+
+    def _without_addresses(self, port: RouterPort) -> RouterPort:
+        kept = tuple(each for each in port.addresses if not self._overlaps(each))
+        return port if kept == port.addresses else evolve(port, addresses=kept)
+
+    def _overlaps(self, interface: IpInterface) -> bool:
+        own = interface.network
+        return any(own.version == each.version and own.overlaps(each) for each in self.networks)
+
+    def _contains(self, network: IpNetwork) -> bool:
+        """Return whether a network is a part of one; the route to a larger one is harmless."""
+        ends = network.network_address, network.broadcast_address
+        return any(all(end in each for end in ends) for each in self.networks)
+
+    def _is_taken_by(self, route: Route) -> bool:
+        is_near = any(route.nexthop in each for each in self.networks)
+        return is_near or self._contains(route.destination)
