@@ -172,6 +172,7 @@ class DesiredRouter:
             random_fully=self.context.random_fully,
             contributions=self.state.contributions,
             is_ha=self.ha is not None,
+            ha_addresses=tuple(each for each in self._ha_addresses() if each.version == family),
             scope_marks=allocate_scope_marks(scopes, present),
         )
 
@@ -238,6 +239,11 @@ class DesiredRouter:
 
     def _device(self, port: PortId, prefix: str) -> str:
         return self.context.device_name(port, prefix)
+
+    def _ha_addresses(self) -> Iterator[IpAddress]:
+        if self.ha is not None:
+            yield marker(self.ha.vrid).ip
+            yield from (each.ip for each in self.ha.port.addresses)
 
     def _gateway_device(self, family: Family) -> GatewayDevice | None:
         gateway = self.full.gateway

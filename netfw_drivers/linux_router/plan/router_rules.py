@@ -6,7 +6,8 @@ Marks, and all that is decided by them, are in the mangle table: tables change o
 chain                          contents
 =============================  ==================================================================
 mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
-mangle ``router-input``        protects the port of the metadata proxy
+mangle ``router-input``        protects the port of the metadata proxy, and the addresses on the
+                               HA network
 mangle ``router-output``       of a highly available router: drops what has no source address
 mangle ``router-forward``      drops what would leave where it came from outside, and what the HA
                                network would carry
@@ -93,6 +94,8 @@ class RouterRules:
     random_fully: bool = False
     contributions: tuple[RouterContribution, ...] = ()
     is_ha: bool = False
+    ha_addresses: tuple[IpAddress, ...] = ()
+    """Addresses of this family on the HA network, also those of the active instance alone."""
     scope_marks: ScopeMarks = field(factory=dict)
 
     @property
@@ -117,7 +120,7 @@ class RouterRules:
         """Render the chains, without those of floating IPs."""
         hooked = {
             (RuleTable.MANGLE, RuleChain.PREROUTING): [*self._marks()],
-            (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_proxy()],
+            (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_election(), *self._guard_proxy()],
             (RuleTable.MANGLE, RuleChain.FORWARD): [*self._guard_forwarding()],
             (RuleTable.MANGLE, RuleChain.OUTPUT): [*self._silence()],
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
@@ -173,6 +176,11 @@ class RouterRules:
             yield self._rule(in_device=name, out_device=name, matches=(untranslated,), target=DROP)
         if self._has_scopes:
             yield self._rule(target=Jump(_SCOPE))
+
+    def _guard_election(self) -> Iterator[Rule]:
+        """Drop what does not come from the HA network and is for an address there."""
+        for address in self.ha_addresses:
+            yield Rule(destination=address, in_device=Not(f"{HA}+"), target=DROP, owner=self.key)
 
     def _silence(self) -> Iterator[Rule]:
         """Drop what the kernel sends without an address: multicast listener reports of a standby

@@ -25,6 +25,7 @@ from netfw.testing.conformance.router.factories import Site, make_net, make_site
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.conformance.router.services import advertising
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.config.keepalived import marker
 from netfw_drivers.linux_router.runtime.daemon_runner import LOG_LIMIT
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
@@ -86,6 +87,10 @@ def test_one_instance_is_active_and_the_other_one_silent(environment, make_drive
             assert not plan(driver, Update(put=site.wanted())).stages
         assert sent() == []
     assert_bare(environment, second)
+    assert inside.count_answers(first.nets[0].address(1)) > 0
+    for address in (ha_port(first).addresses[0].ip, marker(7).ip):
+        assert f" {address}/" in addresses(environment, first)
+        assert inside.count_answers(address) == 0
 
 
 @pytest.mark.spec("L3-41")

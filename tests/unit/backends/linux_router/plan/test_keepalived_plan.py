@@ -247,6 +247,10 @@ def test_standby_sends_nothing_without_an_address_and_the_ha_network_carries_not
     rules = lines(dict(CONTEXT.desired_netns(ROUTER, highly(), absent, {}).chains))
     assert rules["6 mangle output"] == ["-s ::/128 -j DROP"]
     assert "4 mangle output" not in rules
+    assert rules["4 mangle input"][:2] == [
+        "-d 169.254.0.7/32 ! -i ha-+ -j DROP",
+        "-d 169.254.192.5/32 ! -i ha-+ -j DROP",
+    ]
     for family in (4, 6):
         assert rules[f"{family} mangle forward"][:2] == ["-o ha-+ -j DROP", "-i ha-+ -j DROP"]
 
