@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
@@ -177,9 +179,12 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
         site.crash(active)
         wait_until(lambda: standby in site.active_hosts(), site.roles)
         site.await_reached(targets)
+        active.l3.options["agent"]["ha_vrrp_priority"] = HA_PRIORITY + 50
         site.revive(active)
         wait_until(lambda: site.active() is standby, site.roles)
+        wait_until(lambda: len(site.keepalived(active)) > 0)
         wait_until(lambda: site.roles()[active.host.name] == "standby", site.roles)
+        time.sleep(2 * TAKEOVER)  # it would have preempted by then
         outages = {name: ping.outage for name, ping in pings.stop().items()}
     assert max(outages.values()) <= TAKEOVER, pings.report()
     assert site.active() is standby

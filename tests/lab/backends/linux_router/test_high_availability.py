@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from uuid import uuid4
 
 import pytest
 from attrs import evolve
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
-from netfw.drivers.values.router_values import (
-    RoleChanged,
-)
+from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
 from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
 from netfw.model.subnet import Ipv6Mode
@@ -186,6 +185,20 @@ def test_role_is_reported_while_a_repair_is_due(environment, make_driver, pair):
             for each in role_changes(events)
         )
     )
+
+
+@pytest.mark.spec("L3-43")
+def test_joining_instance_with_a_higher_priority_does_not_preempt(environment, make_driver, pair):
+    driver = make_driver()
+    higher, lower = pair
+    assert higher.full.ha is not None
+    higher = higher.with_full(ha=evolve(higher.full.ha, priority=HA_PRIORITY + 50))
+    bring(driver, lower)
+    wait_until(lambda: role(driver, lower) is HaRole.ACTIVE, seconds=60)
+    bring(driver, higher)
+    wait_until(lambda: len(pids(higher)) == 2)
+    time.sleep(environment.election)
+    assert wait_roles(driver, higher, lower) == (lower, higher)
 
 
 @pytest.mark.spec("L3-43")
