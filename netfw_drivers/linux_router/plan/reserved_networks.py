@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from netfw.drivers.values.router_values import RouterPort, RouterState
 from netfw.model.address import IpInterface, IpNetwork
 from netfw.model.route import Route
-from netfw_drivers.linux_router.config.keepalived import MARKERS
+from netfw.model.router import HA_MARKERS
 
 
 @frozen
@@ -27,7 +27,7 @@ class ReservedNetworks:
         ha = None if state.full is None else state.full.ha
         if ha is None:
             return cls()
-        return cls((MARKERS, *(each.network for each in ha.port.addresses)))
+        return cls((HA_MARKERS, *(each.network for each in ha.port.addresses)))
 
     def restrict(self, state: RouterState) -> RouterState:
         """Return a router without the addresses and routes that are left out."""
