@@ -35,6 +35,7 @@ from netfw.linux.service_netns.steps import MakeNamespace
 from netfw.model.ids import FloatingIpId, PortId, RouterId
 from netfw.plan import Outcome, Plan, Stage, Update
 from netfw_drivers.linux_router.config.settings import OPTIONS, RouterSettings, read_settings
+from netfw_drivers.linux_router.plan.conntrackd_plan import ConntrackdStep
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import KeepalivedStep
 from netfw_drivers.linux_router.plan.marks import GrantAllocator
@@ -47,10 +48,11 @@ from netfw_drivers.linux_router.plan.names import (
     router_namespace,
 )
 from netfw_drivers.linux_router.plan.observed import ObservedRouters
+from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
-from netfw_drivers.linux_router.plan.radvd_plan import SERVICE as RADVD
-from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep, left_out_radvd
+from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
+from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.observer import RouterObserver
@@ -85,12 +87,11 @@ class LinuxRouterDriver(
         self._processes = RouterProcesses(settings, self._notify)
         self._radvd = RadvdRunner(settings, self._processes)
         self._keepalived = KeepalivedRunner(settings, self._processes)
-        self._observer = RouterObserver(
-            self._executor, self._radvd, self._keepalived, self._context
-        )
-        self._monitor = RouterMonitor(
-            self._executor, interface, settings, self._keepalived, self._notify
-        )
+        self._conntrackd = ConntrackdRunner(settings, self._processes, self._keepalived.read_role)
+        self._daemons = (self._radvd, self._keepalived, self._conntrackd)
+        self._observer = RouterObserver(self._executor, *self._daemons, self._context)
+        election = (self._keepalived, self._conntrackd)
+        self._monitor = RouterMonitor(self._executor, interface, settings, election, self._notify)
         interface.watch(self._monitor.handle_event)
         self._directory_lock = DirectoryLock(
             settings.directory, "router_confs", on_acquired=self._reset, publish=self._notify
@@ -112,7 +113,8 @@ class LinuxRouterDriver(
     def problems(self) -> tuple[str, ...]:
         suffix = self._backend.value
         restores = (f"{name}{suffix}-restore" for name in ("iptables", "ip6tables"))
-        commands = ("radvd", "keepalived", *restores)
+        own = () if self._settings.conntrackd is None else ("conntrackd",)
+        commands = ("radvd", "keepalived", *own, *restores)
         directory = write_problem(self._settings.directory)
         advice = f"{directory}: correct router_confs, or run as a user who may"
         found = (*map(why_missing, commands), advice if directory else None)
@@ -182,7 +184,7 @@ class LinuxRouterDriver(
                 owners = {key for each in refusal.reasons for key in getattr(each, "owners", ())}
                 if isinstance(refusal.__cause__, Conflict):
                     self._conflicts |= dict.fromkeys(owners, refusal.__cause__)
-                if stage.backend != RADVD:  # without advertisements a router stays
+                if stage.backend not in OPTIONAL:  # without advertisements a router stays
                     self._remove(new & owners)
                 raise
             checkpoint(stage)
@@ -221,7 +223,7 @@ class LinuxRouterDriver(
         outcome = super().converge(update)
         refused = [key for key in outcome.failed if isinstance(key, FloatingIpKey)]
         self._remove(key for key in refused if key in update.put and key not in former)
-        failed = {**outcome.failed, **left_out_radvd(outcome.failed, update.put)}
+        failed = {**outcome.failed, **left_out_daemons(outcome.failed, update.put)}
         lost = {key: self._conflicts.get(key, error) for key, error in failed.items()}
         partly = (key for key, error in lost.items() if isinstance(error, PartlyInvalid))
         in_force = outcome.done | {*partly}
@@ -241,6 +243,8 @@ class LinuxRouterDriver(
             try:
                 if isinstance(step, KeepalivedStep):
                     self._keepalived.execute(step)
+                elif isinstance(step, ConntrackdStep):
+                    self._conntrackd.execute(step)
                 else:
                     assert isinstance(step, RadvdStep), "no other kind is planned"
                     self._radvd.execute(step)
@@ -279,8 +283,8 @@ class LinuxRouterDriver(
         for key in keys:
             if isinstance(key, RouterKey):
                 try:
-                    self._radvd.supervise(key.router)
-                    self._keepalived.supervise(key.router)
+                    for runner in self._daemons:
+                        runner.supervise(key.router)
                 except NetfwError as error:
                     yield key, error
 
@@ -306,8 +310,8 @@ class LinuxRouterDriver(
         """Drop caches and supervision: another driver may have changed routers meanwhile."""
         self._monitor.close()
         self._processes.close()
-        self._radvd.forget()
-        self._keepalived.forget()
+        for runner in self._daemons:
+            runner.forget()
         self._observer.reset()
 
     def _notify(self, event: Event) -> None:

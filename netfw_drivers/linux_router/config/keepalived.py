@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Interface, ip_interface
+from pathlib import Path
 from typing import NamedTuple
 
 from attrs import evolve, field, frozen
@@ -18,6 +19,7 @@ from netfw.linux.ip.values import NextHop, Route
 from netfw.model.address import IpInterface
 from netfw.model.device_names import check_device_name
 from netfw.model.router import HA_MARKERS
+from netfw_drivers.linux_router.config.conntrackd import notify_lines, path_problem
 
 MAX_ADDRESSES = 16384
 """Limit of addresses of a router: keepalived reads all of them at each change."""
@@ -82,6 +84,8 @@ class VrrpInstance:
     addresses: tuple[VirtualAddress, ...] = ()
     routes: tuple[Route, ...] = ()
     settings: VrrpSettings = field(factory=VrrpSettings)
+    conntrackd: Path | None = None
+    """Configuration of the conntrackd that gets a command at each change of the role."""
 
     def __attrs_post_init__(self) -> None:
         for name, limit, number in (
@@ -90,6 +94,8 @@ class VrrpInstance:
         ):
             if number > limit:
                 raise InvalidInput({name: f"{number}: at most {limit}"})
+        if self.conntrackd is not None and (why := path_problem(self.conntrackd)):
+            raise InvalidInput({"conntrackd": why})
         for each in (self.source, *self.peers):
             if not isinstance(each, IPv4Address):
                 raise InvalidInput({"HA network": f"{each!s}: VRRP needs IPv4 addresses there"})
@@ -121,7 +127,9 @@ def marker(vrid: int) -> IPv4Interface:
 def render_keepalived(instance: VrrpInstance) -> str:
     """Render the configuration file; equal values render to equal text."""
     settings = instance.settings
+    scripts = () if instance.conntrackd is None else notify_lines(instance.conntrackd)
     lines = [
+        *_script_security(instance),
         f"vrrp_instance VR_{instance.vrid} {{",
         "    state BACKUP",
         f"    interface {instance.device}",
@@ -135,6 +143,7 @@ def render_keepalived(instance: VrrpInstance) -> str:
         f"    garp_lower_prio_repeat {settings.garp_master_repeat}",
         *_authentication(settings),
         *_peers(instance),
+        *scripts,
         *_block("virtual_ipaddress", [f"{marker(instance.vrid)} dev {instance.device}"]),
     ]
     lines += _address_block(instance.addresses)
@@ -180,6 +189,11 @@ def _authentication(settings: VrrpSettings) -> Iterator[str]:
     if settings.auth_password is not None:
         words = [f"auth_type {settings.auth_type}", f"auth_pass {settings.auth_password}"]
         yield from _block("authentication", words)
+
+
+def _script_security(instance: VrrpInstance) -> Iterator[str]:
+    if instance.conntrackd is not None:
+        yield from ("global_defs {", "    script_user root", "    enable_script_security", "}")
 
 
 def _peers(instance: VrrpInstance) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from attrs import field, frozen
 from oslo_config import cfg
@@ -13,6 +14,7 @@ from netfw.conf.paths import STATE_PATH, absolute_path
 from netfw.errors import ConfigError, InvalidInput
 from netfw.linux.process.program import OnDeath
 from netfw.model.address import Mac
+from netfw_drivers.linux_router.config.conntrackd import ConntrackdSettings, path_problem
 from netfw_drivers.linux_router.config.keepalived import VrrpSettings
 
 OPTIONS: tuple[cfg.Opt, ...] = (
@@ -62,13 +64,14 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         "check_child_process_action",
         default="respawn",
         choices=["respawn", "exit"],
-        help="When a radvd or keepalived dies: start it again, or end the agent.",
+        help="When a radvd, keepalived or conntrackd dies: start it again, or end the agent.",
     ),
     cfg.IntOpt(
         "check_child_process_interval",
         default=60,
         min=1,
-        help="Seconds between two attempts to restart a radvd or keepalived that died, at most.",
+        help="Seconds between two attempts to restart a radvd, keepalived or conntrackd that "
+        "died, at most.",
     ),
     cfg.IntOpt(
         "ha_vrrp_advert_int",
@@ -119,6 +122,27 @@ OPTIONS: tuple[cfg.Opt, ...] = (
         help="Send advertisements to the addresses of the other hosts, instead of by multicast on "
         "the HA network.  The same on all hosts.",
     ),
+    cfg.BoolOpt(
+        "ha_conntrackd_enabled",
+        default=False,
+        help="Run conntrackd beside keepalived, so that established TCP, SCTP and DCCP "
+        "connections through a highly available router survive a failover.  The same on all "
+        "hosts.",
+    ),
+    cfg.IntOpt(
+        "ha_conntrackd_hashsize",
+        default=32768,
+        min=1,
+        max=1 << 24,
+        help="Buckets of the table in which a conntrackd has the connections of its router.",
+    ),
+    cfg.IntOpt(
+        "ha_conntrackd_hashlimit",
+        default=131072,
+        min=1,
+        max=1 << 24,
+        help="Largest number of connections of a router that survive a failover.",
+    ),
 )
 
 
@@ -137,6 +161,8 @@ class RouterSettings:
     on_death: OnDeath = OnDeath.RESPAWN
     check_interval: float = 60.0
     vrrp: VrrpSettings = field(factory=VrrpSettings)
+    conntrackd: ConntrackdSettings | None = None
+    """None: it is not run."""
 
 
 def read_settings(options: Mapping[str, Any]) -> RouterSettings:
@@ -149,8 +175,9 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         announce_mac = None if mac is None else Mac(mac)
     except ValueError as error:
         raise ConfigError(f"announce_mac: {error}") from error
+    directory = absolute_path("router_confs", options["router_confs"])
     return RouterSettings(
-        directory=absolute_path("router_confs", options["router_confs"]),
+        directory=directory,
         iptables=options["iptables_tool"],
         random_fully=options["use_random_fully"],
         radvd_user=options["radvd_user"],
@@ -160,6 +187,20 @@ def read_settings(options: Mapping[str, Any]) -> RouterSettings:
         on_death=OnDeath(options["check_child_process_action"]),
         check_interval=options["check_child_process_interval"],
         vrrp=_read_vrrp(options),
+        conntrackd=_read_conntrackd(options, directory),
+    )
+
+
+def _read_conntrackd(options: Mapping[str, Any], directory: Path) -> ConntrackdSettings | None:
+    if not options["ha_conntrackd_enabled"]:
+        return None
+    if why := path_problem(directory / "conntrackd" / f"{UUID(int=0)}.conf"):
+        raise ConfigError(
+            f"router_confs: {why}; name another directory, or set ha_conntrackd_enabled to false"
+        )
+    return ConntrackdSettings(
+        hash_size=options["ha_conntrackd_hashsize"],
+        hash_limit=options["ha_conntrackd_hashlimit"],
     )
 
 

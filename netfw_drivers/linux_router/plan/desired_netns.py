@@ -86,6 +86,8 @@ class NetnsContext:
 
     device_name: DeviceName
     random_fully: bool = False
+    sync_port: int | None = None
+    """Port on which highly available routers share connections; None: they do not."""
 
 
 @frozen(kw_only=True)
@@ -173,6 +175,7 @@ class DesiredRouter:
             contributions=self.state.contributions,
             is_ha=self.ha is not None,
             ha_addresses=tuple(each for each in self._ha_addresses() if each.version == family),
+            sync_port=None if self.ha is None else self.context.sync_port,
             scope_marks=allocate_scope_marks(scopes, present),
         )
 

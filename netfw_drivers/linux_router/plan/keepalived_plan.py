@@ -29,11 +29,11 @@ from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import (
     VirtualAddress,
     VrrpInstance,
-    VrrpSettings,
     change_addresses,
     render_keepalived,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.conntrackd_plan import SERVICE as CONNTRACKD
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter
 from netfw_drivers.linux_router.plan.floating_ip_rules import Translations
 from netfw_drivers.linux_router.plan.names import config_path, router_namespace
@@ -110,7 +110,7 @@ def plan_keepalived(
     if router.ha is None:
         return _plan_plain(router.id, wanted, found)
     without = {port.device for port in wanted.ports if why_without_ipv6(port, found.netns)}
-    instance = _make_instance(router, router.ha, translations, without, settings.vrrp)
+    instance = _make_instance(router, router.ha, translations, without, settings)
     running = found.keepalived.digest is not None
     program = make_program(router.id, settings) if running or found.can_elect else None
     text = render_keepalived(instance)
@@ -166,7 +166,7 @@ def _make_instance(
     ha: HighAvailability,
     translations: Translations,
     without: Collection[str],
-    settings: VrrpSettings,
+    settings: RouterSettings,
 ) -> VrrpInstance:
     """Return the instance of a router, without IPv6 on the devices *without* it.
 
@@ -176,6 +176,7 @@ def _make_instance(
     if not own:
         raise InvalidInput({f"HA port {ha.port.id}": "VRRP needs an IPv4 address there"})
     addresses = (VirtualAddress(*each) for each in router.virtual_addresses(translations))
+    path = config_path(settings.directory, CONNTRACKD, router.id)
     return VrrpInstance(
         vrid=ha.vrid,
         priority=ha.priority,
@@ -186,7 +187,8 @@ def _make_instance(
             each for each in addresses if each.interface.version == 4 or each.device not in without
         ),
         routes=tuple(_ordered(router.routes().routes.values(), without)),
-        settings=settings,
+        settings=settings.vrrp,
+        conntrackd=path if settings.conntrackd is not None else None,
     )
 
 

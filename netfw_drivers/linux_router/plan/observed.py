@@ -28,7 +28,7 @@ from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 
 @frozen(kw_only=True)
 class FoundDaemon:
-    """The radvd or keepalived of a router, and its configuration."""
+    """The radvd, keepalived or conntrackd of a router, and its configuration."""
 
     text: str | None = field(default=None, repr=False)
     """Text of its configuration; None: there is no file."""
@@ -49,6 +49,7 @@ class FoundRouter:
     netns: ObservedNetns
     radvd: FoundDaemon = field(factory=FoundDaemon)
     keepalived: FoundDaemon = field(factory=FoundDaemon)
+    conntrackd: FoundDaemon = field(factory=FoundDaemon)
     can_elect: bool = True
     """Whether the switch has admitted the port on the HA network: without the others, every
     instance would become active."""
@@ -59,7 +60,8 @@ class FoundRouter:
 
     @property
     def is_absent(self) -> bool:
-        return not self.netns.exists and self.radvd.is_absent and self.keepalived.is_absent
+        daemons = (self.radvd, self.keepalived, self.conntrackd)
+        return not self.netns.exists and all(each.is_absent for each in daemons)
 
     @property
     def is_ha(self) -> bool:

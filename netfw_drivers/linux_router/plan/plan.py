@@ -18,7 +18,13 @@ from netfw.linux.router_netns.values import RouterNetns
 from netfw.linux.service_netns.values import ObservedNetns, why_without_ipv6
 from netfw.model.ids import FloatingIpId, RouterId
 from netfw.plan import Operation, Plan, Stage
+from netfw_drivers.linux_router.config.conntrackd import PORT
 from netfw_drivers.linux_router.config.settings import RouterSettings
+from netfw_drivers.linux_router.plan.conntrackd_plan import (
+    ConntrackdStep,
+    StopConntrackd,
+    plan_conntrackd,
+)
 from netfw_drivers.linux_router.plan.contributed_rules import without_refused_rules
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
@@ -66,7 +72,11 @@ class RouterContext:
         """Return a router, whose state was validated, in terms of the kernel."""
         state = ReservedNetworks.of(state).restrict(state)
         assert state.full is not None, "it was validated"
-        netns = NetnsContext(device_name=self.device_name, random_fully=self.settings.random_fully)
+        netns = NetnsContext(
+            device_name=self.device_name,
+            random_fully=self.settings.random_fully,
+            sync_port=None if self.settings.conntrackd is None else PORT,
+        )
         return DesiredRouter(id=router, state=state, full=state.full, context=netns)
 
     def desired_netns(
@@ -162,6 +172,8 @@ class _RouterPlanner:
         stages: list[Stage] = []
         if not found.keepalived.is_absent:
             stages.append(_stage(router, StopKeepalived(router)))
+        if not found.conntrackd.is_absent:
+            stages.append(_stage(router, StopConntrackd(router)))
         if not found.is_ha:
             stages += [_stage(router, step) for step in plan_withdrawals(router, (), found)]
         if not found.radvd.is_absent:
@@ -204,6 +216,7 @@ class _RouterPlanner:
         withdrawals = [] if found.is_standby else [*plan_withdrawals(router, devices, found)]
         radvd = plan_radvd(desired, found.radvd, self.context.settings)
         election = plan_keepalived(desired, wanted, served, found, self.context.settings)
+        conntrackd = [*plan_conntrackd(desired, found, self.context.settings)]
         self.served[router] = served
         left_out = {**desired.routes().left_out, **left_out_advertisements(desired)}
         left_out |= ReservedNetworks.of(state).left_out(state)
@@ -214,7 +227,7 @@ class _RouterPlanner:
             *plan_router_netns(RouterKey(router), election.wanted, election.found, CHAIN_OWNER),
             *(_stage(router, step) for step in election.after),
             *plan_removals(router, wanted.netns, ended),
-            *(_stage(router, step) for step in radvd),
+            *(_stage(router, step) for step in (*radvd, *conntrackd)),
         ]
 
     def _wait(self) -> None:
@@ -239,5 +252,5 @@ def _left_out_ipv6(wanted: RouterNetns, found: ObservedNetns) -> dict[str, str]:
     }
 
 
-def _stage(router: RouterId, step: RadvdStep | KeepalivedStep) -> Stage:
+def _stage(router: RouterId, step: RadvdStep | KeepalivedStep | ConntrackdStep) -> Stage:
     return Stage((Operation(step.backend, step.text, frozenset({RouterKey(router)}), step),))

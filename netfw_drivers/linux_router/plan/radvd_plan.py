@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from netfw.drivers.values.router_values import RouterDriverKey, RouterPort
-from netfw.errors import NetfwError, OperationRefused, PartlyInvalid
+from netfw.drivers.values.router_values import RouterPort
 from netfw.linux.process.program import Program
 from netfw.model.address import link_local
 from netfw.model.ids import RouterId
@@ -132,20 +131,6 @@ def left_out_advertisements(router: DesiredRouter) -> dict[str, str]:
     for port in router.full.interfaces:
         problems |= _select(port).left_out if port.mtu >= IPV6_MTU[0] else {}
     return problems
-
-
-def left_out_radvd(
-    failed: Mapping[RouterDriverKey, NetfwError], put: Container[RouterDriverKey]
-) -> dict[RouterDriverKey, PartlyInvalid]:
-    """Return the errors of the keys of *put* whose radvd alone failed: it is the last step of a
-    router, so everything else is in force."""
-    return {
-        key: PartlyInvalid({"advertisements": "; ".join(error.reasons.values())})
-        for key, error in failed.items()
-        if key in put
-        and isinstance(error, OperationRefused)
-        and all(getattr(each, "backend", None) == SERVICE for each in error.reasons)
-    }
 
 
 @frozen(kw_only=True)

@@ -6,8 +6,8 @@ Marks, and all that is decided by them, are in the mangle table: tables change o
 chain                          contents
 =============================  ==================================================================
 mangle ``router-prerouting``   marks: from the gateway, metadata request, address scope
-mangle ``router-input``        protects the port of the metadata proxy, and the addresses on the
-                               HA network
+mangle ``router-input``        protects the ports of the metadata proxy and of conntrackd, and the
+                               addresses on the HA network
 mangle ``router-output``       of a highly available router: drops what has no source address
 mangle ``router-forward``      drops what would leave where it came from outside, and what the HA
                                network would carry
@@ -96,6 +96,8 @@ class RouterRules:
     is_ha: bool = False
     ha_addresses: tuple[IpAddress, ...] = ()
     """Addresses of this family on the HA network, also those of the active instance alone."""
+    sync_port: int | None = None
+    """Port of conntrackd, which listens at all addresses: for the HA network only."""
     scope_marks: ScopeMarks = field(factory=dict)
 
     @property
@@ -120,7 +122,7 @@ class RouterRules:
         """Render the chains, without those of floating IPs."""
         hooked = {
             (RuleTable.MANGLE, RuleChain.PREROUTING): [*self._marks()],
-            (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_election(), *self._guard_proxy()],
+            (RuleTable.MANGLE, RuleChain.INPUT): [*self._guard_input()],
             (RuleTable.MANGLE, RuleChain.FORWARD): [*self._guard_forwarding()],
             (RuleTable.MANGLE, RuleChain.OUTPUT): [*self._silence()],
             (RuleTable.NAT, RuleChain.PREROUTING): [*self._redirect()],
@@ -227,6 +229,21 @@ class RouterRules:
                     match("tcp", dport=self.metadata_port),
                     match("mark", mark=Not(mark_text(METADATA))),
                 ),
+                target=DROP,
+                owner=self.key,
+            )
+
+    def _guard_input(self) -> Iterator[Rule]:
+        yield from self._guard_election()
+        yield from self._guard_proxy()
+        yield from self._guard_sync()
+
+    def _guard_sync(self) -> Iterator[Rule]:
+        if self.sync_port is not None and self.family is Family.IPV4:
+            yield Rule(
+                in_device=Not(f"{HA}+"),
+                protocol="udp",
+                matches=(match("udp", dport=self.sync_port),),
                 target=DROP,
                 owner=self.key,
             )

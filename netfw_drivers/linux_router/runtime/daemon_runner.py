@@ -89,10 +89,12 @@ class DaemonRunner(ABC):
     """
 
     SERVICE: ClassVar[str]
-    PID_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid",)
-    """Ends of the names of pid files that the daemon writes beside its configuration."""
     MODE: ClassVar[int] = 0o644
     """Permissions of the configuration."""
+    OWN_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid",)
+    """Ends of the names of files that the daemon makes beside its configuration."""
+    CAN_RELOAD: ClassVar[bool] = True
+    """Whether it reads its configuration again at SIGHUP, instead of ending."""
 
     def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
         self._settings, self._processes = settings, processes
@@ -136,13 +138,15 @@ class DaemonRunner(ABC):
     def supervise(self, router: RouterId) -> None:
         """Supervise a process that ran before, if there is one; errors as of `run`.
 
-        It reads its configuration again: a driver that was killed may have written a new one.
+        It reads its configuration again, if it can: a driver that was killed may have written a
+        new one.
         """
         key = self._key(router)
         self._trim_log(router)
         if router not in self._supervised and self._supervisor.running(key) is not None:
             self._supervisor.start(key, self.make_program(router))
-            self._supervisor.signal(key, Signals.SIGHUP)
+            if self.CAN_RELOAD:
+                self._supervisor.signal(key, Signals.SIGHUP)
             self._supervised.add(router)
 
     def forget(self) -> None:
@@ -151,6 +155,8 @@ class DaemonRunner(ABC):
 
     def write(self, router: RouterId, text: str) -> bool:
         """Write the configuration; a running process reads it again.  Return whether one runs.
+
+        A daemon that cannot reload does not run then.
 
         :raises OperationRefused: the file was refused.
         """
@@ -212,7 +218,7 @@ class DaemonRunner(ABC):
     def _files(self, router: RouterId) -> tuple[Path, ...]:
         """Return all possible files of a router, except the configuration."""
         path = self._path(router)
-        own = (path.with_name(f"{path.name}{suffix}") for suffix in self.PID_SUFFIXES)
+        own = (path.with_name(f"{path.name}{suffix}") for suffix in self.OWN_SUFFIXES)
         return (*own, *(path.with_suffix(suffix) for suffix in (".json", ".pid", ".log")))
 
 

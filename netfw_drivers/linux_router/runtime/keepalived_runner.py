@@ -37,8 +37,8 @@ class KeepalivedRunner(DaemonRunner):
     """One keepalived for each highly available router, on each of its hosts."""
 
     SERVICE: ClassVar[str] = SERVICE
-    PID_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid", ".vrrp.pid")
     MODE: ClassVar[int] = 0o600  # it has the password
+    OWN_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid", ".vrrp.pid")
 
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""

@@ -25,6 +25,7 @@ from netfw_drivers.linux_router.plan.observed import FoundRouter, ObservedRouter
 from netfw_drivers.linux_router.plan.plan import RouterContext
 from netfw_drivers.linux_router.plan.translation_index import TranslationIndex
 from netfw_drivers.linux_router.plan.validation import value_error
+from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.radvd_runner import RadvdRunner
 from netfw_drivers.linux_router.runtime.router_monitor import ConvergedRouter
@@ -44,10 +45,11 @@ class RouterObserver:
         executor: RouterNetnsExecutor,
         radvd: RadvdRunner,
         keepalived: KeepalivedRunner,
+        conntrackd: ConntrackdRunner,
         context: RouterContext,
     ) -> None:
         self._executor, self._context = executor, context
-        self._radvd, self._keepalived = radvd, keepalived
+        self._radvd, self._keepalived, self._conntrackd = radvd, keepalived, conntrackd
         self._lock = threading.Lock()
         self._floating_ip_routers: dict[FloatingIpId, RouterId] | None = None
         self._indexes: dict[RouterId, TranslationIndex] = {}
@@ -61,7 +63,8 @@ class RouterObserver:
         """Return the routers that have a namespace, a process or a file."""
         parsed = map(parse_namespace, netns.names())
         found = frozenset(id for id in parsed if id is not None)
-        return found | self._radvd.routers() | self._keepalived.routers()
+        daemons = (self._radvd, self._keepalived, self._conntrackd)
+        return found.union(*(each.routers() for each in daemons))
 
     def floating_ips(self) -> dict[FloatingIpId, RouterId]:
         """Return where each floating IP is."""
@@ -202,6 +205,7 @@ class RouterObserver:
             netns=self._executor.observe(namespace, wanted, mirrored=mirrored),
             radvd=self._radvd.observe(router),
             keepalived=self._keepalived.observe(router),
+            conntrackd=self._conntrackd.observe(router),
             ports=_ports(self.state(router)),
             former=self._index(router),
         )

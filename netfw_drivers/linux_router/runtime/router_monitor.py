@@ -42,6 +42,7 @@ from netfw_drivers.linux_router.runtime.announcements import (
     AnnouncedFloatingIps,
     Announcements,
 )
+from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
 from netfw_drivers.linux_router.runtime.wiring import WiringCache
 
@@ -122,10 +123,11 @@ class RouterMonitor:
         executor: RouterNetnsExecutor,
         interface: InterfaceDriver,
         settings: RouterSettings,
-        keepalived: KeepalivedRunner,
+        election: tuple[KeepalivedRunner, DaemonRunner],
         notify: Callable[[Event], None],
     ) -> None:
-        self._notify, self._keepalived = notify, keepalived
+        self._notify = notify
+        self._keepalived, self._conntrackd = election
         watched = HostCapability.WATCH in interface.describe().capabilities
         self._wiring = WiringCache(executor.device, self._handle_wiring, watched=watched)
         self._announcements = Announcements(settings)
@@ -245,12 +247,10 @@ class RouterMonitor:
                 self._announcements.update(router.netns, addresses, floating)
 
     def _elect(self, router: ConvergedRouter) -> ConvergedRouter:
-        """Start the keepalived of a router whose port on the HA network was admitted."""
-        try:
-            self._keepalived.start_configured(router.id)
-        except NetfwError as error:
-            LOG.warning("router %s: %s", router.id, error)  # its convergence tries again
+        """Start the daemons of a router whose port on the HA network was admitted."""
+        if not _start(self._keepalived, router.id):
             return router
+        _start(self._conntrackd, router.id)
         elected = evolve(router, is_elected=True)
         with self._lock:
             if self._routers.get(router.id) is router:
@@ -335,6 +335,16 @@ class RouterMonitor:
             known = self._routers.get(router)
             keys = (RouterKey(router),) if known is None else _keys(known)
             self._notify(KeysChanged(f"another program has changed {netns}", keys))
+
+
+def _start(runner: DaemonRunner, router: RouterId) -> bool:
+    """Start the daemon of a router, if it has one; return whether nothing failed."""
+    try:
+        runner.start_configured(router)
+    except NetfwError as error:
+        LOG.warning("router %s: %s", router, error)  # its convergence tries again
+        return False
+    return True
 
 
 def _keys(router: ConvergedRouter) -> tuple[RouterDriverKey, ...]:

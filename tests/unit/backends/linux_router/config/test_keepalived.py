@@ -68,6 +68,7 @@ CASES = {
         BARE,
         settings=VrrpSettings(advert_int=1, auth_password="se-cr.3t", garp_master_refresh=0),
     ),
+    "conntrackd": evolve(BARE, conntrackd=Path("/var/lib/netfw/routers/conntrackd/router.conf")),
 }
 
 

@@ -54,7 +54,9 @@ def router(*cidrs: str) -> ConvergedRouter:
 
 def test_a_thread_that_was_late_announces_no_former_address() -> None:
     nothing = cast(Any, Interface())
-    monitor = RouterMonitor(nothing, nothing, RouterSettings(), nothing, lambda event: None)
+    monitor = RouterMonitor(
+        nothing, nothing, RouterSettings(), (nothing, nothing), lambda event: None
+    )
     announced = Recorded()
     monitor._announcements = cast(Any, announced)
     former, now = router("203.0.113.5/24", "203.0.113.9/32"), router("203.0.113.5/24")
