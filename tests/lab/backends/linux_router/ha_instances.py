@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,19 +75,23 @@ def pinged(machine: LabMachine, address: object) -> Iterator[Callable[[], Ping]]
     yield background.stop
 
 
-def pids(site: Site) -> list[int]:
-    """The pids of keepalived and of its child."""
-    own = netns.identity(router_namespace(site.router))
+def pids(site: Site, program: str = "keepalived") -> list[int]:
+    """The pids of a daemon of an instance and of its children."""
     every = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    return sorted(pid for pid in every if runs_keepalived(pid, site) and own is not None)
+    return sorted(pid for pid in every if _runs(pid, program.encode(), site))
 
 
-def runs_keepalived(pid: int, site: Site) -> bool:
+def _runs(pid: int, program: bytes, site: Site) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return words[0] == b"keepalived" and any(str(site.router).encode() in each for each in words)
+    return words[0] == program and any(str(site.router).encode() in each for each in words)
+
+
+def kill_all(site: Site) -> None:
+    for pid in pids(site):
+        os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager

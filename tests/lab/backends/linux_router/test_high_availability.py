@@ -1,77 +1,38 @@
-"""Two instances of a highly available router, with real keepalived processes.
-
-They are two routers of one driver, on the same networks, with the same MAC addresses and the same
-virtual router id: what two hosts have.
-"""
+"""Two instances of a highly available router, with real keepalived processes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from uuid import uuid4
 
 import pytest
-from attrs import evolve
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
-from netfw.model.ids import NetworkId, PortId, RouterId
 from netfw.model.router import HaRole
-from netfw.model.subnet import Ipv6Mode
 from netfw.plan import Update
-from netfw.testing.conformance.router.factories import Site, make_net, make_site
-from netfw.testing.conformance.router.lab_machine import LabMachine
-from netfw.testing.conformance.router.services import advertising
+from netfw.testing.conformance.router.factories import Site, make_net
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.keepalived import marker
 from netfw_drivers.linux_router.runtime.daemon_runner import LOG_LIMIT
 from tests.lab.backends.linux_router.environment import (
-    LinuxRouterEnvironment,
     bring,
     plan,
 )
 from tests.lab.backends.linux_router.ha_instances import (
-    Pair,
     addresses,
     assert_bare,
     bring_pair,
     frames,
     ha_port,
-    instance,
+    kill_all,
     pids,
     pinged,
     reached,
     role,
     wait_roles,
 )
-
-
-@pytest.fixture
-def pair(environment: LinuxRouterEnvironment) -> Pair:
-    """The two instances."""
-    first = advertising(make_site(make_net(1)), Ipv6Mode.SLAAC)
-    second = evolve(first, router=RouterId(uuid4())).with_full(
-        interfaces=tuple(evolve(port, id=PortId(uuid4())) for port in first.full.interfaces),
-        gateway=evolve(first.gateway, port=evolve(first.gateway.port, id=PortId(uuid4()))),
-    )
-    network = NetworkId(uuid4())
-    pair = instance(first, network, 1), instance(second, network, 2)
-    for site in pair:
-        environment.know([*site.ports, ha_port(site)])
-    return pair
-
-
-@pytest.fixture
-def inside(environment: LinuxRouterEnvironment, pair: Pair) -> LabMachine:
-    """An instance that reaches the outside by the router."""
-    site = pair[0]
-    net, external = site.nets[0], site.external
-    gateways = [external.address(10, version) for version in (4, 6)]
-    environment.machine(external.id, external.interfaces(1), gateways)
-    machine = environment.machine(net.id, net.interfaces(9), net.gateways())
-    assert isinstance(machine, LabMachine)
-    return machine
 
 
 @pytest.mark.spec("L3-40")
@@ -117,11 +78,6 @@ def test_new_driver_finds_the_roles_and_changes_nothing(environment, make_driver
 
 def role_changes(events: list[Event]) -> list[RoleChanged]:
     return [each for each in events if isinstance(each, RoleChanged)]
-
-
-def kill_all(site: Site) -> None:
-    for pid in pids(site):
-        os.kill(pid, signal.SIGKILL)
 
 
 def kill_child(site: Site) -> None:

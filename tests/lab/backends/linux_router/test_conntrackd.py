@@ -1,0 +1,269 @@
+"""Established connections through two instances of a highly available router, with conntrackd."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from netfw.drivers.router import RouterDriver
+from netfw.drivers.values.events import Event, ProcessDied
+from netfw.model.router import HaRole
+from netfw.plan import Update
+from netfw.testing.conformance.router.factories import Floating, Site
+from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.config.conntrackd import LOCK, PORT, SOCKET
+from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, bring, plan
+from tests.lab.backends.linux_router.ha_instances import (
+    Pair,
+    bring_pair,
+    kill_all,
+    pids,
+    reached,
+    role,
+    wait_roles,
+)
+
+TCP_PORT = 4242
+Streams = tuple[socket.socket, socket.socket]
+"""The two ends of a connection: of the client, and of the server."""
+
+
+@pytest.fixture(scope="module")
+def environment(request: pytest.FixtureRequest) -> Iterator[LinuxRouterEnvironment]:
+    enabled = getattr(request, "param", True)
+    with LinuxRouterEnvironment(ha_conntrackd_enabled=enabled) as made:
+        yield made
+
+
+@pytest.fixture
+def machines(
+    environment: LinuxRouterEnvironment, pair: Pair, inside: LabMachine
+) -> tuple[LabMachine, LabMachine]:
+    """An instance, and a machine outside."""
+    outside = environment.machine(pair[0].external.id, pair[0].external.interfaces(2))
+    assert isinstance(outside, LabMachine)
+    return inside, outside
+
+
+@contextmanager
+def connected(client: LabMachine, server: LabMachine, address: object) -> Iterator[Streams]:
+    """Connect *client* to *server* meanwhile; yield both ends."""
+    with server.instance.call(socket.create_server, ("", TCP_PORT)) as listening:
+        end = client.instance.call(socket.create_connection, (str(address), TCP_PORT))
+        accepted, _ = listening.accept()
+    with end, accepted:
+        assert passes(end, accepted)
+        assert passes(accepted, end)
+        yield end, accepted
+
+
+def passes(sender: socket.socket, receiver: socket.socket) -> bool:
+    """Return whether a message arrives, and no reset."""
+    sender.sendall(b"message")
+    ready, _, _ = select.select([sender, receiver], [], [], 60)
+    assert ready, "neither a message nor a reset arrives"
+    return receiver in ready and receiver.recv(7, socket.MSG_WAITALL) == b"message"
+
+
+def entries(environment: LinuxRouterEnvironment, site: Site) -> list[str]:
+    """Return the established connections that the kernel of an instance tracks."""
+    words = ["conntrack", "-L", "-p", "tcp", "--dport", str(TCP_PORT)]
+    return [each for each in environment.run(site.router, words).splitlines() if "ESTAB" in each]
+
+
+def daemon_pid(environment: LinuxRouterEnvironment, site: Site) -> int:
+    """Return the pid of the conntrackd of an instance, as recorded."""
+    path = environment.router_confs / "conntrackd" / f"{site.router}.pid"
+    return int(path.read_text())
+
+
+def cached(environment: LinuxRouterEnvironment, site: Site) -> list[str]:
+    """Return the connections that the conntrackd of an instance sends to others."""
+    path = environment.router_confs / "conntrackd" / f"{site.router}.conf"
+    text = environment.run(site.router, ["conntrackd", "-C", str(path), "-i"])
+    return [each for each in text.splitlines() if f"dport={TCP_PORT}" in each]
+
+
+def fail_over(driver: RouterDriver, first: Site, second: Site) -> None:
+    kill_all(first)
+    wait_until(lambda: role(driver, second) is HaRole.ACTIVE, seconds=60)
+    assert wait_roles(driver, first, second) == (second, first)
+
+
+enabled_or_not = pytest.mark.parametrize(
+    ("environment", "survives"),
+    [pytest.param(True, True, id="enabled"), pytest.param(False, False, id="disabled")],
+    indirect=["environment"],
+)
+
+
+@enabled_or_not
+@pytest.mark.spec("L3-43")
+def test_connection_by_snat_survives_a_failover(environment, make_driver, pair, machines, survives):
+    driver = make_driver()
+    inside, outside = machines
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    with connected(inside, outside, first.external.address(2)) as streams:
+        if survives:
+            wait_until(lambda: entries(environment, second))
+        fail_over(driver, first, second)
+        assert passes(*reversed(streams)) is survives, "the first packet comes from outside"
+        if survives:
+            assert passes(*streams)
+
+
+def bring_floating(driver: RouterDriver, pair: Pair) -> list[Floating]:
+    """Give both routers a floating IP of the instance."""
+    floating = [site.floating(50, site.nets[0].address(9)) for site in pair]
+    for each, site in zip(floating, pair, strict=True):
+        bring(driver, site, each)
+    return floating
+
+
+@enabled_or_not
+@pytest.mark.spec("L3-43")
+def test_connection_to_a_floating_ip_survives_a_failover(
+    environment, make_driver, pair, machines, survives
+):
+    driver = make_driver()
+    inside, outside = machines
+    floating, _ = bring_floating(driver, pair)
+    first, second = wait_roles(driver, *pair)
+    for site in pair:  # otherwise the rules would translate packets of connections not seen before
+        environment.run(site.router, ["sysctl", "net.netfilter.nf_conntrack_tcp_loose=0"])
+    wait_until(lambda: outside.reach(floating.address) is not None)
+    with connected(outside, inside, floating.address) as streams:
+        if survives:
+            wait_until(lambda: entries(environment, second))
+        fail_over(driver, first, second)
+        assert passes(*streams) is survives
+        if survives:
+            assert passes(*reversed(streams))
+
+
+def test_connections_of_a_moved_floating_ip_end_at_both_instances(
+    environment, make_driver, pair, machines
+):
+    driver = make_driver()
+    inside, outside = machines
+    floating = bring_floating(driver, pair)
+    first, second = wait_roles(driver, *pair)
+    wait_until(lambda: outside.reach(floating[0].address) is not None)
+    with connected(outside, inside, floating[0].address):
+        wait_until(lambda: entries(environment, second))
+        for each, site in zip(floating, pair, strict=True):
+            bring(driver, site, each.to(site.nets[0].address(8)))
+        wait_until(lambda: not entries(environment, first) and not entries(environment, second))
+        fail_over(driver, first, second)
+        assert not entries(environment, second)
+
+
+@pytest.mark.spec("L3-43")
+def test_connection_survives_failovers_to_and_fro(environment, make_driver, pair, machines):
+    driver = make_driver()
+    inside, outside = machines
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    with connected(inside, outside, first.external.address(2)) as streams:
+        wait_until(lambda: entries(environment, second))
+        for active, other in ((first, second), (second, first)):
+            fail_over(driver, active, other)
+            wait_until(lambda other=other: cached(environment, other))
+            wait_until(lambda active=active: not cached(environment, active))
+            environment.run(active.router, ["conntrack", "-F"])  # it is not the one that decides
+            assert passes(*reversed(streams))
+            kill(daemon_pid(environment, active))
+            wait_until(lambda active=active: entries(environment, active))
+            wait_until(lambda active=active: not cached(environment, active))
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def terminate(pid: int) -> None:
+    os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("stop_it", [kill, terminate])
+def test_conntrackd_that_dies_is_started_again(
+    environment, make_driver, pair, machines, stop_it: Callable[[int], None]
+):
+    driver = make_driver()
+    inside, outside = machines
+    events: list[Event] = []
+    driver.watch(events.append)
+    first, second = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+    former = daemon_pid(environment, first)
+    stop_it(former)
+    with connected(inside, outside, first.external.address(2)):
+        wait_until(lambda: entries(environment, second))
+        wait_until(lambda: daemon_pid(environment, first) != former)
+        wait_until(lambda: any(isinstance(each, ProcessDied) for each in events))
+        assert cached(environment, first)
+        assert not cached(environment, second)
+        for site in pair:
+            assert not plan(driver, Update(put=site.wanted())).stages
+
+
+def test_new_driver_leaves_conntrackd_running(environment, make_driver, pair):
+    bring_pair(make_driver(), pair)
+    running = [daemon_pid(environment, site) for site in pair]
+    driver = make_driver()
+    for site in pair:
+        update = Update(put=site.wanted())
+        assert not plan(driver, update).stages
+        assert driver.converge(update).ok
+    for site, pid in zip(pair, running, strict=True):
+        assert pid in pids(site, "conntrackd")
+
+
+def test_conntrackd_ends_with_the_router_and_leaves_nothing(environment, make_driver, pair):
+    driver, before = make_driver(), environment.dump_state()
+    first, second = bring_pair(driver, pair)
+    files = environment.router_confs / "conntrackd"
+    names = {each.name for each in files.iterdir()}
+    assert f"{first.router}.conf{SOCKET}" in names
+    assert f"{first.router}.conf{LOCK}" not in names, "it could not be started after a kill"
+    plain = first.with_full(ha=None)
+    bring(driver, plain)
+    wait_until(lambda: not pids(first, "conntrackd"))
+    assert not any(str(first.router) in each.name for each in files.iterdir())
+    assert not plan(driver, Update(put=plain.wanted())).stages
+    bring(driver, first)
+    assert daemon_pid(environment, first) in pids(first, "conntrackd")
+    assert driver.converge(Update(drop=frozenset({first.key, second.key}))).ok
+    wait_until(lambda: not any(pids(site, "conntrackd") for site in pair))
+    left = {each for each in environment.dump_state() - before if str(first.router) in each}
+    assert not left
+
+
+def test_conntrackd_hears_the_ha_network_only(environment, make_driver, pair, machines):
+    driver = make_driver()
+    inside, _ = machines
+    first, _ = bring_pair(driver, pair)
+    wait_until(lambda: reached(inside, first))
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"forged", (str(first.nets[0].address(1)), PORT))
+
+    def dropped() -> int:
+        words = ["iptables", "-t", "mangle", "-vnxL", "router-input"]
+        (line,) = (
+            each for each in environment.run(first.router, words).splitlines() if "udp" in each
+        )
+        return int(line.split()[0])
+
+    former = dropped()
+    inside.instance.call(send)
+    wait_until(lambda: dropped() == former + 1)
