@@ -177,7 +177,7 @@ def _forgotten(wanted: RouterNetns, operation: NetworkOperation) -> IpAddress | 
         interface.ip
         for port in wanted.ports
         for interface in (*port.addresses, *port.virtual_addresses)
-    }
+    } | wanted.moved_addresses
     return forgotten_address(operation, kept) if wanted.forget_connections else None
 
 

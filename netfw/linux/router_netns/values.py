@@ -10,7 +10,7 @@ from netfw.drivers.interface import Attachment
 from netfw.linux.ip.sysctl_names import device_parameter
 from netfw.linux.ip.values import Route, Rule
 from netfw.linux.iptables.chain import Chain, ChainKey
-from netfw.model.address import IpInterface, Mac, no_scope
+from netfw.model.address import IpAddress, IpInterface, Mac, no_scope
 from netfw.model.device_names import check_namespace_name
 from netfw.model.ids import PortId
 
@@ -85,6 +85,8 @@ class RouterNetns:
     """Protocols of routing daemons that do not run in the namespace any more."""
     forget_connections: bool = True
     """Whether the tracked connections of a removed address are removed."""
+    moved_addresses: frozenset[IpAddress] = frozenset()
+    """Addresses that another host may have when they are removed here: their connections stay."""
 
     def __attrs_post_init__(self) -> None:
         check_namespace_name(self.netns)

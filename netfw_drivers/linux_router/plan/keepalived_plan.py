@@ -222,12 +222,18 @@ def _with_virtual(
     running: bool,
 ) -> RouterNetns:
     ports = []
+    moved = () if running else (each for port in wanted.ports for each in port.virtual_addresses)
     for port in wanted.ports:
         there = (each.interface for each in present if each.device == port.device)
         virtual = port.virtual_addresses.union(there) if running else frozenset[IpInterface]()
         ports.append(evolve(port, virtual_addresses=virtual))
     stale = {PROTOCOL_KEEPALIVED} if role is not HaRole.ACTIVE or not running else ()
-    return evolve(wanted, ports=tuple(ports), removed_protocols=frozenset(stale))
+    return evolve(
+        wanted,
+        ports=tuple(ports),
+        removed_protocols=frozenset(stale),
+        moved_addresses=frozenset(each.ip for each in moved),
+    )
 
 
 def _remaining_devices(wanted: RouterNetns, found: ObservedNetns) -> frozenset[str]:

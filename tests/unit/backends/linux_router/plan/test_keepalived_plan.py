@@ -176,6 +176,8 @@ def test_addresses_without_a_keepalived_are_removed() -> None:
     planned = plan(Update(put={KEY: highly()}), dead)
     removed = {str(each.address.interface) for each in changes(planned, DelAddress)}
     assert removed == {MARKER, "10.0.0.1/24"}
+    forgotten = [each.forget for each in steps(planned) if isinstance(each, ChangeNetwork)]
+    assert not any(forgotten), "another host has the addresses, and their connections"
 
 
 def test_routes_of_keepalived_go_unless_the_instance_is_active() -> None:
