@@ -35,13 +35,13 @@ TAKEOVER = 3 * ADVERT + SKEW + 0.2
 class HaSite(RoutedNetworks):
     """The router *pair*, which is on the first two hosts, and a machine on each host."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, **linux: Any) -> None:
         self.cloud, self.network, self.hosts = cloud, cloud.network, cloud.hosts
         self.routing = cloud.hosts[:2]
         for each in self.routing:
             options = each.l3.options
             options["agent"] |= {"report_interval": 1, "retry_pause": 0.1, "audit_interval": 86400}
-            options["linux"] = {"ha_vrrp_advert_int": ADVERT}
+            options["linux"] = {"ha_vrrp_advert_int": ADVERT, **linux}
         for each in self.hosts:
             each.agent.options["agent"]["report_interval"] = 1
 
@@ -137,6 +137,11 @@ class HaSite(RoutedNetworks):
             with suppress(ProcessLookupError):  # the child ends with its parent
                 os.kill(pid, number)
 
+    def tracks(self, host: ServedHost, port: int) -> bool:
+        """Return whether the router on a host knows an established connection to this port."""
+        words = ("conntrack", "-L", "-p", "tcp", "--dport", str(port))
+        return "ESTABLISHED" in self.in_router(host, *words)
+
     def crash(self, host: ServedHost) -> None:
         """Kill all processes of a host, agents and switch among them."""
         host.host.crash()
@@ -162,11 +167,11 @@ class HaSite(RoutedNetworks):
 
 
 @contextmanager
-def ha_site() -> Iterator[HaSite]:
-    """Run a server, three hosts and the router."""
+def ha_site(**linux: Any) -> Iterator[HaSite]:
+    """Run a server, three hosts and the router; *linux* are options of its driver."""
     with make_cloud(VLAN_OPTIONS, hosts=3, port=PORT) as cloud:
         cloud.server.start()
-        site = HaSite(cloud)
+        site = HaSite(cloud, **linux)
         for each in site.hosts:
             prefer_switch(each.host)
         for each in site.routing:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -17,6 +16,7 @@ from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Floating, Site
 from netfw.testing.conformance.router.lab_machine import LabMachine
+from netfw.testing.lab.tcp_stream import Streams, connected, passes
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.config.conntrackd import LOCK, PORT, SOCKET
 from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, bring, plan
@@ -31,8 +31,6 @@ from tests.lab.backends.linux_router.ha_instances import (
 )
 
 TCP_PORT = 4242
-Streams = tuple[socket.socket, socket.socket]
-"""The two ends of a connection: of the client, and of the server."""
 
 
 @pytest.fixture(scope="module")
@@ -52,24 +50,12 @@ def machines(
     return inside, outside
 
 
-@contextmanager
-def connected(client: LabMachine, server: LabMachine, address: object) -> Iterator[Streams]:
-    """Connect *client* to *server* meanwhile; yield both ends."""
-    with server.instance.call(socket.create_server, ("", TCP_PORT)) as listening:
-        end = client.instance.call(socket.create_connection, (str(address), TCP_PORT))
-        accepted, _ = listening.accept()
-    with end, accepted:
-        assert passes(end, accepted)
-        assert passes(accepted, end)
-        yield end, accepted
-
-
-def passes(sender: socket.socket, receiver: socket.socket) -> bool:
-    """Return whether a message arrives, and no reset."""
-    sender.sendall(b"message")
-    ready, _, _ = select.select([sender, receiver], [], [], 60)
-    assert ready, "neither a message nor a reset arrives"
-    return receiver in ready and receiver.recv(7, socket.MSG_WAITALL) == b"message"
+def to_outside(
+    site: Site, machines: tuple[LabMachine, LabMachine]
+) -> AbstractContextManager[Streams]:
+    """Connect the instance to the machine outside."""
+    inside, outside = (each.instance for each in machines)
+    return connected(inside, outside, str(site.external.address(2)), TCP_PORT)
 
 
 def entries(environment: LinuxRouterEnvironment, site: Site) -> list[str]:
@@ -111,7 +97,9 @@ def test_connection_by_snat_survives_a_failover(environment, make_driver, pair, 
     inside, outside = machines
     first, second = bring_pair(driver, pair)
     wait_until(lambda: reached(inside, first))
-    with connected(inside, outside, first.external.address(2)) as streams:
+    with connected(
+        inside.instance, outside.instance, str(first.external.address(2)), TCP_PORT
+    ) as streams:
         if survives:
             wait_until(lambda: entries(environment, second))
         fail_over(driver, first, second)
@@ -140,7 +128,7 @@ def test_connection_to_a_floating_ip_survives_a_failover(
     for site in pair:  # otherwise the rules would translate packets of connections not seen before
         environment.run(site.router, ["sysctl", "net.netfilter.nf_conntrack_tcp_loose=0"])
     wait_until(lambda: outside.reach(floating.address) is not None)
-    with connected(outside, inside, floating.address) as streams:
+    with connected(outside.instance, inside.instance, str(floating.address), TCP_PORT) as streams:
         if survives:
             wait_until(lambda: entries(environment, second))
         fail_over(driver, first, second)
@@ -157,7 +145,7 @@ def test_connections_of_a_moved_floating_ip_end_at_both_instances(
     floating = bring_floating(driver, pair)
     first, second = wait_roles(driver, *pair)
     wait_until(lambda: outside.reach(floating[0].address) is not None)
-    with connected(outside, inside, floating[0].address):
+    with connected(outside.instance, inside.instance, str(floating[0].address), TCP_PORT):
         wait_until(lambda: entries(environment, second))
         for each, site in zip(floating, pair, strict=True):
             bring(driver, site, each.to(site.nets[0].address(8)))
@@ -172,7 +160,9 @@ def test_connection_survives_failovers_to_and_fro(environment, make_driver, pair
     inside, outside = machines
     first, second = bring_pair(driver, pair)
     wait_until(lambda: reached(inside, first))
-    with connected(inside, outside, first.external.address(2)) as streams:
+    with connected(
+        inside.instance, outside.instance, str(first.external.address(2)), TCP_PORT
+    ) as streams:
         wait_until(lambda: entries(environment, second))
         for active, other in ((first, second), (second, first)):
             fail_over(driver, active, other)
@@ -198,14 +188,14 @@ def test_conntrackd_that_dies_is_started_again(
     environment, make_driver, pair, machines, stop_it: Callable[[int], None]
 ):
     driver = make_driver()
-    inside, outside = machines
+    inside, _ = machines
     events: list[Event] = []
     driver.watch(events.append)
     first, second = bring_pair(driver, pair)
     wait_until(lambda: reached(inside, first))
     former = daemon_pid(environment, first)
     stop_it(former)
-    with connected(inside, outside, first.external.address(2)):
+    with to_outside(first, machines):
         wait_until(lambda: entries(environment, second))
         wait_until(lambda: daemon_pid(environment, first) != former)
         wait_until(lambda: any(isinstance(each, ProcessDied) for each in events))

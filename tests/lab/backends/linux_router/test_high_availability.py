@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from attrs import evolve
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
 from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
