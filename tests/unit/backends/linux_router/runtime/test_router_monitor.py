@@ -90,18 +90,17 @@ class Started:
 
 
 def test_keepalived_is_not_started_before_the_switch_says_that_its_port_is_admitted() -> None:
-    switch, keepalived, events = SilentSwitch(), Started(), list[Event]()
+    switch, keepalived, conntrackd, events = SilentSwitch(), Started(), Started(), list[Event]()
     machine = cast(Any, switch)
-    monitor = RouterMonitor(
-        machine, machine, RouterSettings(), cast(Any, keepalived), events.append
-    )
+    daemons = cast(Any, (keepalived, conntrackd))
+    monitor = RouterMonitor(machine, machine, RouterSettings(), daemons, events.append)
     port = NetnsPort(port=GATEWAY, device="ha-1", mac="fa:16:3e:00:00:01", mtu=1500)
     available = ConvergedRouter(id=ROUTER, ports=(port,), is_ha=True)
     with pytest.raises(BackendUnavailable):
         monitor.resume(available, watch=False)
     monitor._handle_wiring(GATEWAY)
-    assert keepalived.routers == []
+    assert keepalived.routers == conntrackd.routers == []
     assert [type(each) for each in events] == [KeysChanged], "its convergence tries again"
     switch.answers = True
     monitor.resume(available, watch=False)
-    assert keepalived.routers == [ROUTER]
+    assert keepalived.routers == conntrackd.routers == [ROUTER]
