@@ -12,7 +12,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -38,9 +38,9 @@ _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 class Rig(ServiceRig):
     """The server's API, and the host."""
 
-    def __init__(self, host: Host, server: PrivateNetfw, directory: Path) -> None:
+    def __init__(self, hosts: Sequence[Host], server: PrivateNetfw, directory: Path) -> None:
         options = {"DEFAULT": {"log_file": directory / "dhcp.log"}}
-        super().__init__(host, server, directory, "netfw.cli.agents.dhcp", options)
+        super().__init__(hosts, server, directory, "netfw.cli.agents.dhcp", options)
         self.dhcp = self.agent
 
     def network(self, number: int) -> str:

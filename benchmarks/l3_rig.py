@@ -1,14 +1,16 @@
-"""A server, one host with its L2 agent and its L3 agent, routers by the API, and a machine outside.
+"""A server, hosts with their L2 agent and L3 agent, routers by the API, and a machine outside.
 
 Each router has a network of its own, a gateway on the external network, and floating IPs for ports
 that are plugged nowhere, except where an instance is asked for.  There are no metadata proxies: an
-haproxy for each router would be most of what is measured.
+haproxy for each router would be most of what is measured.  With several hosts, machines are on the
+last one, which has no L3 agent, routers may be highly available, and switches do not learn where
+addresses are (``l2_population``): they copy what is for such a router to all of its hosts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from attrs import frozen
 
 from benchmarks.process_usage import cpu_with_children
 from benchmarks.service_rig import ServiceRig, service_rig
+from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.testing.lab.agent import PrivateAgent
 from netfw.testing.lab.host import Host
+from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.ping import Pinger
 from netfw.testing.lab.services.server import PrivateNetfw
@@ -29,6 +33,11 @@ OUTSIDE = "172.24.0.0/16"
 INTERVAL = 0.002
 """Seconds between the pings that measure when an address begins to answer."""
 TIMEOUT = 300.0
+ADVERT = 1
+"""Seconds between two VRRP advertisements."""
+SKEW = ADVERT * (256 - HA_PRIORITY) / 256
+DEAD_INTERVAL = 3 * ADVERT + SKEW
+"""Seconds without an advertisement after which a standby takes over."""
 RARELY = "stats-update-interval=3600000"
 """The switch reads the counters of a thousand ports every five seconds otherwise."""
 
@@ -48,14 +57,20 @@ class Router:
 
 
 class Rig(ServiceRig):
-    """The server's API, the host, and a machine on the external network."""
+    """The server's API, the hosts, and a machine on the external network."""
 
-    def __init__(self, host: Host, server: PrivateNetfw, directory: Path) -> None:
-        options = {"agent": {"enable_metadata_proxy": False, "metadata_driver": ""}}
-        super().__init__(host, server, directory, "netfw.cli.agents.l3", options)
+    def __init__(self, hosts: Sequence[Host], server: PrivateNetfw, directory: Path) -> None:
+        options: Groups = {
+            "agent": {"enable_metadata_proxy": False, "metadata_driver": ""},
+            "linux": {"ha_vrrp_advert_int": ADVERT},
+        }
+        super().__init__(hosts, server, directory, "netfw.cli.agents.l3", options)
         self.l3 = self.agent
         self.ports: dict[str, str] = {}
-        host.ovs.vsctl("set", "Open_vSwitch", ".", f"other_config:{RARELY}")
+        for host in hosts:
+            host.ovs.vsctl("set", "Open_vSwitch", ".", f"other_config:{RARELY}")
+        for each in self.hosts:
+            each.l2.options["agent"]["l2_population"] = len(hosts) > 1
 
     def prepare(self) -> None:
         """Make the external network, and a machine on it."""
@@ -64,12 +79,16 @@ class Rig(ServiceRig):
         self.create_subnet(self.outside, OUTSIDE)
         self.world = self.instance("world", self.outside, OUTSIDE)
 
-    def router(self, cidr: str = "10.0.0.0/24", floating_ips: int = 2) -> Router:
+    def router(
+        self, cidr: str = "10.0.0.0/24", floating_ips: int = 2, *, ha: bool = False
+    ) -> Router:
         """Make a router with a gateway, a network, and floating IPs for ports of that network."""
-        (made,) = self.routers(1, cidr, floating_ips)
+        (made,) = self.routers(1, cidr, floating_ips, ha=ha)
         return made
 
-    def routers(self, count: int, cidr: str = "10.0.0.0/24", floating_ips: int = 2) -> list[Router]:
+    def routers(
+        self, count: int, cidr: str = "10.0.0.0/24", floating_ips: int = 2, *, ha: bool = False
+    ) -> list[Router]:
         """Make such routers, with as few requests as can be."""
         networks = [
             each["id"] for each in self.create_many("networks", [{"name": "inside"}] * count)
@@ -78,7 +97,7 @@ class Rig(ServiceRig):
             "subnets",
             [{"network_id": network, "ip_version": 4, "cidr": cidr} for network in networks],
         )
-        body = {"external_gateway_info": {"network_id": self.outside}}
+        body = {"external_gateway_info": {"network_id": self.outside}, "ha": ha}
         made = []
         routers = self.create_many("routers", [body] * count)
         for router, network, subnet in zip(routers, networks, subnets, strict=True):
@@ -153,6 +172,6 @@ def reach(found: Rig, routers: Iterable[Router]) -> None:
         found.answered(router.gateway)
 
 
-def rig() -> AbstractContextManager[Rig]:
+def rig(hosts: int = 1) -> AbstractContextManager[Rig]:
     """Start all of it, without routers."""
-    return service_rig(Rig, "l3", QUOTAS)
+    return service_rig(Rig, "l3", QUOTAS, hosts)

@@ -1,14 +1,16 @@
-"""A server, one host with its L2 agent and one more agent, and instances plugged by the API."""
+"""A server, hosts with their L2 agent and one more agent, and instances plugged by the API."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+
+from attrs import frozen
 
 from benchmarks.l2_rig import environment
 from benchmarks.load import Client
@@ -21,22 +23,45 @@ from netfw.testing.lab.services.server import PrivateNetfw
 
 BULK = 100
 """Resources of one request."""
-_AGENT_DOWN_TIME = 3600
+_SCHEDULING = {"agent_down_time": 3600, "reschedule_interval": 3600}
+"""Nothing is moved to another agent while it is measured, nor is a removed router added again."""
 
 R = TypeVar("R", bound="ServiceRig")
 
 
-class ServiceRig:
-    """The server's API, the host, and the two agents; *module* is the one beside the L2 agent.
+@frozen
+class HostAgents:
+    """A host, its L2 agent, and the agent beside it."""
 
-    *options* are groups of its configuration beside those that both agents need.
+    host: Host
+    l2: PrivateAgent
+    agent: PrivateAgent
+
+
+class ServiceRig:
+    """The server's API, the hosts and their agents; *module* is the one beside the L2 agents.
+
+    Instances are plugged on the last host.  With several hosts, that one has an L2 agent only.
+    *options* are groups of the configuration of *module* beside those that all agents need.
     """
 
     def __init__(
-        self, host: Host, server: PrivateNetfw, directory: Path, module: str, options: Groups
+        self,
+        hosts: Sequence[Host],
+        server: PrivateNetfw,
+        directory: Path,
+        module: str,
+        options: Groups,
     ) -> None:
-        self.host, self.server = host, server
+        self.server = server
         self.client = Client(f"unix://{server.socket}")
+        self._module, self._options = module, options
+        self.hosts = [self._make_agents(host, directory / host.name) for host in hosts]
+        self.serving = self.hosts[:-1] or self.hosts
+        """The hosts that have the agent beside the L2 agent."""
+        self.host, self.l2, self.agent = hosts[0], self.hosts[0].l2, self.hosts[0].agent
+
+    def _make_agents(self, host: Host, directory: Path) -> HostAgents:
         switch = {"ovsdb_connection": host.ovs.remote, "ovsdb_timeout": 60}
         tunnels = {
             "datapath_type": "netdev",
@@ -44,18 +69,34 @@ class ServiceRig:
             "tunnel_types": "vxlan",
         }
         source = {"state_source": "server"}
-        socket = {"connect": f"unix:{server.messages}"}
-        self.l2 = PrivateAgent(
+        socket = {"connect": f"unix:{self.server.messages}"}
+        l2 = PrivateAgent(
             host,
             directory / "l2",
             "netfw.cli.agents.l2",
             {"agent": source, "socket": socket, "openvswitch": {**switch, **tunnels}},
         )
-        own = {**options, "agent": {**source, **options.get("agent", {})}}
-        name = module.rpartition(".")[2]
-        self.agent = PrivateAgent(
-            host, directory / name, module, {**own, "socket": socket, "openvswitch": switch}
+        own = {**self._options, "agent": {**source, **self._options.get("agent", {})}}
+        agent = PrivateAgent(
+            host,
+            directory / self._module.rpartition(".")[2],
+            self._module,
+            {**own, "socket": socket, "openvswitch": switch},
         )
+        return HostAgents(host, l2, agent)
+
+    def start(self) -> None:
+        """Start all agents."""
+        for each in self.hosts:
+            each.l2.start()
+        for each in self.serving:
+            each.agent.start()
+
+    def stop(self) -> None:
+        """Stop all agents."""
+        for each in self.hosts:
+            each.agent.stop()
+            each.l2.stop()
 
     def prepare(self) -> None:
         """Make what every measurement needs; the agents run."""
@@ -90,9 +131,10 @@ class ServiceRig:
 
         With *prefix* ("/24") the instance has the address of the port, without it none.
         """
+        host = self.hosts[-1].host
         body = {
             "network_id": network,
-            "binding:host_id": self.host.name,
+            "binding:host_id": host.name,
             "port_security_enabled": False,
         }
         port = self.client.create("/ports", {"port": body})
@@ -106,17 +148,21 @@ class ServiceRig:
             mtu=1450,
             external_ids={"iface-id": port["id"], "attached-mac": port["mac_address"]},
         )
-        return port, self.host.instance(name, plug)
+        return port, host.instance(name, plug)
 
 
 @contextmanager
 def service_rig(
-    make: Callable[[Host, PrivateNetfw, Path], R], name: str, quotas: tuple[str, ...]
+    make: Callable[[Sequence[Host], PrivateNetfw, Path], R],
+    name: str,
+    quotas: tuple[str, ...],
+    hosts: int = 1,
 ) -> Iterator[R]:
-    """Start a server without *quotas*, a host and the agents of the rig; stop them afterwards."""
+    """Start a server without *quotas*, hosts and the agents of the rig; stop them afterwards."""
     options: Mapping[str, Mapping[str, object]] = {
         "quotas": {f"quota_{resource}": -1 for resource in quotas},
-        "scheduling": {"agent_down_time": _AGENT_DOWN_TIME},
+        "scheduling": _SCHEDULING,
+        "api": {"idle_timeout": 3600},
     }
     before = dict(os.environ)
     os.environ.update(environment())
@@ -126,18 +172,15 @@ def service_rig(
             Path(folder).chmod(0o755)  # dnsmasq reads as a user without rights
             with (
                 PrivateNetfw(Path(folder) / "server", options) as server,
-                Lab(hosts=1, bridges=["br-int"]) as lab,
+                Lab(hosts=hosts, bridges=["br-int"]) as lab,
             ):
-                (host,) = lab.hosts.values()
-                rig = make(host, server, Path(folder))
+                rig = make(list(lab.hosts.values()), server, Path(folder))
                 try:
-                    rig.l2.start()
-                    rig.agent.start()
+                    rig.start()
                     rig.prepare()
                     yield rig
                 finally:
-                    rig.agent.stop()
-                    rig.l2.stop()
+                    rig.stop()
     finally:
         os.environ.clear()
         os.environ.update(before)
