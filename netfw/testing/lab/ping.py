@@ -29,6 +29,8 @@ class Ping:
 
     times: tuple[float | None, ...]
     interval: float
+    sent_at: tuple[float, ...] = ()
+    """The time of each request by the monotonic clock."""
 
     @property
     def sent(self) -> int:
@@ -62,6 +64,22 @@ class Ping:
             longest = max(longest, current)
         return longest * self.interval
 
+    @property
+    def outage_by_clock(self) -> float:
+        """Seconds of the longest such run, until the request after it was sent.
+
+        A sender that is delayed sends fewer requests, which makes :attr:`outage` too short.
+        """
+        longest, began = 0.0, None
+        for at, answered in zip(self.sent_at, self.times, strict=True):
+            if began is not None:
+                longest = max(longest, at - began)
+            if answered is not None:
+                began = None
+            elif began is None:
+                began = at
+        return longest
+
 
 class Pinger:
     """A sender of echo requests in the namespace it was made in; use it from one thread."""
@@ -86,7 +104,7 @@ class Pinger:
                 due = max(due + self._interval, time.monotonic())
                 self._collect(due, lambda: enough(len(self._sent)) and self._all_back())
             self._collect(time.monotonic() + grace, self._all_back)
-        return Ping(tuple(self._times), self._interval)
+        return Ping(tuple(self._times), self._interval, tuple(self._sent))
 
     @property
     def answered(self) -> bool:

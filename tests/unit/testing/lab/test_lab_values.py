@@ -136,6 +136,13 @@ def test_no_answer_has_no_time() -> None:
     assert (Ping((None,), 1).rtt, Ping((None,), 1).longest) == (None, None)
 
 
+def test_an_outage_by_the_clock_includes_delays_of_the_sender() -> None:
+    ping = Ping((0.1, None, None, 0.3, None), 0.5, (10.0, 10.5, 13.0, 13.5, 14.0))
+    assert (ping.outage, ping.outage_by_clock) == (1.0, 3.0)
+    assert Ping((0.1, None), 0.5, (10.0, 10.5)).outage_by_clock == 0
+    assert Ping((None, None), 0.5, (10.0, 10.7)).outage_by_clock == pytest.approx(0.7)
+
+
 def test_a_topology_document_becomes_a_topology() -> None:
     text = """
     hosts = 3
