@@ -46,6 +46,8 @@ SUITES = {
         "l3_routers",
         "l3_restart",
         "l3_floating_ip",
+        "l3_ha",
+        "l3_ha_routers",
     ),
     "metadata": ("metadata_relay",),
 }

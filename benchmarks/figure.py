@@ -74,3 +74,10 @@ def megabytes(name: str, measured: float, target: float) -> Figure:
     return Figure(
         name=name, measured=measured, target=target, unit="MB", raw_seconds=0.0, own_seconds=0.0
     )
+
+
+def percent(name: str, share: float, target: float) -> Figure:
+    """Make a figure of a share of one CPU; *target* is in percent."""
+    return Figure(
+        name=name, measured=share * 100, target=target, unit="%", raw_seconds=0.0, own_seconds=0.0
+    )

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from benchmarks.figure import Figure, megabytes
+from benchmarks.figure import Figure, megabytes, percent
 from benchmarks.l2_rig import Rig, rig, run_alone
 from netfw.testing.lab.wait import wait_until
 
@@ -59,10 +59,7 @@ def _at_rest(host: Rig, size: int) -> Iterator[Figure]:
     before = host.cpu()
     time.sleep(REST)
     share = (host.cpu() - before) / REST
-    yield Figure(
-        name=f"l2: CPU at rest with {size} ports", measured=share * 100, target=IDLE, unit="%",
-        raw_seconds=0.0, own_seconds=share * REST,
-    )  # fmt: skip
+    yield percent(f"l2: CPU at rest with {size} ports", share, IDLE)
     yield megabytes(f"l2: memory with {size} ports", host.resident(), MEGABYTES)
 
 
