@@ -59,7 +59,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
 def _by_netfw(found: Rig, routers: list[Router]) -> Cost:
     began = time.monotonic()
     for on in found.serving:
-        on.agent.begin()
+        on.agent.spawn()
     reach(found, routers)
     ended = time.monotonic()
     cpu = sum(cpu_with_children(on.agent.pid) for on in found.serving)

@@ -62,7 +62,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
                 held = resident(found.l3.pid)
                 found.l3.stop()
             lost = ping.stop().lost
-        found.l3.begin()
+        found.l3.spawn()
     name = f"l3: restart with {routers} routers"
     wall = [min(cost.wall for cost in each) for each in (own, raw)]
     yield ratio(f"{name} until ready", own=wall[0], raw=wall[1], target=TARGET)

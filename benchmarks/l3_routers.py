@@ -42,7 +42,7 @@ def figures(routers: int = ROUTERS) -> Iterator[Figure]:
             raw.append(_by_tools(found, made, script))
             if number + 1 < ROUNDS:
                 _remove(found, made)
-        found.l3.begin()
+        found.l3.spawn()
     name = f"l3: {routers} routers, 2 floating IPs each, from nothing"
     least, most = (min(each, key=lambda cost: cost.wall) for each in (raw, own))
     print(f"    Neutron 29, for 50: {NEUTRON:g} s, {NEUTRON_CPU:g} s of CPU")

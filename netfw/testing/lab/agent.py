@@ -45,7 +45,7 @@ class PrivateAgent(PrivateDaemon):
         except (OSError, ValueError):
             return {}
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> subprocess.Popen[bytes]:
         """Start it, and return without waiting."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.conf.write_text(ini(self.options))
@@ -58,7 +58,7 @@ class PrivateAgent(PrivateDaemon):
         :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
         began = time.monotonic()
-        self.begin()
+        self.spawn()
         self.wait_for(lambda status: bool(status.get("ready")))
         return time.monotonic() - began
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.fakes
     ("suite", "hooks"),
     [
         ("TypeDriverConformance", ["make_driver", "requests", "impossible", "mtus"]),
-        ("MechanismDriverConformance", ["setting", "bindable"]),
+        ("MechanismDriverConformance", ["make_environment", "bindable"]),
         ("IpamDriverConformance", ["make_driver"]),
     ],
 )

@@ -130,7 +130,7 @@ class FakeDhcpEnvironment(DhcpEnvironment):
     def killed(self, driver):
         FakeDhcpDriver.close(driver)
 
-    def know(self, network, server):
+    def admit(self, network, server):
         pass
 
     def client(self, network, mac):

@@ -182,7 +182,7 @@ class FakeRouterEnvironment(RouterEnvironment):
     def killed(self, driver) -> None:
         driver.close()
 
-    def know(self, ports, *, wired=True) -> None:
+    def admit(self, ports, *, wired=True) -> None:
         ids = {port.id for port in ports}
         changed = ids - self.backend.wired if wired else ids & self.backend.wired
         self.backend.wired ^= changed

@@ -38,7 +38,7 @@ class HandMadeRouter:
 
     def make(self) -> None:
         self.namespaces.ip(f"netns add {NETNS}")
-        self.environment.know(self.site.ports)
+        self.environment.admit(self.site.ports)
         put = {
             port.id: Attachment(
                 device=self.interface.device_name(port.id, "qr-"), mac=port.mac, mtu=port.mtu,

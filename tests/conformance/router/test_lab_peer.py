@@ -25,7 +25,7 @@ def test_a_router_of_the_second_host_serves_machines_of_both(environment) -> Non
     blank, peer, site = emptied(environment), environment.peer(), make_site()
     assert emptied(environment) == blank, "the second host is not on the first one"
     driver, blank_peer = peer.make_driver(), emptied(peer)
-    peer.know(site.ports)
+    peer.admit(site.ports)
     wait_until(lambda: driver.converge(Update(put=site.wanted())).ok)
     peer.await_wired(site.ports)
     assert environment.found(site.router, site.ports) is None

@@ -96,7 +96,7 @@ class FakeMechanismConformance(MechanismDriverConformance):
     DRIVER: ClassVar[type[FabricDriver]] = FabricDriver
 
     @contextmanager
-    def setting(self) -> Iterator[MechanismEnvironment]:
+    def make_environment(self) -> Iterator[MechanismEnvironment]:
         fabric = FakeFabric()
         yield MechanismEnvironment(
             make=lambda: self.DRIVER(fabric), dump_state=fabric.dump_state, outage=fabric.outage

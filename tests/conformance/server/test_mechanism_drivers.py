@@ -26,7 +26,7 @@ class ByName(MechanismDriverConformance):
     NAME: ClassVar[str]
 
     @contextmanager
-    def setting(self) -> Iterator[MechanismEnvironment]:
+    def make_environment(self) -> Iterator[MechanismEnvironment]:
         yield MechanismEnvironment(
             make=lambda: create(MechanismDriver, self.NAME, {}, LocalHostResources())
         )

@@ -44,7 +44,7 @@ class HttpNotifierConformance(NotifierConformance):
     MAKE: ClassVar[Callable[[str], Notifier]]
 
     @contextmanager
-    def setting(self) -> Iterator[NotifierEnvironment]:
+    def make_environment(self) -> Iterator[NotifierEnvironment]:
         with listening() as receiver:
             make = type(self).MAKE
             yield NotifierEnvironment(
@@ -77,7 +77,7 @@ class TestSlowWebhook(TestWebhook):
     """A slow receiver is an unreachable one."""
 
     @contextmanager
-    def setting(self) -> Iterator[NotifierEnvironment]:
+    def make_environment(self) -> Iterator[NotifierEnvironment]:
         with listening() as receiver:
             yield NotifierEnvironment(
                 make=lambda: WebhookNotifier([receiver.url], timeout=0.2),

@@ -28,7 +28,7 @@ class OnAFile(StateSourceConformance):
     name: ClassVar[str]
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, self.name)
             source = FileSource(path, page=page, settle=0, poll=0.05)

@@ -27,7 +27,7 @@ R = TypeVar("R")
 @pytest.mark.spec("DRV-21", "RPC-02")
 class TestMemorySource(StateSourceConformance):
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = MemorySource(page=page)
         yield SourceEnvironment(source, MemoryEnvironment(source))
         source.close()
@@ -61,7 +61,7 @@ class RemoteSource(MemorySource):
 
 class TestRemoteSource(StateSourceConformance):
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = RemoteSource(page=page)
         yield SourceEnvironment(source, MemoryEnvironment(source), source.cut)
 

@@ -37,7 +37,7 @@ class TestOverAWire(StateSourceConformance):
     examples = settings(StateSourceConformance.examples, max_examples=50 if LONG else 20)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         memory, wire = MemorySource(page=page), FakeNetwork()
         rpc_server = StateRpcServer(memory, wire.transport(), budget=page * RESOURCE_BYTES)
         rpc_server.open()
@@ -59,7 +59,7 @@ class TestOverASocket(StateSourceConformance):
     examples = settings(StateSourceConformance.examples, max_examples=20 if LONG else 8)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
             address = f"unix:{directory}/server"
             server, client = socket_transport(listen=address), socket_transport(connect=address)

@@ -62,7 +62,7 @@ class TestOverABroker(StateSourceConformance):
         return create(Transport, "oslo", options, LocalHostResources())
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         prefix = f"t{secrets.token_hex(4)}"
         with ExitStack() as stack:
             server, client = self.make(prefix), self.make(prefix)

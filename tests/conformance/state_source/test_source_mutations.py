@@ -38,7 +38,7 @@ class FakeSourceConformance(StateSourceConformance):
     )
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         source = self.SOURCE(page=page)
         yield SourceEnvironment(source, source.environment(), source.cut)
 

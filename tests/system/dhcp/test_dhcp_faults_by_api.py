@@ -118,7 +118,7 @@ def test_an_agent_killed_at_any_moment_loses_no_port(net: DhcpNet, seed: int) ->
                 pid = net.server_pid(serving)
                 if pid is not None and chance.random() < 0.5:
                     os.kill(pid, signal.SIGKILL)
-                serving.dhcp.begin()
+                serving.dhcp.spawn()
         finally:
             stopped.set()
             thread.join()

@@ -163,7 +163,7 @@ class AgentKiller:
         point = self._chance.choice([*kinds, self._in_plug])()
         self._site.l3.kill()
         self.points.append(point)
-        self._site.l3.begin()
+        self._site.l3.spawn()
 
     def _in_phase(self) -> str:
         """At any time from the start of the process to some time after its first full sync."""

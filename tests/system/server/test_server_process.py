@@ -251,7 +251,7 @@ def test_health_endpoints_answer_while_the_database_hangs(tmp_path: Path, worker
         url = f"postgresql://netfw:x@127.0.0.1:{silent.getsockname()[1]}/netfw"
         options = {"database": {"connection": url, "lock_timeout": 600}}
         server = PrivateNetfw(tmp_path / "server", options, arguments=["--workers", workers])
-        server.begin()
+        server.spawn()
         wait_until(lambda: "has not answered" in str(probe(server)[1]))
         assert probe(server)[0] == 503
         assert server.request("GET", "/healthz")[0] == 200

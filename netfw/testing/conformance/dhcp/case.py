@@ -105,7 +105,7 @@ class DhcpSuite:
 
     def bring(self, driver: DhcpDriver, *things: Net | Tenant) -> None:
         """Put *things*, and check that they are applied."""
-        self.know(*things)
+        self.admit(*things)
         outcome = driver.converge(Update(put=wanted(*things)))
         assert outcome.ok, str(outcome)
 
@@ -114,12 +114,12 @@ class DhcpSuite:
         outcome = driver.converge(Update(drop=frozenset(wanted(*things))))
         assert outcome.ok, str(outcome)
 
-    def know(self, *things: Net | Tenant) -> None:
+    def admit(self, *things: Net | Tenant) -> None:
         """Have the switch admit the servers of networks once they are plugged."""
         for thing in things:
             if isinstance(thing, Net):
                 self._servers[thing.id] = thing.value.server
-                self.environment.know(thing.id, thing.value.server)
+                self.environment.admit(thing.id, thing.value.server)
 
     def client(self, tenant: Tenant) -> DhcpClientVm:
         """Return the instance of a port."""

@@ -205,7 +205,7 @@ class DhcpChangesConformance(DhcpSuite):
     def test_a_port_waits_for_its_network(self, driver: DhcpDriver) -> None:
         net, other = make_network(), make_network()
         tenant, served = net.tenant(), other.tenant()
-        self.know(net, other)
+        self.admit(net, other)
         outcome = driver.converge(Update(put=wanted(other, tenant, served)))
         assert outcome.waiting.keys() == {tenant.key}, str(outcome)
         assert outcome.done == {other.key, served.key}
@@ -272,7 +272,7 @@ class DhcpChangesConformance(DhcpSuite):
     def test_different_networks_are_converged_at_once(self, driver: DhcpDriver) -> None:
         nets = [make_network() for _ in range(4)]
         tenants = [net.tenant() for net in nets]
-        self.know(*nets)
+        self.admit(*nets)
         outcomes: list[Outcome[DhcpKey]] = []
 
         def work(at: int) -> None:

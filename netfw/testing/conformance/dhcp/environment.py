@@ -117,7 +117,7 @@ class DhcpEnvironment(ABC):
         """
 
     @abstractmethod
-    def know(self, network: NetworkId, server: ServerPort) -> None:
+    def admit(self, network: NetworkId, server: ServerPort) -> None:
         """Admit the port *server* of *network* once its device is plugged."""
 
     @abstractmethod

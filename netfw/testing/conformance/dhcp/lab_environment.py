@@ -144,7 +144,7 @@ class DhcpLabEnvironment(DhcpEnvironment):
     def killed(self, driver: DhcpDriver) -> None:
         self._drivers.kill(driver)
 
-    def know(self, network: NetworkId, server: ServerPort) -> None:
+    def admit(self, network: NetworkId, server: ServerPort) -> None:
         self._servers[str(server.id)] = self._vlan(network)
 
     def client(self, network: NetworkId, mac: Mac) -> DhcpClientVm:

@@ -123,7 +123,7 @@ class DhcpPersistenceConformance(DhcpSuite):
         self.environment.killed(first)
         self.environment.restart_host()
         successor = make_driver()
-        self.know(net)
+        self.admit(net)
         outcome = successor.converge(Update(put=wanted(net, tenant), complete=True))
         assert outcome.ok, str(outcome)
         assert self.renewed(client) == before

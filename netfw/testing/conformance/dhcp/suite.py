@@ -55,7 +55,7 @@ class DhcpDriverConformance(
 
     def examples(self, count: int) -> dict[DhcpKey, DhcpValue]:
         nets = [make_network() for _ in range(count)]
-        self.know(*nets)
+        self.admit(*nets)
         return wanted(*nets)
 
     def changed(self, value: DhcpValue) -> DhcpValue:
@@ -130,7 +130,7 @@ class DhcpDriverConformance(
     def one_of_each(self) -> dict[DhcpKey, DhcpValue]:
         """Return a network with a port."""
         net = make_network()
-        self.know(net)
+        self.admit(net)
         return wanted(net, net.tenant())
 
     @proves(Reconciler, 3)

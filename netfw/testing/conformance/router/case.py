@@ -95,7 +95,7 @@ class RouterSuite:
         For what is done, one ``converge`` has to be enough.  *environment*: another host.
         """
         host = environment or self.environment
-        host.know(site.ports)
+        host.admit(site.ports)
         wanted = site.wanted(*floating)
         outcome = driver.converge(Update(put=wanted))
         assert not outcome.failed, str(outcome)

@@ -157,7 +157,7 @@ class RouterEnvironment(ABC):
         """Handle the end of the process of *driver*: its threads and locks.  Idempotent."""
 
     @abstractmethod
-    def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
+    def admit(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
         """Admit these ports of routers to their networks once they are plugged, as a switch driver
         does; with *wired* false move them to the dead VLAN until they are known again."""
 

@@ -126,7 +126,7 @@ class RouterForwardingConformance(RouterSuite):
     def test_a_route_that_cannot_be_is_left_out(self, driver: RouterDriver) -> None:
         site = make_site()
         net = site.nets[0]
-        self.environment.know(site.ports)
+        self.environment.admit(site.ports)
         routes = (
             Route(destination="198.51.101.0/24", nexthop="192.0.2.1"),
             Route(destination=FAR, nexthop=net.address(31)),

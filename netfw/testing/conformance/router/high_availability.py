@@ -324,7 +324,7 @@ class RouterHaConformance(RouterSuite):
             self.bring_host(pair[0])
             self.await_role(pair[0], HaRole.ACTIVE)
             site, environment = pair[1].site, pair[1].environment
-            environment.know(site.shared_ports)
+            environment.admit(site.shared_ports)
             outcome = pair[1].driver.converge(Update(put=site.wanted()))
             assert not outcome.failed, str(outcome)
             time.sleep(self.environment.election)

@@ -125,7 +125,7 @@ class RouterLabEnvironment(RouterEnvironment):
     def killed(self, driver: RouterDriver) -> None:
         self._drivers.kill(driver)
 
-    def know(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
+    def admit(self, ports: Collection[RouterPort], *, wired: bool = True) -> None:
         for port in ports:
             if wired:
                 self._admission.add(str(port.id), self._vlan(port.network))

@@ -116,7 +116,7 @@ class RouterPersistenceConformance(RouterSuite):
         assert outcome.failed.keys() == wanted.keys(), str(outcome)
         assert all(isinstance(error, NotSupported) for error in outcome.failed.values())
         assert self.environment.dump_state() == before
-        self.environment.know(plain.ports)
+        self.environment.admit(plain.ports)
         outcome = driver.converge(Update(put={**wanted, plain.key: plain.state}))
         assert outcome.done == {plain.key}
 
@@ -124,7 +124,7 @@ class RouterPersistenceConformance(RouterSuite):
     def test_a_value_that_does_not_fit_its_key_is_refused(self, driver: RouterDriver) -> None:
         site, other = make_site(), make_site(make_net(5))
         floating = site.floating(50, site.nets[0].address(20))
-        self.environment.know(other.ports)
+        self.environment.admit(other.ports)
         outcome = driver.converge(Update(put={site.key: floating.value, other.key: other.state}))
         assert isinstance(outcome.failed.get(site.key), InvalidInput), str(outcome)
         assert outcome.done == {other.key}

@@ -263,7 +263,7 @@ class RouterServicesConformance(RouterSuite):
             words=("-m", "comment", "--comment", word, "-j", "RETURN"),
         )
         for each in (site, other):
-            self.environment.know(each.ports)
+            self.environment.admit(each.ports)
         strange = site.with_state(
             contributions=(RouterContribution(owner=EXTENSION, rules=(odd,)),)
         )

@@ -58,7 +58,7 @@ class RouterDriverConformance(
             make_site(make_net(n), external=external, number=100 + n) for n in range(1, count + 1)
         ]
         for site in sites:
-            self.environment.know(site.ports)
+            self.environment.admit(site.ports)
         return {site.key: site.state for site in sites}
 
     def changed(self, value: RouterDriverValue) -> RouterDriverValue:
@@ -112,7 +112,7 @@ class RouterDriverConformance(
     def one_of_each(self) -> dict[RouterDriverKey, RouterDriverValue]:
         """Return a router with a floating IP."""
         site = make_site(make_net(1))
-        self.environment.know(site.ports)
+        self.environment.admit(site.ports)
         return site.wanted(site.floating(50, site.nets[0].address(20)))
 
     @proves(RouterDriver, 4, 6)

@@ -249,7 +249,7 @@ class RouterTranslationConformance(RouterSuite):
             site.floating(number, site.nets[0].address(number)) for number in range(20, 20 + MANY)
         ]
         bad = all_of_them[7]
-        self.environment.know(site.ports)
+        self.environment.admit(site.ports)
         one, outside = self.instance(site, 0, 30), self.outside(site)
         self.bring(driver, site)
         with self.environment.refuse_rules(bad.address):
@@ -280,7 +280,7 @@ class RouterTranslationConformance(RouterSuite):
     def test_a_floating_ip_waits_for_a_gateway(self, driver: RouterDriver) -> None:
         site, floating = self.floating_site()
         bare = site.with_full(gateway=None)
-        self.environment.know(bare.ports)
+        self.environment.admit(bare.ports)
         alone: dict[RouterDriverKey, RouterDriverValue] = {floating.key: floating.value}
         for put in (alone, bare.wanted(floating)):
             outcome = driver.converge(Update(put=put))
@@ -297,10 +297,10 @@ class RouterTranslationConformance(RouterSuite):
         site, floating = self.floating_site()
         events: list[Event] = []
         driver.watch(events.append)
-        self.environment.know(site.ports, wired=False)
+        self.environment.admit(site.ports, wired=False)
         outcome = driver.converge(Update(put=site.wanted(floating)))
         assert floating.key in outcome.waiting, str(outcome)
-        self.environment.know(site.ports)
+        self.environment.admit(site.ports)
         wait_until(
             lambda: any(isinstance(e, KeysChanged) and floating.key in e.keys for e in events),
             seconds=self.environment.timeout,
@@ -319,12 +319,12 @@ class RouterTranslationConformance(RouterSuite):
         site, floating = self.floating_site()
         driver.watch(lambda event: None)
         one, outside = self.instance(site), self.outside(site)
-        self.environment.know(site.ports, wired=False)
+        self.environment.admit(site.ports, wired=False)
         outcome = driver.converge(Update(put=site.wanted(floating)))
         assert floating.key in outcome.waiting, str(outcome)
 
         def admit() -> None:
-            self.environment.know(site.ports)
+            self.environment.admit(site.ports)
             self.environment.await_wired(site.ports)
 
         mac, arrival = outside.announced(floating.address, STALE, admit)
@@ -347,7 +347,7 @@ class RouterTranslationConformance(RouterSuite):
         for port, keys in changes:
             for wired in (False, True):
                 events.clear()
-                self.environment.know([port], wired=wired)
+                self.environment.admit([port], wired=wired)
                 self._await_changed(events, keys)
                 unwired = frozenset() if wired else {port.id}
                 assert driver.unwired_ports(site.key.router) == unwired

@@ -4,7 +4,7 @@ In your own tests, with plain pytest::
 
     class TestMyDriver(MechanismDriverConformance):
         @contextmanager
-        def setting(self) -> Iterator[MechanismEnvironment]:
+        def make_environment(self) -> Iterator[MechanismEnvironment]:
             device = MyDevice()
             yield MechanismEnvironment(
                 make=lambda: MyDriver(device), dump_state=device.dump, outage=device.gone
@@ -65,11 +65,11 @@ class MechanismEnvironment:
 class MechanismDriverConformance(RequiresHooks):
     """One test or more per promise of :class:`MechanismDriver`."""
 
-    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "bindable")
+    HOOKS: ClassVar[tuple[str, ...]] = ("make_environment", "bindable")
 
-    def setting(self) -> AbstractContextManager[MechanismEnvironment]:
+    def make_environment(self) -> AbstractContextManager[MechanismEnvironment]:
         """Return a context with a separate backend, for one history."""
-        raise NotImplementedError("override setting(); see the module's docstring")
+        raise NotImplementedError("override make_environment(); see the module's docstring")
 
     def bindable(self) -> BindingRequest | None:
         """Return a request that the driver accepts; ``None``: it refuses all."""
@@ -111,7 +111,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 1)
     def test_checking_changes_nothing_and_can_be_repeated(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver, before = at.make(), at.dump_state()
             for change in self.changes():
                 for _ in range(2):
@@ -124,7 +124,7 @@ class MechanismDriverConformance(RequiresHooks):
         change = self.unacceptable()
         if change is None:
             pytest.skip("the driver accepts every change")
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver, before = at.make(), at.dump_state()
             for _ in range(2):
                 with pytest.raises(RequestError) as refusal:
@@ -134,7 +134,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 1)
     def test_checking_works_while_the_backend_does_not_answer(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver = at.make()
             with self.outage(at):
                 for change in self.changes():
@@ -142,7 +142,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 2)
     def test_binding_is_pure(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             one, other, before = at.make(), at.make(), at.dump_state()
             for request in (*self.requests(), *self.requests()):
                 assert one.bind(request) == one.bind(request) == other.bind(request), request
@@ -150,7 +150,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 2)
     def test_a_binding_is_to_a_segment_that_was_offered(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver = at.make()
             for request in self.requests():
                 answer = driver.bind(request)
@@ -163,7 +163,7 @@ class MechanismDriverConformance(RequiresHooks):
         request = self.bindable()
         if request is None:
             pytest.skip("the driver binds nothing")
-        with self.setting() as at:
+        with self.make_environment() as at:
             answer: Binding = at.make().bind(request)
             assert not isinstance(answer, Refused), answer.reason
 
@@ -171,7 +171,7 @@ class MechanismDriverConformance(RequiresHooks):
     def test_revisions_that_were_left_out_do_not_matter(self) -> None:
         for count in range(len(samples.HISTORIES)):
             others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
-            with self.setting() as at, self.setting() as straight:
+            with self.make_environment() as at, self.make_environment() as straight:
                 driver = self.prepared(at, others)
                 driver.deliver(samples.change(None, first))
                 driver.deliver(samples.change(first, third))
@@ -183,7 +183,7 @@ class MechanismDriverConformance(RequiresHooks):
         """Check a repeated delivery: the process died before it recorded the first one."""
         for count in range(len(samples.HISTORIES)):
             others, (first, _, third) = samples.HISTORIES[:count], samples.HISTORIES[count]
-            with self.setting() as at, self.setting() as straight:
+            with self.make_environment() as at, self.make_environment() as straight:
                 driver = self.prepared(at, others)
                 driver.deliver(samples.change(None, first))
                 driver.deliver(samples.change(None, third))
@@ -192,7 +192,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 4)
     def test_delivering_twice_is_delivering_once(self) -> None:
-        with self.setting() as at, self.setting() as once:
+        with self.make_environment() as at, self.make_environment() as once:
             driver, other = at.make(), once.make()
             for change in self.changes():
                 other.deliver(change)
@@ -202,7 +202,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 4)
     def test_what_is_gone_leaves_nothing_and_can_go_again(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver, before = at.make(), at.dump_state()
             for first, *_ in samples.HISTORIES:
                 driver.deliver(samples.change(None, first))
@@ -217,7 +217,7 @@ class MechanismDriverConformance(RequiresHooks):
     @proves(MechanismDriver, 4)
     @proves_raise(MechanismDriver, "deliver", BackendUnavailable)
     def test_an_unreachable_backend_is_reported_and_served_later(self) -> None:
-        with self.setting() as at, self.setting() as straight:
+        with self.make_environment() as at, self.make_environment() as straight:
             driver, other = at.make(), straight.make()
             for change in self.changes():
                 with self.outage(at), pytest.raises(BackendUnavailable):
@@ -232,7 +232,7 @@ class MechanismDriverConformance(RequiresHooks):
         change = self.undeliverable()
         if change is None:
             pytest.skip("the backend takes every change")
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver, before = at.make(), at.dump_state()
             with pytest.raises(NetfwError) as refusal:
                 driver.deliver(change)
@@ -241,7 +241,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 5)
     def test_any_process_can_go_on(self) -> None:
-        with self.setting() as at, self.setting() as straight:
+        with self.make_environment() as at, self.make_environment() as straight:
             alone = straight.make()
             for change in self.changes():
                 at.make().deliver(change)
@@ -250,7 +250,7 @@ class MechanismDriverConformance(RequiresHooks):
 
     @proves(MechanismDriver, 6)
     def test_a_driver_with_a_backend_declares_that_it_delivers(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             driver, before = at.make(), at.dump_state()
             for first, *_ in samples.HISTORIES:
                 driver.deliver(samples.change(None, first))

@@ -4,7 +4,7 @@ In your own tests, with plain pytest::
 
     class TestMyNotifier(NotifierConformance):
         @contextmanager
-        def setting(self) -> Iterator[NotifierEnvironment]:
+        def make_environment(self) -> Iterator[NotifierEnvironment]:
             receiver = MyReceiver()
             yield NotifierEnvironment(
                 make=lambda: MyNotifier(receiver.url),
@@ -61,11 +61,11 @@ class NotifierEnvironment:
 class NotifierConformance(RequiresHooks):
     """One test and more per promise of :class:`Notifier` that a notifier can keep or break."""
 
-    HOOKS: ClassVar[tuple[str, ...]] = ("setting", "relevant_changes")
+    HOOKS: ClassVar[tuple[str, ...]] = ("make_environment", "relevant_changes")
 
-    def setting(self) -> AbstractContextManager[NotifierEnvironment]:
+    def make_environment(self) -> AbstractContextManager[NotifierEnvironment]:
         """Return a context with a receiver of its own."""
-        raise NotImplementedError("override setting(); see the module's docstring")
+        raise NotImplementedError("override make_environment(); see the module's docstring")
 
     def relevant_changes(self) -> Sequence[Change]:
         """Return two or more changes of different resources that the receiver wants."""
@@ -79,7 +79,7 @@ class NotifierConformance(RequiresHooks):
 
     @proves(Notifier, 1)
     def test_relevance_is_decided_quickly_and_without_the_receiver(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             notifier = at.make()
             wanted = [notifier.concerns(change) for change in self.all_changes()]
             assert all(wanted[: len(self.relevant_changes())])
@@ -91,7 +91,7 @@ class NotifierConformance(RequiresHooks):
 
     @proves(Notifier, 2)
     def test_a_batch_arrives_as_a_whole_and_in_order(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             at.make().notify(self.relevant_changes())
             assert _first_of_each(at.received()) == [
                 change.ref.id for change in self.relevant_changes()
@@ -99,7 +99,7 @@ class NotifierConformance(RequiresHooks):
 
     @proves(Notifier, 3)
     def test_a_repeated_notification_is_the_same(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             at.make().notify(self.relevant_changes())
             once = list(at.received())
             at.make().notify(self.relevant_changes())
@@ -108,7 +108,7 @@ class NotifierConformance(RequiresHooks):
     @proves(Notifier, 4, 5)
     @proves_raise(Notifier, "notify", BackendUnavailable)
     def test_an_unreachable_receiver_is_reported_in_time_and_notified_later(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             notifier = at.make()
             with at.outage():
                 began = time.monotonic()
@@ -122,7 +122,7 @@ class NotifierConformance(RequiresHooks):
     @proves(Notifier, 4)
     @proves_raise(Notifier, "notify", NetfwError)
     def test_a_permanent_refusal_of_the_receiver_is_reported(self) -> None:
-        with self.setting() as at:
+        with self.make_environment() as at:
             notifier = at.make()
             with at.refusal(), pytest.raises(NetfwError) as refusal:
                 notifier.notify(self.relevant_changes())

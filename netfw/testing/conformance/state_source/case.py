@@ -17,7 +17,7 @@ WIDE = 1000
 
 
 class StateSourceCase:
-    """Hooks of the tests of state sources.  Override :meth:`setting`."""
+    """Hooks of the tests of state sources.  Override :meth:`make_environment`."""
 
     examples: ClassVar[settings] = settings(
         deadline=None,
@@ -29,9 +29,9 @@ class StateSourceCase:
     absent: ClassVar[frozenset[Kind]] = frozenset()
     """Kinds that this source never has; its backend accepts and drops them."""
 
-    def setting(self, page: int) -> AbstractContextManager[SourceEnvironment]:
+    def make_environment(self, page: int) -> AbstractContextManager[SourceEnvironment]:
         """Return a context with a new, empty source, *page* resources per page, and its backend."""
-        raise NotImplementedError("override setting(); see the module's docstring")
+        raise NotImplementedError("override make_environment(); see the module's docstring")
 
     def refs(self, resources: Iterable[Resource]) -> set[Ref]:
         """Return the references to these, of the kinds that the source has."""

@@ -29,7 +29,7 @@ class HaRouterTests(StateSourceCase):
 
     @proves(StateSource, 1)
     def test_each_host_of_an_ha_router_has_it_with_the_ha_ports_of_all(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             for host in HA_PORTS:
                 found = Follower(at.source, Subscription(host, {Service.L3})).catch_up()
@@ -37,7 +37,7 @@ class HaRouterTests(StateSourceCase):
 
     @proves(StateSource, 1)
     def test_each_host_of_an_ha_router_wires_its_interface_and_its_own_ha_port(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             for host, own in HA_PORTS.items():
                 found = Follower(at.source, Subscription(host, {Service.L2})).catch_up().keys()
@@ -47,7 +47,7 @@ class HaRouterTests(StateSourceCase):
 
     @proves(StateSource, 1)
     def test_hosts_of_an_ha_router_see_the_peers_of_its_networks(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             found = Follower(at.source, samples.POPULATED_HERE).catch_up().keys()
             assert found >= refs((samples.NEIGHBOUR, *HA_PORTS.values()))
@@ -55,7 +55,7 @@ class HaRouterTests(StateSourceCase):
     @proves(StateSource, 1)
     def test_other_hosts_of_the_network_see_the_interface_of_an_ha_router(self) -> None:
         third = Subscription("third", {Service.L2, Service.POPULATION})
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*EVERYTHING, samples.port(9, third.host)))
             assert ref(samples.HA_INTERFACE) in Follower(at.source, third).catch_up()
 
@@ -63,7 +63,7 @@ class HaRouterTests(StateSourceCase):
     @proves(StateSource, 5)
     def test_a_host_gets_and_loses_a_port_on_several_hosts(self) -> None:
         there = evolve(samples.HA_INTERFACE, binding=Binding(hosts={samples.THERE}))
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, there))
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((samples.HA_INTERFACE,))
@@ -76,7 +76,7 @@ class HaRouterTests(StateSourceCase):
     @proves(StateSource, 6)
     def test_another_active_host_changes_a_port_on_several_hosts_and_nothing_else(self) -> None:
         hosts = samples.HA_INTERFACE.binding.hosts
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             cursors = {host: cursor_of(at, Subscription(host, {Service.L2})) for host in HA_PORTS}
             binding = Binding(host=samples.THERE, hosts=hosts)
@@ -89,7 +89,7 @@ class HaRouterTests(StateSourceCase):
     @proves(StateSource, 10)
     def test_each_host_reports_on_a_port_on_several_hosts(self) -> None:
         for host in HA_PORTS:
-            with self.setting(WIDE) as at:
+            with self.make_environment(WIDE) as at:
                 at.backend.commit(EVERYTHING)
                 port = stored(at, samples.HA_INTERFACE)
                 at.source.report([up(port, "third")])
@@ -99,7 +99,7 @@ class HaRouterTests(StateSourceCase):
 
     @proves(StateSource, 10)
     def test_the_last_role_of_each_host_of_a_router_counts(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             target, (here, there) = ref(samples.HA_ROUTER), HA_PORTS
             at.source.report([_role(here, HaRole.STANDBY), _role("third", HaRole.ACTIVE)])
@@ -109,7 +109,7 @@ class HaRouterTests(StateSourceCase):
 
     @proves(StateSource, 10)
     def test_the_role_of_a_host_that_does_not_have_the_router_any_more_is_void(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(EVERYTHING)
             at.source.report([_role(host, HaRole.STANDBY) for host in HA_PORTS])
             at.backend.commit((), (samples.HA_ASSIGNMENTS[0],))

@@ -27,7 +27,7 @@ class RouterTests(StateSourceCase):
     @proves(StateSource, 1)
     def test_a_gateway_brings_the_external_network_and_its_subnets(self) -> None:
         ports = samples.ROUTER_PORT, samples.GATEWAY_PORT
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, *ports, samples.ROUTER_ASSIGNMENT))
             found = Follower(at.source, samples.L3_HERE).catch_up().keys()
             assert found >= self.refs((*ports, samples.OTHER_NET, samples.OTHER_SUBNET))
@@ -37,7 +37,7 @@ class RouterTests(StateSourceCase):
 
     @proves(StateSource, 1)
     def test_a_router_brings_interfaces_networks_floating_ips_and_forwardings(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
             assert Follower(at.source, samples.L3_HERE).catch_up().keys() == self.refs(
                 (
@@ -52,7 +52,7 @@ class RouterTests(StateSourceCase):
 
     @proves(StateSource, 10)
     def test_a_report_on_a_router_and_its_floating_ips_counts(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT, samples.ROUTER_ASSIGNMENT))
             found = Follower(at.source, samples.L3_HERE).catch_up()
             for key in (ref(samples.ROUTER), ref(samples.FLOATING)):
@@ -63,14 +63,14 @@ class RouterTests(StateSourceCase):
 
     @proves(StateSource, 11)
     def test_a_source_names_the_services_that_are_enabled(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             found = at.source.request(EnabledServices())
             assert "router" in found
             assert at.source.request(EnabledServices()) == found
 
     @proves(StateSource, 11)
     def test_ports_are_found_on_their_network_and_behind_its_router(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.ROUTER_PORT))
             address = self.address_of(at, samples.NEIGHBOUR)
             for place in ({"network": samples.NET.id}, {"router": samples.ROUTER.id}):

@@ -4,7 +4,7 @@ In your own tests, with plain pytest::
 
     class TestMySource(StateSourceConformance):
         @contextmanager
-        def setting(self, page: int) -> Iterator[SourceEnvironment]:
+        def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
             source = MySource(page=page)
             yield SourceEnvironment(source, MyBackend(source))
             source.close()
@@ -51,7 +51,7 @@ class UnknownRequest(Request[None]):
 
 
 class StateSourceConformance(RouterTests, HaRouterTests):
-    """The tests of state sources.  Override :meth:`setting`."""
+    """The tests of state sources.  Override :meth:`make_environment`."""
 
     @proves(StateSource, 1)
     def test_a_snapshot_is_exactly_what_the_subscription_covers(self) -> None:
@@ -63,7 +63,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
             samples.DHCP_HERE: refs((samples.NET, samples.SUBNET, samples.SEGMENT))
             | refs((samples.WEB_HERE, samples.NEIGHBOUR)),
         }
-        with self.setting(3) as at:
+        with self.make_environment(3) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE, samples.DHCP_ASSIGNMENT))
             for subscription, concerned in expected.items():
                 pages = list(at.source.snapshot(subscription))
@@ -75,7 +75,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
     @proves(StateSource, 2)
     def test_what_is_committed_while_a_snapshot_is_read_is_not_lost(self) -> None:
         late = samples.port(9, samples.HERE, samples.OTHER_NET)
-        with self.setting(2) as at:
+        with self.make_environment(2) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             follower = Follower(at.source, samples.L2_HERE)
             follower.step()  # begins
@@ -86,7 +86,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 2)
     def test_the_cursor_of_a_snapshot_is_older_than_its_first_page(self) -> None:
-        with self.setting(2) as at:
+        with self.make_environment(2) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             pages = at.source.snapshot(samples.L2_HERE)
             first = next(pages)
@@ -99,7 +99,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
         @self.examples
         @given(histories, subscriptions, subscriptions)
         def holds(history: list[Step], one: Subscription, other: Subscription) -> None:
-            with self.setting(2) as at:
+            with self.make_environment(2) as at:
                 followers = Follower(at.source, one), Follower(at.source, other)
                 for step in history:
                     take(step, at, followers)
@@ -111,7 +111,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 2)
     def test_writers_and_readers_at_the_same_time_agree_in_the_end(self) -> None:
-        with self.setting(2) as at:
+        with self.make_environment(2) as at:
             at.backend.commit(samples.BACKGROUND)
             writers = [threading.Thread(target=write, args=(at, n)) for n in range(3)]
             followers = [
@@ -131,7 +131,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
     @proves(StateSource, 3)
     def test_a_commit_that_was_slow_is_not_skipped(self) -> None:
         slow, quick = samples.port(8, samples.HERE), samples.port(9, samples.HERE)
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             follower = Follower(at.source, samples.L2_HERE)
             follower.catch_up()
@@ -143,7 +143,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 4)
     def test_the_first_port_of_a_network_brings_all_that_it_refers_to(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((samples.WEB_HERE,))
@@ -153,7 +153,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 4)
     def test_a_new_reference_brings_what_it_leads_to(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             at.backend.commit((), (ref(samples.FROM_DB),))
             cursor = cursor_of(at, samples.L2_HERE)
@@ -163,7 +163,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 5)
     def test_what_is_no_longer_reachable_is_dropped(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((evolve(samples.WEB_HERE, binding=samples.OTHER_HOST_PORT.binding),))
@@ -173,7 +173,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 5)
     def test_members_go_with_the_rule_that_referred_to_them(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((), (ref(samples.FROM_DB),))
@@ -182,7 +182,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 6)
     def test_nothing_changes_while_nothing_happens(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((samples.WEB_HERE,))
@@ -194,7 +194,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 7)
     def test_going_on_with_the_cursor_of_an_answer_comes_to_an_end(self) -> None:
-        with self.setting(1) as at:
+        with self.make_environment(1) as at:
             cursor = cursor_of(at, samples.L2_HERE)
             for number in range(1, 6):
                 at.backend.commit((samples.port(number, samples.HERE),))
@@ -208,7 +208,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
     @proves(StateSource, 8)
     @proves_raise(StateSource, "changes", CursorLost)
     def test_a_forgotten_cursor_is_lost(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.commit((samples.WEB_HERE,))
             at.backend.forget_history()
@@ -217,7 +217,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 8)
     def test_a_cursor_from_before_a_restore_is_lost(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((samples.WEB_HERE,))
             cursor = cursor_of(at, samples.L2_HERE)
             at.backend.restore(samples.BACKGROUND)
@@ -226,7 +226,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 8)
     def test_a_cursor_from_the_future_is_lost(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit((samples.WEB_HERE,))
             cursor = cursor_of(at, samples.L2_HERE)
             with pytest.raises(CursorLost):
@@ -234,7 +234,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 9)
     def test_a_hint_follows_a_commit_and_then_changes_has_it(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             cursor = cursor_of(at, samples.L2_HERE)
             agent = HintedReader(at, cursor, samples.WEB_HERE)
@@ -246,7 +246,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 9)
     def test_no_hint_comes_after_a_watch_was_stopped(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             cursor = cursor_of(at, samples.L2_HERE)
             stopped, other = list[None](), HintedReader(at, cursor, samples.WEB_HERE)
             stop = at.source.watch(samples.L2_HERE, lambda: stopped.append(None))
@@ -259,7 +259,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 10)
     def test_a_report_counts(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             port = stored(at, samples.WEB_HERE)
             at.source.report([up(port, samples.HERE)])
             at.source.report([up(port, samples.HERE)])
@@ -267,7 +267,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 10)
     def test_a_report_of_an_older_revision_is_ignored(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             old = stored(at, samples.WEB_HERE)
             stored(at, evolve(samples.WEB_HERE, admin_up=False, revision=old.revision + 1))
             at.source.report([up(old, samples.HERE)])
@@ -275,7 +275,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 10)
     def test_a_report_of_another_host_is_ignored(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             port = stored(at, samples.WEB_HERE)
             at.source.report([up(port, samples.THERE)])
@@ -283,7 +283,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 10)
     def test_a_report_on_what_is_gone_is_ignored(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             port = stored(at, samples.WEB_HERE)
             at.backend.commit((), (ref(port),))
             at.source.report([up(port, samples.HERE)])
@@ -294,7 +294,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
         request = EnsureDhcpPort(
             network=samples.NET.id, host=samples.HERE, subnets=frozenset({samples.SUBNET.id})
         )
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             before = ports(at)
             try:
@@ -308,7 +308,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves_raise(StateSource, "request", NotSupported)
     def test_a_request_of_a_kind_it_does_not_know_is_refused(self) -> None:
-        with self.setting(WIDE) as at, pytest.raises(NotSupported):
+        with self.make_environment(WIDE) as at, pytest.raises(NotSupported):
             at.source.request(UnknownRequest())
 
     @proves_raise(StateSource, "request", RequestError)
@@ -316,7 +316,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
         request = EnsureDhcpPort(
             network=samples.NET.id, host=samples.HERE, subnets=frozenset({samples.SUBNET.id})
         )
-        with self.setting(WIDE) as at, pytest.raises(RequestError):
+        with self.make_environment(WIDE) as at, pytest.raises(RequestError):
             at.source.request(request)  # the network does not exist
 
     @proves_raise(StateSource, "snapshot", BackendUnavailable)
@@ -324,7 +324,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
     @proves_raise(StateSource, "report", BackendUnavailable)
     @proves_raise(StateSource, "request", BackendUnavailable)
     def test_an_unreachable_source_raises(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             if at.cut is None:
                 pytest.skip("this source is never out of reach")
             port = stored(at, samples.WEB_HERE)
@@ -341,7 +341,7 @@ class StateSourceConformance(RouterTests, HaRouterTests):
 
     @proves(StateSource, 12)
     def test_agents_do_not_disturb_each_other(self) -> None:
-        with self.setting(WIDE) as at:
+        with self.make_environment(WIDE) as at:
             at.backend.commit(samples.BACKGROUND)
             cursor, theirs = cursor_of(at, samples.L2_HERE), cursor_of(at, samples.L2_THERE)
             at.backend.commit((samples.WEB_HERE, evolve(samples.NET, name="renamed")))

@@ -50,7 +50,7 @@ class PrivateNetfw(PrivateDaemon):
 
         :raises BackendBroken: it ends instead, or is not ready in time; with its log.
         """
-        self.begin()
+        self.spawn()
         try:
             self.wait_until(self.ready, lambda: "/readyz does not answer with 200")
         except BackendBroken:
@@ -58,7 +58,7 @@ class PrivateNetfw(PrivateDaemon):
             raise
         return self
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> subprocess.Popen[bytes]:
         """Start it, without waiting for it."""
         self.directory.mkdir(exist_ok=True)
         conf = self.directory / "server.conf"

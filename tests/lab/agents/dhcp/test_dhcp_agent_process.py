@@ -121,7 +121,7 @@ def test_a_dnsmasq_that_cannot_start_is_tried_again_after_pauses_and_the_reason_
     site.port(11)
     site.write()
     site.wiring.start()
-    site.dhcp.begin()
+    site.dhcp.spawn()
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert "/no/such.conf" in status["degraded"][f"network {NETWORK}"]
     began = time.monotonic()
@@ -144,7 +144,7 @@ def test_file_without_a_server_port_gets_an_error_with_advice(site):
     site.port(11)
     site.content["ports"] = [p for p in site.content["ports"] if p["id"] != port_id(0)]
     site.write()
-    site.dhcp.begin()
+    site.dhcp.spawn()
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert "give network" in status["degraded"][f"network {NETWORK}"]
 
@@ -156,7 +156,7 @@ def test_a_port_that_cannot_be_served_is_alone_with_that(site):
     site.write()
     client = site.client(11)
     site.wiring.start()
-    site.dhcp.begin()
+    site.dhcp.spawn()
     status = site.dhcp.wait_for(lambda status: bool(status.get("degraded")))
     assert set(status["degraded"]) == {f"port {port_id(12)}"}
     assert client.lease().ip == IPv4Address("10.0.0.11")
@@ -178,7 +178,7 @@ def test_killed_again_and_again_while_it_begins_it_ends_with_all_networks_served
     site.write()
     site.dhcp.kill()
     for pause in (0.8, 0.9, 1.0, 1.1, 1.2, 1.4):
-        site.dhcp.begin()
+        site.dhcp.spawn()
         time.sleep(pause)
         site.dhcp.kill()
     site.dhcp.start()

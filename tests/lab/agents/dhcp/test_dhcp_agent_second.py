@@ -32,7 +32,7 @@ def test_second_agent_names_the_lock_holder_and_takes_over(site, ending):
     client = site.client(11)
     lease, pid = client.lease(), site.pid()
     second = second_agent(site)
-    second.begin()
+    second.spawn()
     try:
         status = second.wait_for(lambda status: bool(status.get("errors")))
         (trouble,) = set(status["errors"].values())

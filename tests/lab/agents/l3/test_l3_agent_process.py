@@ -131,7 +131,7 @@ def test_second_agent_with_the_same_directory_waits_for_the_first(site):
     options["linux"] = {"router_confs": site.l3.directory / "routers"}
     options["haproxy"] = {"metadata_proxy_confs": site.l3.directory / "ns-metadata-proxy-l3"}
     second = PrivateAgent(site.host, site.directory / "second", "netfw.cli.agents.l3", options)
-    second.begin()
+    second.spawn()
     try:
         status = second.wait_for(lambda status: bool(status.get("errors")))
         (error,) = status["errors"].values()

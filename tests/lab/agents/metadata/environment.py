@@ -110,14 +110,14 @@ class Agent(PrivateDaemon):
         self.options["metadata"].update(metadata)
         (self.directory / "agent.conf").write_text(ini(self.options))
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> subprocess.Popen[bytes]:
         self.configure()
         self.status_file.unlink(missing_ok=True)
         conf = str(self.directory / "agent.conf")
         return self.run([sys.executable, "-m", "netfw.cli.agents.metadata", "--config-file", conf])
 
     def start(self) -> None:
-        self.begin()
+        self.spawn()
         self.wait(lambda status: status["ready"])
 
     def status(self) -> dict[str, Any]:

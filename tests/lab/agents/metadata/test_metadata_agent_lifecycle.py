@@ -54,7 +54,7 @@ def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
     agent = make_agent(service.port)
     agent.start()
     other = make_agent(service.port, name="other", metadata={"metadata_proxy_socket": agent.socket})
-    assert other.begin().wait(20) == 2
+    assert other.spawn().wait(20) == 2
     assert "another agent serves" in other.log.read_text()
     assert f"process {agent.process.pid} holds {agent.socket}.lock" in other.log.read_text()
     assert agent.ask().status == 200
@@ -69,7 +69,7 @@ def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingSe
     agent = make_agent(service.port)
     agent.socket.parent.mkdir()
     agent.socket.write_text("precious")
-    assert agent.begin().wait(20) == 2
+    assert agent.spawn().wait(20) == 2
     assert "is no socket" in agent.log.read_text()
     assert agent.socket.read_text() == "precious"
 
@@ -202,7 +202,7 @@ def test_instances_get_503_before_the_source_answers(
     agent = make_agent(service.port)
     text = agent.topology.read_text()
     agent.topology.write_text("networks: 7\n")
-    agent.begin()
+    agent.spawn()
     wait_until(agent.socket.exists)
     got = wait_until(lambda: _try(agent))
     assert got == 503
@@ -275,7 +275,7 @@ def test_what_cannot_be_is_refused_with_what_to_change(
     make_agent: Make, options: dict[str, object], told: str
 ) -> None:
     agent = make_agent(1, metadata=options)
-    assert agent.begin().wait(20) == 2
+    assert agent.spawn().wait(20) == 2
     said = agent.log.read_text()
     assert told in said
     assert "Traceback" not in said

@@ -43,7 +43,7 @@ def make_driver(environment: LinuxRouterEnvironment) -> Iterator[MakeDriver]:
 @pytest.fixture
 def site(environment: LinuxRouterEnvironment) -> Site:
     made = make_site()
-    environment.know(made.ports)
+    environment.admit(made.ports)
     return made
 
 
@@ -62,7 +62,7 @@ def pair(environment: LinuxRouterEnvironment) -> Pair:
     network = NetworkId(uuid4())
     pair = instance(first, network, 1), instance(second, network, 2)
     for site in pair:
-        environment.know([*site.ports, ha_port(site)])
+        environment.admit([*site.ports, ha_port(site)])
     return pair
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.services
 def test_addresses_of_interfaces_are_announced_from_time_to_time() -> None:
     with LinuxRouterEnvironment(announce_interval=1, announce_count=1) as environment:
         site = make_site()
-        environment.know(site.ports)
+        environment.admit(site.ports)
         driver = environment.make_driver()
         update = Update(put=site.wanted())
         wait_until(lambda: driver.converge(update).ok, seconds=60)

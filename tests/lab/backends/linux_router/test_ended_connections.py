@@ -155,7 +155,7 @@ def test_a_gateway_replaced_by_a_driver_that_is_killed(
     former, address = site.gateway.port, site.outside_address
     addresses = (ip_interface((address + 77, former.addresses[0].network.prefixlen)),)
     port = evolve(former, id=PortId(UUID(int=78)), mac="fa:16:3e:78:00:01", addresses=addresses)
-    environment.know([port])
+    environment.admit([port])
 
     def before(driver: RouterDriver) -> None:
         bring(driver, site, complete=True)

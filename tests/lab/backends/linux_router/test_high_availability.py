@@ -220,7 +220,7 @@ def test_interfaces_come_and_go_without_failover(environment, make_driver, pair,
     wait_until(lambda: reached(inside, first))
     net = make_net(3)
     larger = first.with_full(interfaces=(*first.full.interfaces, net.port()))
-    environment.know(larger.ports)
+    environment.admit(larger.ports)
     with pinged(inside, first.external.address(1)) as stop:
         bring(driver, larger)
         machine = environment.machine(net.id, net.interfaces(9), net.gateways())
@@ -252,7 +252,7 @@ def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_dr
     events: list[Event] = []
     driver.watch(events.append)
     first, second = pair
-    environment.know([ha_port(first)], wired=False)
+    environment.admit([ha_port(first)], wired=False)
     bring(driver, first)
     assert pids(first) == []
     assert role(driver, first) is HaRole.FAULT
@@ -266,7 +266,7 @@ def test_instance_waits_until_the_switch_admits_its_ha_port(environment, make_dr
     assert pids(first) == []
     bring(driver, first)
     assert pids(first) == []
-    environment.know([ha_port(first)])
+    environment.admit([ha_port(first)])
     wait_until(lambda: role(driver, first) is HaRole.ACTIVE, seconds=60)
     bring(driver, second)
     assert wait_roles(driver, *pair) == (first, second)

@@ -30,7 +30,7 @@ def test_a_killed_driver_interrupts_no_traffic(tmp_path: Path) -> None:
     chance = random.Random(13)
     with LinuxRouterEnvironment() as environment:
         site = make_site()
-        environment.know(site.ports)
+        environment.admit(site.ports)
         kept, moving = (site.floating(n, site.nets[0].address(n - 30)) for n in (50, 51))
         there = site.nets[0].address(22)
         routes = (Route(destination="198.51.100.0/24", nexthop=site.nets[0].address(20)),)

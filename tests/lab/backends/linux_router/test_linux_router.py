@@ -78,7 +78,7 @@ def test_connections_of_a_gateway_that_is_replaced_end(
     number = address + 77
     addresses = (ip_interface(f"{number}/{former.addresses[0].network.prefixlen}"),)
     port = evolve(former, id=PortId(UUID(int=77)), mac="fa:16:3e:77:00:01", addresses=addresses)
-    environment.know([port])
+    environment.admit([port])
     bring(driver, site.with_full(gateway=evolve(site.gateway, port=port)))
     assert environment.connections(address) == 0
 
@@ -316,7 +316,7 @@ def test_routers_are_converged_side_by_side(
         for number in range(1, 9)
     ]
     for each in sites:
-        environment.know(each.ports)
+        environment.admit(each.ports)
     start = threading.Barrier(4)
 
     def work(own: list[Site]) -> bool:

@@ -37,7 +37,7 @@ class OnADatabase(StateSourceConformance):
         self.database_servers = database_servers
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
         database = Database(self.database_servers.filled(self.backend))
         backend = DatabaseBackend(database)
         commits = CommitWatcher(database)
@@ -58,7 +58,7 @@ class OnADatabase(StateSourceConformance):
             database.close()
 
     def test_forgetting_beside_writers_and_readers_loses_nothing(self) -> None:
-        with self.setting(50) as at:
+        with self.make_environment(50) as at:
             at.backend.commit(samples.BACKGROUND)
             writers = [threading.Thread(target=write, args=(at, n)) for n in range(2)]
             follower = Follower(at.source, samples.L2_HERE)
@@ -85,8 +85,8 @@ class TestOnPostgresql(OnADatabase):
     examples = settings(OnADatabase.examples, max_examples=10 if LONG else 4)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
-        with super().setting(page) as at, ExitStack() as stack:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
+        with super().make_environment(page) as at, ExitStack() as stack:
 
             def cut() -> None:
                 self.database_servers.postgres.kill()
@@ -109,8 +109,8 @@ class TestFromAnotherProcess(OnADatabase):
     examples = settings(OnADatabase.examples, max_examples=20 if LONG else 5)
 
     @contextmanager
-    def setting(self, page: int) -> Iterator[SourceEnvironment]:
-        with super().setting(page) as at:
+    def make_environment(self, page: int) -> Iterator[SourceEnvironment]:
+        with super().make_environment(page) as at:
             wire = FakeNetwork()
             rpc_server = StateRpcServer(at.source, wire.transport(), budget=page * 700)
             rpc_server.open()
@@ -124,7 +124,7 @@ class TestFromAnotherProcess(OnADatabase):
 
     @pytest.mark.spec("L3-04")
     def test_snapshot_has_pages_of_the_size_that_the_agent_requests(self) -> None:
-        with self.setting(50) as at:
+        with self.make_environment(50) as at:
             at.backend.commit((*samples.BACKGROUND, samples.WEB_HERE))
             assert isinstance(at.source, RemoteSource)
             at.source._page_size.limit = 2
