@@ -140,6 +140,7 @@ def render_keepalived(instance: VrrpInstance) -> str:
         f"    garp_master_delay {settings.garp_master_delay}",
         f"    garp_master_repeat {settings.garp_master_repeat}",
         f"    garp_master_refresh {settings.garp_master_refresh}",
+        f"    garp_lower_prio_delay {settings.garp_master_delay}",
         f"    garp_lower_prio_repeat {settings.garp_master_repeat}",
         "    higher_prio_send_advert true",
         *_authentication(settings),
