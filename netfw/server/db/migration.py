@@ -57,7 +57,8 @@ def upgrade(database: Database, to: str = NEWEST) -> None:
     """Upgrade the schema to a version.  Idempotent.
 
     :raises InvalidInput: the version does not exist, or is older.
-    :raises BackendBroken: the database refused; on MariaDB a part may be done.
+    :raises BackendBroken: the database refused; on MariaDB a part may be done.  Or its version is
+        newer than this release.
     """
     if to != NEWEST or current(database) != newest():
         _migrate(database, to, lambda scripts, revision, to: scripts._upgrade_revs(to, revision))
@@ -67,7 +68,8 @@ def downgrade(database: Database, to: str) -> None:
     """Downgrade the schema to a version, ``base`` for none; removed columns lose their data.
 
     :raises InvalidInput: the version does not exist, or is newer.
-    :raises BackendBroken: the database refused; on MariaDB a part may be done.
+    :raises BackendBroken: the database refused; on MariaDB a part may be done.  Or its version is
+        newer than this release.
     """
     _migrate(database, to, lambda scripts, revision, to: scripts._downgrade_revs(to, revision))
 
@@ -88,6 +90,7 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
     from alembic.runtime.environment import EnvironmentContext
     from alembic.util import CommandError
 
+    _refuse_newer(current(database))
     scripts = _scripts()
 
     def chosen(revision: Any, _: object) -> Any:
@@ -182,8 +185,19 @@ def require_newest(database: Database) -> None:
     :raises BackendBroken: says what to do.
     """
     version, wanted = current(database), newest()
+    _refuse_newer(version)
     if version != wanted:
         raise BackendBroken(
             f"the database has version {version or 'none'} of its tables, this netfw needs "
             f"{wanted}: run `netfw-db upgrade`"
+        )
+
+
+def _refuse_newer(version: str | None) -> None:
+    """Raise if the schema was made by a newer release, which alone can downgrade it."""
+    wanted = newest()
+    if version is not None and version > wanted:
+        raise BackendBroken(
+            f"the database has version {version} of its tables, and this netfw knows {wanted} at "
+            f"most: run `netfw-db downgrade {wanted}` with the newer release, or start that release"
         )

@@ -200,6 +200,18 @@ def test_what_cannot_be_is_found_before_the_database_is_touched(tmp_path: Path) 
         assert (server.directory / "netfw.db").stat().st_size == 0
 
 
+def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path) -> None:
+    server = PrivateNetfw(tmp_path / "server")
+    with server:
+        assert make_network(server, "kept") == 201
+    with closing(sqlite3.connect(server.directory / "netfw.db")) as file:
+        file.execute("UPDATE netfw_version SET version_num = '7777'")
+        file.commit()
+    with pytest.raises(BackendBroken, match=r"netfw-db downgrade .* with the newer release"):
+        server.start()
+    assert "Traceback" not in server.log.read_text()
+
+
 def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:
     postgres = PrivatePostgres(tmp_path / "postgres").start()
     try:

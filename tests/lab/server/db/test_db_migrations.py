@@ -59,6 +59,23 @@ def test_missing_tables_are_refused_with_the_command_to_run(
         migration.upgrade(database, "7777")
 
 
+def test_tables_of_a_newer_release_are_refused_with_the_command_to_run(
+    empty_database: EmptyDatabase, open_database: Callable[..., Database]
+) -> None:
+    database = open_database(empty_database.url)
+    migration.upgrade(database)
+    with database.writing.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {migration.VERSION_TABLE} SET version_num = '7777'")
+    told = f"version 7777 .*netfw-db downgrade {migration.newest()}` with the newer release"
+    for refused in (
+        migration.upgrade,
+        migration.require_newest,
+        lambda database: migration.downgrade(database, "base"),
+    ):
+        with pytest.raises(BackendBroken, match=told):
+            refused(database)
+
+
 def test_missing_column_is_reported(
     empty_database: EmptyDatabase, open_database: Callable[..., Database]
 ) -> None:
