@@ -49,6 +49,9 @@ class MetadataAgent(HostAgent[str]):
     def watch(self, sink: Sink) -> None:
         """Send nothing: this agent has no events."""
 
+    def acquire_locks(self) -> None:
+        self._listener.acquire_lock()
+
     def start(self) -> None:
         self._listener.open()
         self._health.start()

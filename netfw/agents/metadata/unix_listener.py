@@ -48,14 +48,34 @@ class UnixListener:
         self._server: HttpServer | None = None
         self._bound: tuple[int, int, int] | None = None
 
+    def acquire_lock(self) -> None:
+        """Acquire the lock of the path; a held lock stays as it is.
+
+        :raises BackendLocked: another agent serves there; the text says which.
+        :raises ConfigError: no lock, and so no socket, can be made there.
+        """
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._lock.acquire()
+        except BackendLocked as exc:
+            raise BackendLocked(
+                f"another agent serves {self.path} ({exc}): a host has one; to run a second one, "
+                f"change its {OPTION}"
+            ) from exc
+        except OSError as exc:
+            raise ConfigError(
+                f"no socket can be at {self.path}: {exc.strerror or exc}; change {OPTION}"
+            ) from exc
+
     def open(self) -> None:
         """Bind the socket and serve, unless it is bound already.
 
-        :raises ConfigError: another process serves there, or the socket cannot be made.
+        :raises BackendLocked: another agent serves there.
+        :raises ConfigError: the socket cannot be made.
         """
         if self.is_bound:
             return
-        self._acquire_lock()
+        self.acquire_lock()
         listening = listen_unix(self.path, self._mode, option=OPTION)
         former, self._server = (
             self._server,
@@ -83,16 +103,3 @@ class UnixListener:
             self.path.unlink(missing_ok=True)
         self._lock.release()
         self._server = self._bound = None
-
-    def _acquire_lock(self) -> None:
-        try:
-            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._lock.acquire()
-        except BackendLocked as exc:
-            raise ConfigError(
-                f"another agent serves {self.path} ({exc}): stop it first, or change {OPTION}"
-            ) from exc
-        except OSError as exc:
-            raise ConfigError(
-                f"no socket can be at {self.path}: {exc.strerror or exc}; change {OPTION}"
-            ) from exc

@@ -48,21 +48,25 @@ def test_socket_for_another_user_is_writable_by_that_user(
     assert stat.S_IMODE(agent.socket.stat().st_mode) == 0o666
 
 
-def test_a_dead_agents_socket_is_taken_over_and_a_living_ones_is_not(
-    make_agent: Make, service: RecordingService
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_a_second_agent_waits_until_the_first_one_ends(
+    make_agent: Make, service: RecordingService, ending: str
 ) -> None:
     agent = make_agent(service.port)
     agent.start()
-    other = make_agent(service.port, name="other", metadata={"metadata_proxy_socket": agent.socket})
-    assert other.spawn().wait(20) == 2
-    assert "another agent serves" in other.log.read_text()
-    assert f"process {agent.process.pid} holds {agent.socket}.lock" in other.log.read_text()
+    options = {"metadata_proxy_socket": agent.socket}
+    second = make_agent(service.port, name="second", metadata=options)
+    second.socket = agent.socket
+    second.spawn()
+    second.wait(lambda status: status["errors"])
+    status = second.status()
+    (error,) = set(status["errors"].values())
+    assert f"process {agent.process.pid} holds {agent.socket}.lock" in error
+    assert not status["ready"]
     assert agent.ask().status == 200
-    agent.kill()
-    assert agent.socket.exists()
-    other.socket = agent.socket
-    other.start()
-    assert other.ask().status == 200
+    getattr(agent, ending)()
+    second.wait(lambda status: status["ready"])
+    assert second.ask().status == 200
 
 
 def test_what_is_no_socket_is_not_removed(make_agent: Make, service: RecordingService) -> None:
