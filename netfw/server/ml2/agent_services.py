@@ -13,6 +13,7 @@ from netfw.server.agents.agents import AgentHandler, ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers, Answer
 from netfw.server.binding.binder import PortBinder
+from netfw.server.binding.failed_bindings import FailedBindings
 from netfw.server.core.context import ServerContext
 from netfw.server.core.quotas import QuotaHandler
 from netfw.server.core.resource_handler import ResourceHandler
@@ -51,7 +52,10 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
     waiting = PortsAwaitingDhcp(dhcp, statuses)
     context.reconcilers += [dhcp.reconcile, l3.reconcile, waiting.reconcile]
     rescheduler = Rescheduler(context.reconcilers, context.settings.reschedule_interval)
-    context.precommit_hooks += [dhcp.watch, l3.watch, waiting.watch, rescheduler.watch]
+    bindings = FailedBindings(context, binder, rescheduler.trigger)
+    context.reconcilers.append(bindings.reconcile)
+    watches = (dhcp.watch, l3.watch, waiting.watch, rescheduler.watch, bindings.watch)
+    context.precommit_hooks += watches
     context.reassignment_hooks.append(waiting.follow_agents)
 
     def rebind(unit: UnitOfWork, agent: Agent) -> None:

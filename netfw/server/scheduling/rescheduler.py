@@ -36,15 +36,15 @@ class Rescheduler:
     def on_agent_up(self, unit: UnitOfWork, agent: Agent) -> None:
         """Reconcile after the commit, because a usable agent may get what is unserved."""
         if agent.agent_type in SERVICES:
-            unit.after_commit.append(self._trigger)
+            unit.after_commit.append(self.trigger)
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
         """Reconcile after the commit, because an agent was deleted or switched off."""
         match change.before, change.after:
             case Agent(agent_type=kind), None if kind in SERVICES:
-                unit.after_commit.append(self._trigger)
+                unit.after_commit.append(self.trigger)
             case Agent(agent_type=kind, admin_up=True), Agent(admin_up=False) if kind in SERVICES:
-                unit.after_commit.append(self._trigger)
+                unit.after_commit.append(self.trigger)
             case _:
                 pass
 
@@ -71,7 +71,8 @@ class Rescheduler:
         if self._thread is not None:
             self._thread.join()
 
-    def _trigger(self) -> None:
+    def trigger(self) -> None:
+        """Reconcile soon."""
         if self._thread is None:
             self.reconcile()
         else:

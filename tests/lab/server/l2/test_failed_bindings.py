@@ -1,0 +1,112 @@
+"""Failed bindings: retried until they are bound, whatever the retry at a heartbeat missed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from netfw.drivers.server.change import Change
+from netfw.errors import Conflict
+from netfw.model.port import Port
+from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.core.context import ServerContext
+from netfw.server.core.unit_of_work import UnitOfWork
+from netfw.server.db import Database
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
+from tests.lab.databases import DatabaseServers
+from tests.server.core.agent_samples import beat, grow_old
+from tests.server.core.core_client import ADMIN, Calls, core_plugin
+
+pytestmark = pytest.mark.spec("ML2-04")
+DEAD = 1000
+"""Seconds after which an agent is dead."""
+
+
+class Server:
+    def __init__(self, database: Database) -> None:
+        plugin = core_plugin(database, mechanisms=(OvsMechanismDriver(),))
+        self.context: ServerContext = plugin.context
+        self.calls = Calls(plugin)
+        self.network = self.calls.network(ADMIN)["id"]
+        self.send_heartbeat()
+
+    def send_heartbeat(self) -> None:
+        HeartbeatHandler(self.context)([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
+
+    def reconcile(self) -> None:
+        for each in self.context.reconcilers:
+            each()
+
+    def port(self) -> dict[str, Any]:
+        return self.calls.make("port", ADMIN, network_id=self.network, binding__host_id="h1")
+
+    def vif_type(self, port: dict[str, Any]) -> object:
+        return self.calls.show("port", port["id"], ADMIN)["binding:vif_type"]
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"])
+def test_port_that_is_committed_while_its_agent_comes_back_is_bound(
+    database_servers: DatabaseServers, backend: str
+) -> None:
+    """The heartbeat cannot see the port, and the port has read that the agent is dead."""
+    with closing(Database(database_servers.filled(backend))) as database:
+        check_port_of_an_agent_that_comes_back(Server(database))
+
+
+def check_port_of_an_agent_that_comes_back(server: Server) -> None:
+    grow_old(server.context, "h1", DEAD)
+
+    def come_back(unit: UnitOfWork, change: Change) -> None:
+        if change.before is None and isinstance(change.after, Port):
+            with ThreadPoolExecutor(1) as other:
+                other.submit(server.send_heartbeat).result()
+
+    server.context.precommit_hooks.append(come_back)
+    made = server.port()
+    assert made["binding:vif_type"] == "binding_failed"
+    assert server.vif_type(made) == "ovs"
+
+
+def test_port_that_failed_while_the_clock_was_wrong_is_bound_when_it_is_right(
+    database: Database,
+) -> None:
+    server = Server(database)
+    grow_old(server.context, "h1", DEAD)
+    port = server.port()
+    grow_old(server.context, "h1", -DEAD)
+    server.send_heartbeat()
+    assert server.vif_type(port) == "binding_failed", "the heartbeat is like the one before"
+    server.reconcile()
+    assert server.vif_type(port) == "ovs"
+
+
+def test_server_that_starts_retries_what_failed_before(database: Database) -> None:
+    former = Server(database)
+    grow_old(former.context, "h1", DEAD)
+    port = former.port()
+    grow_old(former.context, "h1", -DEAD)
+    present = core_plugin(database, mechanisms=(OvsMechanismDriver(),))
+    for each in present.context.reconcilers:
+        each()
+    assert former.vif_type(port) == "ovs"
+
+
+def test_retry_that_a_failure_ended_is_done_later(database: Database) -> None:
+    server = Server(database)
+    server.reconcile()
+    grow_old(server.context, "h1", DEAD)
+    port = server.port()
+    grow_old(server.context, "h1", -DEAD)
+
+    def refuse(unit: UnitOfWork, change: Change) -> None:
+        raise Conflict("not now")
+
+    server.context.precommit_hooks.append(refuse)
+    with pytest.raises(Conflict):
+        server.reconcile()
+    server.context.precommit_hooks.remove(refuse)
+    server.reconcile()
+    assert server.vif_type(port) == "ovs"
