@@ -222,12 +222,12 @@ class ServerComponents:
         self._stack.callback(self.core.outbox.close)
 
     def why_not_ready(self) -> str:
-        """Return why the database does not answer; empty when it does."""
+        """Return why the database does not answer or store; empty when it does."""
         try:
             self.database.read(lambda view: view.journal.cursor())
         except BackendError as exc:
             return str(exc)
-        return ""
+        return "the disk of the database is full" if self.database.is_full else ""
 
     def state(self) -> Mapping[str, float]:
         """Return the gauges for metrics.

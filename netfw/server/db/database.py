@@ -24,6 +24,7 @@ from netfw.server.db.allocation.quotas import Quotas
 from netfw.server.db.engine.engines import Limits, database_url, reading_engine, writing_engine
 from netfw.server.db.engine.errors import (
     FAILURES,
+    DatabaseFull,
     ErrorKind,
     Failure,
     RetryTransaction,
@@ -49,6 +50,8 @@ LONGEST_QUEUE = 1.0
 """Seconds that a transaction waits for a free writer of this process."""
 ATTEMPTS_WITHOUT_ANSWER = 2
 """A connection may be stale although the database is up: close the idle ones and retry once."""
+FULL_PERIOD = 10.0
+"""Seconds for which a transaction without space makes the database count as full."""
 
 
 @frozen
@@ -147,6 +150,7 @@ class Database:
         self._attempts, self._timeout = attempts, limits.lock_timeout * 2
         self._writers = threading.BoundedSemaphore(limits.writers)
         self._on_commit: tuple[Callable[[], None], ...] = ()
+        self._full_until = 0.0
 
     def __str__(self) -> str:
         return self._writing.url.render_as_string(hide_password=True)
@@ -175,6 +179,7 @@ class Database:
         :raises Conflict: conflicts with other transactions lasted, or *work* raises it.
         :raises BackendUnavailable: the database does not answer; when that was during the commit,
             the commit is perhaps done.  Or too many transactions wait already; nothing was done.
+        :raises DatabaseFull: there is no space for it; nothing was done.
         """
         if not self._writers.acquire(timeout=LONGEST_QUEUE):
             raise BackendUnavailable("too many transactions wait for the database; try again soon")
@@ -190,11 +195,22 @@ class Database:
                 except RETRIED as exc:
                     _close_idle_connections(self._writing, exc)
                     retries.pause(exc)
+        except DatabaseFull:
+            self._full_until = time.monotonic() + FULL_PERIOD
+            raise
         finally:
             self._writers.release()
         for callback in self._on_commit if announced else ():
             callback()
         return result
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a transaction of this process found the disk full a moment ago.
+
+        A small transaction may fit where a larger one does not, so that success says nothing.
+        """
+        return time.monotonic() < self._full_until
 
     def read(
         self, work: Callable[Concatenate[ReadSnapshot, P], T], *args: P.args, **kwargs: P.kwargs

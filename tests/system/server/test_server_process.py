@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +210,33 @@ def test_tables_of_a_newer_release_end_the_start_with_what_to_run(tmp_path: Path
     with pytest.raises(BackendBroken, match=r"netfw-db downgrade .* with the newer release"):
         server.start()
     assert "Traceback" not in server.log.read_text()
+
+
+def test_full_disk_is_named_until_there_is_space(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(small)], check=True)
+    filling = small / "filling"
+    options = {"database": {"connection": f"sqlite:///{small}/netfw.db"}}
+    with PrivateNetfw(tmp_path / "server", options) as server:
+        before = names(server)
+        with suppress(OSError), filling.open("wb") as file:
+            while True:
+                file.write(b"x" * 4096)
+                file.flush()
+
+        def is_named() -> bool:
+            assert make_network(server, "refused") in (201, 503)
+            status, answer = server.request("GET", "/readyz")
+            return status == 503 and "the disk of the database is full" in answer["reason"]
+
+        wait_until(is_named)
+        assert "the disk of the database is full" in server.log.read_text()
+        assert server.request("GET", "/v2.0/networks")[0] == 200
+        filling.unlink()
+        wait_until(lambda: server.request("GET", "/readyz")[0] == 200)
+        assert make_network(server, "made") == 201
+        assert names(server) >= {*before, "made"}
 
 
 def test_probes_say_how_it_is_and_why_not(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ _MARIADB_WAITS = frozenset({1205, 1213, 1020, 1613})
 _MARIADB_AWAY = frozenset({1040, 1053, 1077, 1129, 1203, 2002, 2003, 2006, 2013, 2055})
 _MISSING = frozenset({"42P01", "3F000", 1146})
 _DUPLICATES = frozenset({"23505", 1062})
+_FULL = frozenset({"53100", 1021, 1114})
+"""PostgreSQL and MariaDB: no space is left for a table or the log."""
 
 
 class RetryTransaction(NetfwError):
@@ -30,11 +32,16 @@ class Duplicate(Conflict):
     """A row with the same key exists."""
 
 
+class DatabaseFull(BackendUnavailable):
+    """The disk of the database is full; nothing was changed."""
+
+
 class ErrorKind(enum.Enum):
     """The classes of database errors, by what the caller should do."""
 
     RETRY = "conflict with another transaction; retry"
     UNAVAILABLE = "the database does not answer"
+    FULL = "no space is left on its disk"
     DUPLICATE = "a row with that key exists"
     REFERENCE = "a foreign key is violated"
     BROKEN = "permanent error"
@@ -47,14 +54,15 @@ FAILURES: Final = (DBAPIError, DisconnectionError, PoolTimeout, sqlite3.Error)
 
 def classify_error(error: Failure) -> ErrorKind:
     """Return the class of *error*."""
-    if isinstance(error, PoolTimeout | DisconnectionError):
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    if is_lost or isinstance(error, PoolTimeout | DisconnectionError):
         return ErrorKind.UNAVAILABLE
     original = error.orig if isinstance(error, DBAPIError) else error
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return ErrorKind.UNAVAILABLE
     code = _code(original)
     if _is_conflict(code, original):
         return ErrorKind.RETRY
+    if _is_full(code, original):
+        return ErrorKind.FULL
     if _is_unavailable(code, original):
         return ErrorKind.UNAVAILABLE
     if isinstance(error, IntegrityError):
@@ -67,8 +75,10 @@ def translate_error(error: Failure) -> BackendError:
     original = error.orig if isinstance(error, DBAPIError) else error
     if _code(original) in _MISSING or "no such table" in str(original):
         return BackendBroken("the database lacks a table: run `netfw-db upgrade`, then start again")
-    reason = _first_line(original)
-    if classify_error(error) in (ErrorKind.UNAVAILABLE, ErrorKind.RETRY):
+    reason, kind = _first_line(original), classify_error(error)
+    if kind is ErrorKind.FULL:
+        return DatabaseFull(f"the disk of the database is full ({reason}): free space on it")
+    if kind in (ErrorKind.UNAVAILABLE, ErrorKind.RETRY):
         return BackendUnavailable(f"the database does not answer: {reason}")
     return BackendBroken(f"the database refused: {reason}")
 
@@ -94,9 +104,15 @@ def _is_conflict(code: object, original: object) -> bool:
     return code in _POSTGRES_WAITS or code in _MARIADB_WAITS
 
 
+def _is_full(code: object, original: object) -> bool:
+    if isinstance(original, sqlite3.Error):
+        return code == sqlite3.SQLITE_FULL
+    return code in _FULL
+
+
 def _is_unavailable(code: object, original: object) -> bool:
     if isinstance(original, sqlite3.Error):
-        return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+        return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
     if isinstance(code, str):
         return code.startswith(_POSTGRES_AWAY)
     if code is None:  # psycopg could not connect, or lost the connection: there is no code

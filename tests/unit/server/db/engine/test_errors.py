@@ -32,7 +32,7 @@ ERRORS = {
     ),
     "SQLite busy, while connecting": (sqlite(sqlite3.SQLITE_BUSY, "locked"), ErrorKind.RETRY),
     "SQLite no such file": (wrapped(sqlite(sqlite3.SQLITE_CANTOPEN, "x")), ErrorKind.UNAVAILABLE),
-    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.UNAVAILABLE),
+    "SQLite disk full": (wrapped(sqlite(sqlite3.SQLITE_FULL, "x")), ErrorKind.FULL),
     "SQLite unique": (
         wrapped(sqlite3.IntegrityError("UNIQUE constraint failed: a.b"), IntegrityError),
         ErrorKind.DUPLICATE,
@@ -45,6 +45,7 @@ ERRORS = {
     "PostgreSQL serialization": (wrapped(psycopg.errors.SerializationFailure()), ErrorKind.RETRY),
     "PostgreSQL lock timeout": (wrapped(psycopg.errors.LockNotAvailable()), ErrorKind.RETRY),
     "PostgreSQL shutting down": (wrapped(psycopg.errors.AdminShutdown()), ErrorKind.UNAVAILABLE),
+    "PostgreSQL disk full": (wrapped(psycopg.errors.DiskFull()), ErrorKind.FULL),
     "PostgreSQL too many": (wrapped(psycopg.errors.TooManyConnections()), ErrorKind.UNAVAILABLE),
     "PostgreSQL refuses to connect": (
         wrapped(psycopg.OperationalError("refused")),
