@@ -225,21 +225,9 @@ _FORMS: Final[Mapping[Kind, Form]] = {
 """Encoders by format; any other format is encoded as it looks."""
 
 
-def check_option(option: DhcpOption) -> None:
-    """Refuse an option that no driver could send to a client.
-
-    Values of IPv6 options and tags are not checked: a driver may support more.
-
-    :raises InvalidInput: names its ``name`` or ``value``.
-    """
-    if option.code.lower() in CLIENT_ID[option.ip_version]:
-        _refuse("value", check_client_id, option.value)
-        return
-    found = _found(option)
-    if not option.value:
-        _refuse("value", lambda _: check_left_out(option, found), option.value)
-    if option.ip_version == 4 and not is_of_other_family(option, found):
-        _coded(option)
+def is_client_id(option: DhcpOption) -> bool:
+    """Return whether the option names the client instead of being sent to it."""
+    return option.code.lower() in CLIENT_ID[option.ip_version]
 
 
 def check_client_id(value: str) -> None:
@@ -337,7 +325,7 @@ def _found(option: DhcpOption) -> Option:
 
 def _is_advertised(option: DhcpOption) -> bool:
     """Return whether it is sent to IPv4 clients; a client identifier is not."""
-    if option.ip_version != 4 or option.code.lower() in CLIENT_ID[4]:
+    if option.ip_version != 4 or is_client_id(option):
         return False
     return not is_of_other_family(option, _found(option))
 

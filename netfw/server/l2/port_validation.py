@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 
 from netfw.drivers.server.query import Body, Query
-from netfw.drivers.support.dhcp_options import check_option
+from netfw.drivers.support.dhcp_option_text import check_option
 from netfw.errors import Conflict, Forbidden, InvalidInput, NotFound
 from netfw.model.address import Mac
 from netfw.model.binding import VifType

@@ -12,10 +12,11 @@ from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpNetwork, DhcpPort
 from netfw.drivers.support.classless_routes import advertised_gateway, advertised_routes, octets
+from netfw.drivers.support.dhcp_option_text import render_value
 from netfw.drivers.support.dhcp_options import (
-    CLIENT_ID,
     check_left_out,
     find_option,
+    is_client_id,
     is_of_other_family,
 )
 from netfw.errors import InvalidInput
@@ -24,7 +25,6 @@ from netfw.model.ids import PortId
 from netfw.model.subnet import Subnet
 from netfw.model.text_validation import check_dhcp_option_name
 from netfw_drivers.dnsmasq.config.dhcp_hosts import network_domain
-from netfw_drivers.dnsmasq.config.option_values import render_value
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import served, subnet_tag
 
@@ -127,7 +127,7 @@ def _requested(options: Iterable[DhcpOption], version: int) -> Iterator[_Request
         field = f"options[{at}].name"
         try:
             check_dhcp_option_name(option.name)
-            if option.ip_version != version or option.code.lower() in CLIENT_ID[version]:
+            if option.ip_version != version or is_client_id(option):
                 continue
             found = find_option(version, option.code)
             field = f"options[{at}].value"

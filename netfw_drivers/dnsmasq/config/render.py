@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from netfw.drivers.dhcp import DhcpLocation, DhcpNetwork, DhcpPort
+from netfw.drivers.support.dhcp_option_text import check_domain
 from netfw.errors import InvalidInput
 from netfw.model.device_names import check_device_name
 from netfw.model.dhcp_option import DhcpOption
@@ -14,7 +15,6 @@ from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.config.command_line import command_line
 from netfw_drivers.dnsmasq.config.dhcp_hosts import host_lines, port_hostname, validate_hostname
 from netfw_drivers.dnsmasq.config.dhcp_opts import network_opts, port_opts
-from netfw_drivers.dnsmasq.config.option_values import check_domain
 from netfw_drivers.dnsmasq.config.settings import Settings
 from netfw_drivers.dnsmasq.config.subnet_modes import unserved_reason
 

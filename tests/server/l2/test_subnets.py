@@ -107,6 +107,7 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("0.0.0.0/0", {}, "cidr"),
     ("224.0.0.0/24", {}, "cidr"),
     ("127.0.0.0/24", {}, "cidr"),
+    ("::ffff:10.0.0.0/120", {"ip_version": 6}, "cidr"),
     ("nonsense", {}, "cidr"),
     ("", {}, "cidr"),
     ("fd00::/63", SLAAC, "ipv6_ra_mode"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from netfw.drivers.support.dhcp_option_text import render_client_id, render_value
 from netfw.drivers.support.dhcp_options import find_option
 from netfw_drivers.dnsmasq.config.dhcp_hosts import validate_hostname
-from netfw_drivers.dnsmasq.config.option_values import render_client_id, render_value
 from tests import ROOT
 
 GOLDEN = sorted((ROOT / "tests/unit/backends/dnsmasq/config/golden").iterdir())

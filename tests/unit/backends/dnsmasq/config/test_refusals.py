@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from netfw.drivers.dhcp import DhcpLocation
+from netfw.drivers.support.dhcp_option_text import check_option
 from netfw.drivers.support.dhcp_options import find_option
 from netfw.errors import InvalidInput
 from netfw.model.dhcp_option import DhcpOption
@@ -122,7 +123,35 @@ def test_hostile_options_are_refused_of_ports_and_networks(text: str) -> None:
     ],
 )
 def test_values_that_an_option_cannot_have_are_refused(name: str, value: str, version: int) -> None:
-    assert refused(options=(forged(name, value, version),)) == {"options[0].value"}
+    bad = forged(name, value, version)
+    assert refused(options=(bad,)) == {"options[0].value"}
+    with pytest.raises(InvalidInput) as caught:
+        check_option(bad)
+    assert set(caught.value.problems) == {"value"}, "the server does not let it pass"
+
+
+NUMBERED = st.integers(1, 255).map(str)
+LIKELY = st.text("0123456789abf:.,/-[] é", max_size=20).map(str.strip)
+
+
+@given(
+    st.builds(
+        forged,
+        NUMBERED | st.sampled_from(["mtu", "client-id", "router", "domain-search", "t1"]),
+        LIKELY,
+        st.sampled_from([4, 6]),
+    )
+)
+@example(forged("bootfile-name", "caf\u00e9"))
+@example(forged("mtu", "-5"))
+@example(forged("252", "4294967296"))
+@example(forged("59", "\u00e9", 6))
+def test_no_option_that_the_server_accepts_is_refused_by_the_driver(asked: DhcpOption) -> None:
+    try:
+        check_option(asked)
+    except InvalidInput:
+        return
+    render_port(PORT, a_port((V4, 5), (V6, 5), options=(asked,)), a_network(V4, V6), SETTINGS)
 
 
 @pytest.mark.parametrize(

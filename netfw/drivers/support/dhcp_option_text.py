@@ -1,8 +1,8 @@
-"""Values of DHCP options, in dnsmasq's format.  Pure.
+"""Values of DHCP options as text, in the format of dnsmasq's files.  Pure.
 
-dnsmasq guesses from the letters of a value what it is, and takes some that it cannot read for
-something else.  So a value is refused here unless it is known what dnsmasq makes of it; nothing is
-escaped or put right.
+The server refuses by the same functions what a driver could not send.  dnsmasq guesses from the
+letters of a value what it is, and takes some that it cannot read for something else.  So a value is
+refused here unless it is known what dnsmasq makes of it; nothing is escaped or put right.
 """
 
 from __future__ import annotations
@@ -10,8 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from netfw.drivers.support.dhcp_options import Kind, Option, check_client_id
+from netfw.drivers.support.dhcp_options import (
+    Kind,
+    Option,
+    check_client_id,
+    check_left_out,
+    find_option,
+    is_client_id,
+    is_of_other_family,
+    option_value,
+)
+from netfw.errors import InvalidInput
 from netfw.model.address import IpAddress, as_address, as_network
+from netfw.model.dhcp_option import DhcpOption
 from netfw.model.text_validation import check_dns_name, quote
 
 LENGTH = {4: 255, 6: 800}
@@ -27,6 +38,28 @@ _LIKE_ADDRESSES = {4: re.compile(r"[0-9., /]*"), 6: re.compile(r"[0-9a-fA-F:., \
 _TIME = re.compile(r"([0-9]{1,9})([smhdw]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _INT_MAX = (1 << 31) - 1
+
+
+def check_option(option: DhcpOption) -> None:
+    """Refuse an option that a driver cannot send to a client.  Tags are not checked.
+
+    :raises InvalidInput: names its ``name`` or ``value``.
+    """
+    try:
+        found = None if is_client_id(option) else find_option(option.ip_version, option.code)
+    except ValueError as exc:
+        raise InvalidInput({"name": str(exc)}) from exc
+    try:
+        if found is None:
+            render_client_id(option.value)
+        elif not option.value:
+            check_left_out(option, found)
+        elif not is_of_other_family(option, found):
+            render_value(found, option.ip_version, option.value)
+    except ValueError as exc:
+        raise InvalidInput({"value": str(exc)}) from exc
+    if found is not None and option.ip_version == 4 and not is_of_other_family(option, found):
+        option_value(option)
 
 
 def check_line(text: str) -> None:
