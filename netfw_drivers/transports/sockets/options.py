@@ -85,8 +85,8 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.FloatOpt("reconnect_pause", default=0.2,
                  help="Seconds until a lost connection is made again; each further pause is twice "
                  "as long."),
-    cfg.FloatOpt("reconnect_pause_max", default=10.0,
-                 help="Seconds that such a pause takes at most."),
+    cfg.FloatOpt("reconnect_pause_max", default=2.0,
+                 help="Seconds that such a pause takes at most; up to half is added at random."),
 )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ class Settings:
     handshake: float = 10.0
     transfer: float = 30.0
     pause: float = 0.2
-    pause_max: float = 10.0
+    pause_max: float = 2.0
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:
