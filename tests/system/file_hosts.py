@@ -19,7 +19,7 @@ _SECRET = "of the service"
 def start_all(*agents: PrivateAgent) -> None:
     """Start *agents*, all at once, and wait until they are ready."""
     for agent in agents:
-        agent.begin()
+        agent.spawn()
     for agent in agents:
         agent.wait_for(lambda status: bool(status.get("ready")))
 

@@ -119,7 +119,7 @@ def test_a_second_agent_names_the_holder_and_takes_over(edge: EdgeSite) -> None:
     options["agent"] = {**options["agent"], "status_file": directory / "status.json"}
     second = PrivateAgent(edge.router_host.host, directory, "netfw.cli.agents.l3", options)
     with edge.undisturbed():
-        second.begin()
+        second.spawn()
         try:
             found = second.wait_for(lambda found: bool(found.get("errors")))
             assert f"process {edge.l3.pid} works in" in str(found["errors"])
