@@ -13,7 +13,7 @@ from netfw.drivers.base import HostResources
 from netfw.drivers.router import RouterDriver
 from netfw.model.ids import RouterId
 from netfw.plan import Plan, Update
-from netfw.testing.conformance.dhcp.lab_host import ANSWER
+from netfw.testing.conformance.dhcp.lab_host import ANSWER, BRIDGE
 from netfw.testing.conformance.router.factories import Floating, Site
 from netfw.testing.conformance.router.lab_environment import RouterLabEnvironment
 from netfw.testing.lab.wait import wait_until
@@ -21,6 +21,8 @@ from netfw_drivers.linux_router.driver import LinuxRouterDriver
 from netfw_drivers.linux_router.plan.names import router_namespace
 
 MakeDriver = Callable[[], RouterDriver]
+VRRP = 112
+"""The IP protocol of advertisements."""
 
 
 class LinuxRouterEnvironment(RouterLabEnvironment):
@@ -75,6 +77,16 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
             yield
         finally:
             self._ovs.start_database()
+
+    @contextmanager
+    def without_advertisements(self) -> Iterator[None]:
+        """Drop the VRRP advertisements of all routers on the switch: each instance is alone."""
+        vrrp = f"ip,nw_proto={VRRP}"
+        self._ovs.ofctl("add-flow", BRIDGE, f"priority=100,{vrrp},actions=drop")
+        try:
+            yield
+        finally:
+            self._ovs.ofctl("del-flows", BRIDGE, vrrp)
 
     def routes(self, router: RouterId, family: str = "-4") -> list[dict[str, Any]]:
         """Return the routes of a router."""

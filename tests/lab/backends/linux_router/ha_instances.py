@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_interface
+from ipaddress import IPv4Address, IPv6Address, ip_interface
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.values.router_values import HighAvailability, RouterPort
 from netfw.linux import netns
+from netfw.model.address import IpAddress
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.router import HaRole
 from netfw.testing.conformance.router.environment import Machine
@@ -22,8 +25,10 @@ from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
 from netfw.testing.lab.wait import wait_until
 from netfw_drivers.linux_router.plan.names import router_namespace
-from tests.lab.backends.linux_router.environment import LinuxRouterEnvironment, bring
+from tests.lab.backends.linux_router.environment import VRRP, LinuxRouterEnvironment, bring
 
+ETH_P_ALL, SO_TIMESTAMPNS = 3, 35
+ICMPV6, NEIGHBOUR_ADVERTISEMENT = 58, 136
 Pair = tuple[Site, Site]
 
 
@@ -94,27 +99,61 @@ def kill_all(site: Site) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+class SentFrame(NamedTuple):
+    """A frame that an instance sent."""
+
+    device: str
+    at: float
+    """Seconds by the clock of the machine."""
+    data: bytes
+
+    @property
+    def is_advertisement(self) -> bool:
+        """Whether it is an advertisement of VRRP."""
+        return self.data[12:14] == b"\x08\x00" and self.data[23] == VRRP
+
+    @property
+    def announced(self) -> IpAddress | None:
+        """The address that it announces without a question; None: it announces none."""
+        kind, packet = self.data[12:14], self.data[14:]
+        if kind == b"\x08\x06" and packet[14:18] == packet[24:28]:
+            return IPv4Address(packet[14:18])
+        if kind == b"\x86\xdd" and (packet[6], packet[40]) == (ICMPV6, NEIGHBOUR_ADVERTISEMENT):
+            return IPv6Address(packet[48:64])
+        return None
+
+
 @contextmanager
-def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
-    """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
+def sent_frames(site: Site) -> Iterator[Callable[[], list[SentFrame]]]:
+    """Listen to an instance; yield what returns the frames that it sent since the last call."""
 
     def listen() -> socket.socket:
-        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        return opened
 
     with netns.run_in(router_namespace(site.router), listen) as opened:
         opened.setblocking(False)
 
-        def sent() -> list[bytes]:
-            found: list[bytes] = []
+        def sent() -> list[SentFrame]:
+            found: list[SentFrame] = []
             while True:
                 try:
-                    frame, source = opened.recvfrom(2048)
+                    data, extra, _, source = opened.recvmsg(2048, 64)
                 except BlockingIOError:
                     return found
-                if source[2] == socket.PACKET_OUTGOING and source[0].startswith(("qr-", "qg-")):
-                    found.append(frame)
+                if source[2] == socket.PACKET_OUTGOING:
+                    seconds, nanoseconds = struct.unpack("qq", extra[0][2])
+                    found.append(SentFrame(source[0], seconds + nanoseconds / 1e9, data))
 
         yield sent
+
+
+@contextmanager
+def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
+    """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
+    with sent_frames(site) as sent:
+        yield lambda: [each.data for each in sent() if each.device.startswith(("qr-", "qg-"))]
 
 
 def addresses(environment: LinuxRouterEnvironment, site: Site) -> str:
