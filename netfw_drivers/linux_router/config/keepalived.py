@@ -129,7 +129,7 @@ def render_keepalived(instance: VrrpInstance) -> str:
     settings = instance.settings
     scripts = () if instance.conntrackd is None else notify_lines(instance.conntrackd)
     lines = [
-        *_script_security(instance),
+        *_global_definitions(instance),
         f"vrrp_instance VR_{instance.vrid} {{",
         "    state BACKUP",
         f"    interface {instance.device}",
@@ -193,9 +193,13 @@ def _authentication(settings: VrrpSettings) -> Iterator[str]:
         yield from _block("authentication", words)
 
 
-def _script_security(instance: VrrpInstance) -> Iterator[str]:
+def _global_definitions(instance: VrrpInstance) -> Iterator[str]:
+    """Render the name of the router: without one, each start would look up the host name by DNS,
+    through the router and for seconds."""
+    yield from ("global_defs {", f"    router_id VR_{instance.vrid}")
     if instance.conntrackd is not None:
-        yield from ("global_defs {", "    script_user root", "    enable_script_security", "}")
+        yield from ("    script_user root", "    enable_script_security")
+    yield "}"
 
 
 def _peers(instance: VrrpInstance) -> Iterator[str]:

@@ -28,6 +28,7 @@ from netfw_drivers.linux_router.plan.names import router_namespace
 from tests.lab.backends.linux_router.environment import VRRP, LinuxRouterEnvironment, bring
 
 ETH_P_ALL, SO_TIMESTAMPNS = 3, 35
+DNS = 53
 ICMPV6, NEIGHBOUR_ADVERTISEMENT = 58, 136
 Pair = tuple[Site, Site]
 
@@ -100,7 +101,7 @@ def kill_all(site: Site) -> None:
 
 
 class SentFrame(NamedTuple):
-    """A frame that an instance sent."""
+    """A frame that was sent in a namespace."""
 
     device: str
     at: float
@@ -111,6 +112,12 @@ class SentFrame(NamedTuple):
     def is_advertisement(self) -> bool:
         """Whether it is an advertisement of VRRP."""
         return self.data[12:14] == b"\x08\x00" and self.data[23] == VRRP
+
+    @property
+    def is_name_query(self) -> bool:
+        """Whether it is a query of DNS, by IPv4 without options."""
+        is_udp = self.data[12:14] == b"\x08\x00" and self.data[23] == socket.IPPROTO_UDP
+        return is_udp and int.from_bytes(self.data[36:38]) == DNS
 
     @property
     def announced(self) -> IpAddress | None:
@@ -124,15 +131,15 @@ class SentFrame(NamedTuple):
 
 
 @contextmanager
-def sent_frames(site: Site) -> Iterator[Callable[[], list[SentFrame]]]:
-    """Listen to an instance; yield what returns the frames that it sent since the last call."""
+def sent_frames(namespace: str) -> Iterator[Callable[[], list[SentFrame]]]:
+    """Listen in a namespace; yield what returns the frames sent there since the last call."""
 
     def listen() -> socket.socket:
         opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         return opened
 
-    with netns.run_in(router_namespace(site.router), listen) as opened:
+    with netns.run_in(namespace, listen) as opened:
         opened.setblocking(False)
 
         def sent() -> list[SentFrame]:
@@ -152,7 +159,7 @@ def sent_frames(site: Site) -> Iterator[Callable[[], list[SentFrame]]]:
 @contextmanager
 def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
     """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
-    with sent_frames(site) as sent:
+    with sent_frames(router_namespace(site.router)) as sent:
         yield lambda: [each.data for each in sent() if each.device.startswith(("qr-", "qg-"))]
 
 

@@ -15,6 +15,7 @@ from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, addresses
 from netfw.linux.process import ProcessKey, Program, Supervisor
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router.ha_instances import sent_frames
 from tests.unit.backends.linux_router.config.test_keepalived import CASES, GOLDEN
 
 KEY = ProcessKey("keepalived", "router")
@@ -69,6 +70,30 @@ def test_active_instance_has_the_configured_addresses_and_routes(
         assert there >= set(map(tuple, CASES["routes"].addresses))
         supervisor.stop(KEY)
     assert not _routes(namespace)
+
+
+@pytest.mark.spec("L3-43")
+def test_start_beside_the_routes_of_a_killed_process_looks_up_no_name(
+    namespace: NetlinkClient, tmp_path: Path
+):
+    """It would wait for an answer, and be silent while another instance becomes active."""
+    namespace.apply([AddAddress(each) for each in addresses("qg-1", ["203.0.113.2/24"])])
+    for words in (
+        "route add default via 203.0.113.1",
+        "neigh add 203.0.113.1 lladdr 02:00:00:00:00:01 dev qg-1",
+    ):
+        netns.run_in(NETNS, subprocess.run, ["ip", *words.split()], check=True)
+    script = 'hostname absent.example.org && exec keepalived "$@"'
+    options = ("--dont-fork", "--log-console", "--vrrp", "--use-file", str(GOLDEN / "bare.conf"))
+    pids = ("--pid", f"{tmp_path}/own-pid", "--vrrp_pid", f"{tmp_path}/vrrp-pid")
+    argv = ("unshare", "--uts", "sh", "-c", script, "keepalived", *options, *pids)
+    log = tmp_path / "log"
+    program = Program(argv=argv, namespace=NETNS, log=log)
+    with sent_frames(NETNS) as sent, Supervisor(tmp_path, lambda event: None) as supervisor:
+        supervisor.start(KEY, program)
+        wait_until(lambda: "Entering BACKUP STATE" in log.read_text(), log.read_text)
+        supervisor.stop(KEY)
+        assert not any(each.is_name_query for each in sent())
 
 
 def _routes(network: NetlinkClient):

@@ -9,6 +9,7 @@ import pytest
 
 from netfw.model.router import HaRole
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.plan.names import router_namespace
 from tests.lab.backends.linux_router.environment import bring
 from tests.lab.backends.linux_router.ha_instances import (
     SentFrame,
@@ -42,7 +43,10 @@ def test_instance_that_stays_active_after_a_split_announces_its_addresses(
     bring(driver, winner)
     wait_until(lambda: role(driver, winner) is HaRole.ACTIVE, seconds=60)
     bring(driver, loser)
-    with sent_frames(winner) as by_winner, sent_frames(loser) as by_loser:
+    with (
+        sent_frames(router_namespace(winner.router)) as by_winner,
+        sent_frames(router_namespace(loser.router)) as by_loser,
+    ):
         with environment.without_advertisements():
             wait_until(lambda: role(driver, loser) is HaRole.ACTIVE, seconds=60)
             wait_until(partial(reached, inside, loser))
