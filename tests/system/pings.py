@@ -32,9 +32,13 @@ class Pings:
         """Who lost how many; nobody: nothing was lost."""
         return {name: ping.lost for name, ping in self.stop().items() if ping.lost}
 
+    def outage(self) -> float:
+        """Return the longest outage of any of them in seconds, by the clock."""
+        return max(ping.outage_by_clock for ping in self.stop().values())
+
     def report(self) -> str:
         return "; ".join(
-            f"{name}: {ping.lost} of {ping.sent} lost, outage {ping.outage:.2f} s, "
+            f"{name}: {ping.lost} of {ping.sent} lost, outage {ping.outage_by_clock:.2f} s, "
             f"longest round trip {1000 * (ping.longest or 0):.0f} ms"
             for name, ping in self.stop().items()
         )

@@ -36,7 +36,7 @@ def _convert(report: DemoReport, site: RoutedSite) -> None:
     network = site.cloud.network
     for change in ({"is_admin_state_up": False}, {"is_ha": True}, {"is_admin_state_up": True}):
         site.router = network.update_router(site.router, **change)
-    ok = becomes_true(lambda: _roles(site) == {"host2": "active"})
+    ok = becomes_true(lambda: site.cloud.ha_states(site.router) == {"host2": "active"})
     report.check("host2 has it, and is active", ok)
 
 
@@ -46,8 +46,7 @@ def _add_standby(report: DemoReport, site: RoutedSite, host: ServedHost) -> None
     )
     seconds = host.l3.start()
     report.say(f"ready after {seconds:.1f} s")
-    ok = becomes_true(lambda: _roles(site) == {"host1": "standby", "host2": "active"})
-    report.quote(f"{host}  {role}" for host, role in sorted(_roles(site).items()))
+    ok = _quote_roles(report, site, {"host1": "standby", "host2": "active"})
     report.check("host1 is the standby, host2 stays active", ok)
 
 
@@ -83,12 +82,13 @@ def _return(report: DemoReport, site: RoutedSite, host: ServedHost) -> None:
     host.host.revive()
     host.start()
     host.l3.start()
-    ok = becomes_true(lambda: _roles(site) == {"host1": "active", "host2": "standby"})
-    report.quote(f"{host}  {role}" for host, role in sorted(_roles(site).items()))
+    ok = _quote_roles(report, site, {"host1": "active", "host2": "standby"})
     report.check("it returns as the standby", ok)
 
 
-def _roles(site: RoutedSite) -> dict[str, str]:
-    """Return the role of each host, as the API shows it."""
-    answer = site.cloud.network.get(f"/routers/{site.router.id}/l3-agents").json()
-    return {each["host"]: each["ha_state"] for each in answer["agents"]}
+def _quote_roles(report: DemoReport, site: RoutedSite, expected: dict[str, str]) -> bool:
+    """Quote the roles of the hosts; return whether they are soon the *expected* ones."""
+    ok = becomes_true(lambda: site.cloud.ha_states(site.router) == expected)
+    found = site.cloud.ha_states(site.router)
+    report.quote(f"{host}  {role}" for host, role in sorted(found.items()))
+    return ok

@@ -148,6 +148,11 @@ class Cloud:
     def status(self, name: str) -> str:
         return str(self.named(name).status)
 
+    def ha_states(self, router: Any) -> dict[str, str]:
+        """Return the role of each host of a highly available router, as the API shows it."""
+        answer = self.network.get(f"/routers/{router.id}/l3-agents").json()
+        return {each["host"]: each["ha_state"] for each in answer["agents"]}
+
 
 @contextmanager
 def make_cloud(options: Groups | None = None, hosts: int = 2, port: int = PORT) -> Iterator[Cloud]:

@@ -6,10 +6,13 @@ provider network.  So each of them can be cut alone.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from threading import Event, Thread
 from typing import Any
 
 from netfw.cli.demo.agents import PHYSICAL
@@ -24,12 +27,17 @@ from tests.system.l3.routed_networks import VLAN_OPTIONS, WORLD4, Guest, RoutedN
 
 PORT = 9698
 """The port of the API: the site of the other tests has the usual one."""
+SAMPLE_INTERVAL = 0.1
 Targets = dict[str, tuple[Instance, str]]
 ADVERT = 1
 """Seconds between two VRRP advertisements."""
 SKEW = ADVERT * (256 - HA_PRIORITY) / 256
 TAKEOVER = 3 * ADVERT + SKEW + 0.2
 """Seconds without traffic after the active instance fell silent, at most."""
+AWAY = 4 * ADVERT + 0.2
+"""Seconds without traffic after the active host is away, at most: switches learn, too."""
+UNITED = 2 * ADVERT + 0.2
+"""Seconds with two active hosts that receive each other's advertisements, at most."""
 
 
 class HaSite(RoutedNetworks):
@@ -73,11 +81,11 @@ class HaSite(RoutedNetworks):
         wait_until(lambda: self.network.get_ip(made.id).status == "ACTIVE")
         return made
 
-    def targets(self, without: ServedHost | None = None) -> Targets:
-        """What each flow pings, by its name; none of the machine of one host."""
+    def targets(self, *without: ServedHost) -> Targets:
+        """What each flow pings, by its name; none of the machines of some hosts."""
         found = {}
         for host, guest in zip(self.hosts, self.guests, strict=True):
-            if host is not without:
+            if host not in without:
                 found[f"SNAT of {host.host.name}"] = (guest.instance, WORLD4)
                 found[f"gateway IPv6 to {host.host.name}"] = (self.world, guest.address(6))
         found["floating IP"] = (self.world, str(self.floating_ip.floating_ip_address))
@@ -117,8 +125,7 @@ class HaSite(RoutedNetworks):
 
     def roles(self) -> dict[str, str]:
         """The role on each host, as the API shows it."""
-        answer = self.network.get(f"/routers/{self.router.id}/l3-agents").json()
-        return {each["host"]: each["ha_state"] for each in answer["agents"]}
+        return self.cloud.ha_states(self.router)
 
     def reported_active(self) -> ServedHost | None:
         """The host that alone is active by the API."""
@@ -130,12 +137,25 @@ class HaSite(RoutedNetworks):
         pattern = f"^[^ ]*keepalived .*{host.l3.directory}.*{self.router.id}"
         return sorted(map(int, host.host.attempt(["pgrep", "-f", pattern]).output.split()))
 
-    def signal_keepalived(self, host: ServedHost, number: signal.Signals) -> None:
-        """Send a signal to the router's keepalived: to all its processes to kill, or the parent."""
+    def signal_keepalived(self, host: ServedHost, number: signal.Signals) -> list[int]:
+        """Send a signal to the router's keepalived: to all its processes to kill, or the parent.
+
+        Return its processes.
+        """
         pids = self.keepalived(host)
         for pid in pids if number == signal.SIGKILL else pids[:1]:
             with suppress(ProcessLookupError):  # the child ends with its parent
                 os.kill(pid, number)
+        return pids
+
+    def await_restart(self, host: ServedHost, former: list[int]) -> None:
+        """Wait until the router's keepalived runs in other processes, a parent and a child."""
+
+        def is_new() -> bool:
+            pids = self.keepalived(host)
+            return len(pids) == 2 and not {*pids} & {*former}
+
+        wait_until(is_new, lambda: f"{former}, now {self.keepalived(host)}")
 
     def tracks(self, host: ServedHost, port: int) -> bool:
         """Return whether the router on a host knows an established connection to this port."""
@@ -147,12 +167,31 @@ class HaSite(RoutedNetworks):
         host.host.crash()
         host.end()
 
-    def revive(self, host: ServedHost) -> None:
-        """Start the switch and the agents of a host that crashed."""
-        host.host.revive()
-        prefer_switch(host.host)
-        host.service.start()
-        start_all(host.agent, host.metadata, host.l3)
+    def revive(self, *hosts: ServedHost) -> None:
+        """Start the switches, then all agents at once, of hosts that crashed."""
+        for host in hosts:
+            host.host.revive()
+            prefer_switch(host.host)
+            host.service.start()
+        start_all(*(agent for host in hosts for agent in (host.agent, host.metadata, host.l3)))
+
+    def sent_frames(self, host: ServedHost) -> int:
+        """Return how many frames the router on a host has sent by interfaces and gateway."""
+        links = json.loads(self.in_router(host, "ip", "-s", "-j", "link"))
+        shared = (each for each in links if each["ifname"].startswith(("qr-", "qg-")))
+        return sum(each["stats64"]["tx"]["packets"] for each in shared)
+
+    @contextmanager
+    def sampling(self) -> Iterator[ActiveSampler]:
+        """Read the active hosts from time to time while the block runs."""
+        sampler = ActiveSampler(self)
+        thread = Thread(target=sampler.run, daemon=True)
+        thread.start()
+        try:
+            yield sampler
+        finally:
+            sampler.ended.set()
+            thread.join()
 
     @contextmanager
     def cut(self, host: ServedHost, *, provider: bool = True) -> Iterator[None]:
@@ -164,6 +203,32 @@ class HaSite(RoutedNetworks):
                 fabric.disconnect(host.host.name, silently=True)
                 stack.callback(fabric.connect, host.host.name)
             yield
+
+
+class ActiveSampler:
+    """Numbers of active hosts, read again and again."""
+
+    def __init__(self, site: HaSite) -> None:
+        self.ended = Event()
+        self._site = site
+        self._samples: list[tuple[float, int]] = []
+
+    def run(self) -> None:
+        """Read until it has ended."""
+        while not self.ended.wait(SAMPLE_INTERVAL):
+            self._samples.append((time.monotonic(), len(self._site.active_hosts())))
+
+    def has_seen(self, number: int) -> bool:
+        """Return whether there was a sample with so many active hosts."""
+        return any(found == number for _, found in self._samples)
+
+    def longest(self, number: int) -> float:
+        """Return the longest time in seconds, between two samples, with so many active hosts."""
+        longest, began = 0.0, None
+        for at, found in self._samples:
+            began = None if found != number else at if began is None else began
+            longest = max(longest, 0.0 if began is None else at - began)
+        return longest
 
 
 @contextmanager

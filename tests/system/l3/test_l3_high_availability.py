@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.testing.lab import sandbox
+from netfw.testing.lab.dhcp_client import solicit
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
 from tests.system.l3.environment import fetch, is_reached
-from tests.system.l3.ha_site import ADVERT, TAKEOVER, HaSite, ha_site
+from tests.system.l3.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
 from tests.system.pings import pinging_all
 
 pytestmark = [
@@ -43,63 +45,57 @@ def test_machines_on_every_host_reach_the_one_active_host(site: HaSite) -> None:
     assert {port.binding_host_id for port in ports} == {active.host.name}
 
 
+@pytest.mark.parametrize(
+    ("number", "bound"),
+    [(signal.SIGKILL, TAKEOVER), (signal.SIGTERM, ADVERT)],
+    ids=["killed", "stopped"],
+)
 @pytest.mark.spec("L3-43")
-def test_another_host_takes_over_when_keepalived_is_killed(site: HaSite) -> None:
+def test_another_host_takes_over_when_keepalived_ends(
+    site: HaSite, number: signal.Signals, bound: float
+) -> None:
     active = site.await_active()
+    standby = site.other(active)
     with pinging_all(site.targets()) as pings:
-        site.signal_keepalived(active, signal.SIGKILL)
-        wait_until(lambda: site.active() is site.other(active), site.roles)
+        former = site.signal_keepalived(active, number)
+        wait_until(lambda: site.active() is standby, site.roles)
         site.await_reached()
-        wait_until(lambda: len(site.keepalived(active)) > 0)
-        outages = {name: ping.outage for name, ping in pings.stop().items()}
-    assert max(outages.values()) <= TAKEOVER, pings.report()
-    wait_until(lambda: site.reported_active() is site.other(active), site.roles)
-    assert site.active() is site.other(active), "it came back and preempted"
-
-
-@pytest.mark.spec("L3-43")
-def test_a_clean_stop_costs_an_interval_at_most(site: HaSite) -> None:
-    active = site.await_active()
-    with pinging_all(site.targets()) as pings:
-        site.signal_keepalived(active, signal.SIGTERM)
-        wait_until(lambda: site.active() is site.other(active), site.roles)
-        site.await_reached()
-        wait_until(lambda: len(site.keepalived(active)) > 0)
-        outages = {name: ping.outage for name, ping in pings.stop().items()}
-    assert max(outages.values()) <= ADVERT, pings.report()
+        site.await_restart(active, former)
+        assert pings.outage() <= bound, pings.report()
+    wait_until(lambda: site.reported_active() is standby, site.roles)
+    assert site.active() is standby, "it came back and preempted"
 
 
 @pytest.mark.spec("L3-43")
 def test_a_standby_that_dies_costs_nothing(site: HaSite) -> None:
     active = site.await_active()
     standby = site.other(active)
-    before = site.keepalived(standby)
-    with pinging_all(site.targets()) as pings:
-        site.signal_keepalived(standby, signal.SIGKILL)
-        wait_until(lambda: site.keepalived(standby) not in ([], before))
+    with pinging_all(site.targets()) as pings, site.sampling() as sampler:
+        former = site.signal_keepalived(standby, signal.SIGKILL)
+        site.await_restart(standby, former)
         assert not pings.lost(), pings.report()
     assert site.active() is active
+    assert not sampler.has_seen(2)
 
 
 @pytest.mark.spec("L3-43")
 def test_another_host_takes_over_from_one_that_is_cut_off(site: HaSite) -> None:
     active = site.await_active()
-    standby, targets = site.other(active), site.targets(without=active)
+    standby, targets = site.other(active), site.targets(active)
     with pinging_all(targets) as pings:
         with site.cut(active):
             wait_until(lambda: standby in site.active_hosts(), site.roles)
             site.await_reached(targets)
         site.await_active()
         site.await_reached()
-        outages = {name: ping.outage for name, ping in pings.stop().items()}
-    assert max(outages.values()) <= TAKEOVER + ADVERT, pings.report()
+        assert pings.outage() <= AWAY, pings.report()
     wait_until(lambda: site.reported_active() is site.active(), site.roles)
 
 
 @pytest.mark.spec("L3-41", "L3-43", "MD-03")
 def test_a_failover_needs_no_agent(site: HaSite) -> None:
     active = site.await_active()
-    standby, targets = site.other(active), site.targets(without=active)
+    standby, targets = site.other(active), site.targets(active)
     agents = [host.agent for host in site.hosts] + [host.l3 for host in site.routing]
     for agent in agents:
         agent.kill()
@@ -108,8 +104,8 @@ def test_a_failover_needs_no_agent(site: HaSite) -> None:
             wait_until(lambda: standby in site.active_hosts())
             site.await_reached(targets)
             wait_until(lambda: fetch(site.guests[2].instance))
-            outages = {name: ping.outage for name, ping in pings.stop().items()}
-        assert max(outages.values()) <= TAKEOVER + ADVERT, pings.report()
+            wait_until(lambda: solicit(site.guests[2].instance))
+            assert pings.outage() <= AWAY, pings.report()
         site.await_active()
     finally:
         start_all(*agents)
@@ -117,13 +113,36 @@ def test_a_failover_needs_no_agent(site: HaSite) -> None:
     wait_until(lambda: site.reported_active() is site.active(), site.roles)
 
 
+@pytest.mark.spec("L3-41", "L3-43")
+def test_a_failover_needs_no_server(site: HaSite) -> None:
+    active = site.await_active()
+    standby = site.other(active)
+    site.cloud.server.stop()
+    try:
+        with pinging_all(site.targets()) as pings:
+            former = site.signal_keepalived(active, signal.SIGTERM)
+            wait_until(lambda: site.active() is standby)
+            site.await_reached()
+            site.await_restart(active, former)
+            assert pings.outage() <= ADVERT, pings.report()
+    finally:
+        site.cloud.server.start()
+    wait_until(lambda: site.reported_active() is standby, site.roles)
+
+
 @pytest.mark.spec("L3-43")
 def test_a_split_pair_is_one_again_when_it_is_healed(site: HaSite) -> None:
     active = site.await_active()
-    with site.cut(active, provider=False):
-        wait_until(lambda: len(site.active_hosts()) == 2)
-    wait_until(lambda: site.active() is not None)
-    site.await_reached()
+    with ExitStack() as pinging:
+        with site.cut(active, provider=False):
+            wait_until(lambda: len(site.active_hosts()) == 2)
+            wait_until(lambda: set(site.roles().values()) == {"active"}, site.roles)
+            pings = pinging.enter_context(pinging_all(site.targets()))
+            sampler = pinging.enter_context(site.sampling())
+        site.await_active()
+        site.await_reached()
+        assert pings.outage() <= UNITED, pings.report()
+    assert sampler.longest(2) <= UNITED
     wait_until(lambda: site.reported_active() is site.active(), site.roles)
 
 
@@ -131,6 +150,7 @@ def test_a_split_pair_is_one_again_when_it_is_healed(site: HaSite) -> None:
 def test_floating_ips_of_a_running_pair_come_and_go_without_a_failover(site: HaSite) -> None:
     active = site.await_active()
     processes = [site.keepalived(each) for each in site.routing]
+    sent = site.sent_frames(site.other(active))
     with pinging_all(site.targets()) as pings:
         made = site.make_floating_ip(site.guests[0])
         address = str(made.floating_ip_address)
@@ -143,6 +163,7 @@ def test_floating_ips_of_a_running_pair_come_and_go_without_a_failover(site: HaS
         assert not pings.lost(), pings.report()
     assert site.active() is active
     assert [site.keepalived(each) for each in site.routing] == processes
+    assert site.sent_frames(site.other(active)) == sent, "the standby sent a frame"
 
 
 @pytest.mark.spec("L3-41", "L3-42")
@@ -162,19 +183,23 @@ def test_restarted_agents_change_no_role_and_no_process(site: HaSite) -> None:
 
 @pytest.mark.spec("L3-43")
 def test_both_killed_become_one(site: HaSite) -> None:
-    for each in site.routing:
-        site.signal_keepalived(each, signal.SIGKILL)
-    wait_until(lambda: all(site.keepalived(each) for each in site.routing))
-    wait_until(lambda: site.active() is not None, site.roles)
-    site.await_reached()
+    with pinging_all(site.targets()) as pings, site.sampling() as sampler:
+        former = [site.signal_keepalived(each, signal.SIGKILL) for each in site.routing]
+        for each, pids in zip(site.routing, former, strict=True):
+            site.await_restart(each, pids)
+        wait_until(lambda: sampler.has_seen(0))  # the addresses of the former process are removed
+        site.await_active()
+        site.await_reached()
+        assert pings.outage() <= AWAY, pings.report()
+    assert sampler.longest(2) <= UNITED
     wait_until(lambda: site.reported_active() is site.active(), site.roles)
 
 
 @pytest.mark.spec("L3-43")
 def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
-    """The machines of the crashed host are lost: this is the last test of the site."""
+    """The machines of the crashed host are lost: only the next test can use the site."""
     active = site.await_active()
-    standby, targets = site.other(active), site.targets(without=active)
+    standby, targets = site.other(active), site.targets(active)
     with pinging_all(targets) as pings:
         site.crash(active)
         wait_until(lambda: standby in site.active_hosts(), site.roles)
@@ -184,7 +209,18 @@ def test_a_host_that_returns_does_not_preempt(site: HaSite) -> None:
         wait_until(lambda: site.active() is standby, site.roles)
         wait_until(lambda: len(site.keepalived(active)) > 0)
         wait_until(lambda: site.roles()[active.host.name] == "standby", site.roles)
-        time.sleep(2 * TAKEOVER)  # it would have preempted by then
-        outages = {name: ping.outage for name, ping in pings.stop().items()}
-    assert max(outages.values()) <= TAKEOVER, pings.report()
+        time.sleep(AWAY)  # it would have preempted by then
+        assert pings.outage() <= AWAY, pings.report()
     assert site.active() is standby
+
+
+@pytest.mark.spec("L3-43")
+def test_both_hosts_that_crash_return_as_one(site: HaSite) -> None:
+    with site.sampling() as sampler:
+        for each in site.routing:
+            site.crash(each)
+        site.revive(*site.routing)
+        site.await_active()
+        site.await_reached(site.targets(*site.routing))
+    assert sampler.longest(2) <= UNITED
+    wait_until(lambda: site.reported_active() is site.active(), site.roles)
