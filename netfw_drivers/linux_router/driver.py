@@ -52,6 +52,7 @@ from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
 from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
+from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
 from netfw_drivers.linux_router.runtime.keepalived_runner import KeepalivedRunner
@@ -229,6 +230,7 @@ class LinuxRouterDriver(
         in_force = outcome.done | {*partly}
         self._record(update, in_force, [key.floating_ip for key in refused])
         lost |= dict(self._supervise(in_force & update.put.keys()))
+        lost |= {k: e for k, e in self._unapplied(update, concerned) if _is_in_force(lost.get(k))}
         waiting = {**outcome.waiting, **self._resume(update, concerned)}
         waiting = {key: why for key, why in waiting.items() if key not in lost}
         done = outcome.done - lost.keys() - waiting.keys()
@@ -288,6 +290,14 @@ class LinuxRouterDriver(
                 except NetfwError as error:
                     yield key, error
 
+    def _unapplied(
+        self, update: RouterUpdate, concerned: Iterable[RouterId]
+    ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
+        """Yield the keys whose addresses keepalived has not applied yet."""
+        for router in concerned:
+            missing = self._keepalived.missing_addresses(router)
+            yield from unapplied_errors(update, router, missing).items()
+
     def _resume(
         self, update: RouterUpdate, concerned: Iterable[RouterId]
     ) -> dict[RouterDriverKey, str]:
@@ -317,6 +327,10 @@ class LinuxRouterDriver(
     def _notify(self, event: Event) -> None:
         for sink in self._sinks:
             sink(event)
+
+
+def _is_in_force(error: NetfwError | None) -> bool:
+    return error is None or isinstance(error, PartlyInvalid)
 
 
 def _made_routers(stage: Stage) -> Iterator[RouterDriverKey]:

@@ -135,19 +135,20 @@ class DaemonRunner(ABC):
         """Return whether a router has a configuration."""
         return self._path(router).exists()
 
-    def supervise(self, router: RouterId) -> None:
-        """Supervise a process that ran before, if there is one; errors as of `run`.
+    def supervise(self, router: RouterId) -> bool:
+        """Supervise a process that ran before, if there is one; errors as of `start`.
 
         It reads its configuration again, if it can: a driver that was killed may have written a
-        new one.
+        new one.  Return whether it was signalled to do that.
         """
         key = self._key(router)
         self._trim_log(router)
-        if router not in self._supervised and self._supervisor.running(key) is not None:
-            self._supervisor.start(key, self.make_program(router))
-            if self.CAN_RELOAD:
-                self._supervisor.signal(key, Signals.SIGHUP)
-            self._supervised.add(router)
+        if router in self._supervised or self._supervisor.running(key) is None:
+            return False
+        self._supervisor.start(key, self.make_program(router))
+        reloaded = self.CAN_RELOAD and self._supervisor.signal(key, Signals.SIGHUP)
+        self._supervised.add(router)
+        return reloaded
 
     def forget(self) -> None:
         """Forget which processes are supervised: `RouterProcesses.close` was called."""

@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import ClassVar
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from netfw.errors import NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
@@ -16,6 +16,7 @@ from netfw.linux.process import Program, handles
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
+from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.ha_role import decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import (
     SERVICE,
@@ -24,12 +25,14 @@ from netfw_drivers.linux_router.plan.keepalived_plan import (
     make_program,
 )
 from netfw_drivers.linux_router.plan.names import router_namespace
-from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner
+from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 
 LOG = logging.getLogger(__name__)
 
-_RELOAD_TIMEOUT = 10.0
-"""Seconds until keepalived has read its configuration; 500 new addresses take one."""
+RELOAD_TIMEOUT = 10.0
+"""Seconds until keepalived has read its configuration."""
+ADDRESS_TIMEOUT = 0.02
+"""Further seconds for each address: ten times what keepalived needs for a new one."""
 _POLL_INTERVAL = 0.01
 
 
@@ -40,6 +43,11 @@ class KeepalivedRunner(DaemonRunner):
     MODE: ClassVar[int] = 0o600  # it has the password
     OWN_SUFFIXES: ClassVar[tuple[str, ...]] = (".pid", ".vrrp.pid")
 
+    def __init__(self, settings: RouterSettings, processes: RouterProcesses) -> None:
+        super().__init__(settings, processes)
+        self._unapplied: dict[RouterId, frozenset[VirtualAddress]] = {}
+        """The configured addresses of instances that did not have them in time."""
+
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""
         ready = partial(handles, number=signal.SIGHUP)
@@ -47,6 +55,8 @@ class KeepalivedRunner(DaemonRunner):
 
     def execute(self, step: KeepalivedStep) -> None:
         """Execute one step; an active instance has its new addresses afterwards.
+
+        Those that it does not have in time are `missing_addresses`.
 
         :raises OperationRefused: a file was refused, or keepalived ended at once.
         :raises BackendError: keepalived is missing, or the machine refused.
@@ -60,7 +70,39 @@ class KeepalivedRunner(DaemonRunner):
             self.start(step.router)
         if reloaded:
             after = frozenset(parse_addresses(step.text_of_file))
-            _wait_until_applied(step.router, after, frozenset(before) - after)
+            self._await_reload(step.router, after, frozenset(before) - after)
+
+    def supervise(self, router: RouterId) -> bool:
+        reloaded = super().supervise(router)
+        if reloaded:
+            present = parse_addresses(self.observe(router).text or "")
+            self._await_reload(router, frozenset(present))
+        return reloaded
+
+    def stop(self, router: RouterId) -> None:
+        self._unapplied.pop(router, None)
+        super().stop(router)
+
+    def forget(self) -> None:
+        self._unapplied.clear()
+        super().forget()
+
+    def missing_addresses(self, router: RouterId) -> frozenset[VirtualAddress]:
+        """Return the addresses that an active instance did not have in time, and still has not.
+
+        :raises BackendUnavailable: the kernel was too busy to answer.
+        """
+        expected = self._unapplied.get(router)
+        if expected is None:
+            return frozenset()
+        try:
+            with NetlinkClient(router_namespace(router)) as network:
+                missing = _find_unapplied(network, expected).missing
+        except NotFound:
+            missing = frozenset()
+        if not missing:
+            self._unapplied.pop(router, None)
+        return missing
 
     def read_role(self, router: RouterId) -> HaRole | None:
         """Read the role of a router on this host; None if it is not highly available.
@@ -72,27 +114,56 @@ class KeepalivedRunner(DaemonRunner):
         with NetlinkClient(router_namespace(router)) as network:
             return network.run(lambda: _decide_role(network, running=running))
 
+    def _await_reload(
+        self,
+        router: RouterId,
+        present: frozenset[VirtualAddress],
+        gone: frozenset[VirtualAddress] = frozenset(),
+    ) -> None:
+        """Wait until an active instance has the addresses *present*, and none of *gone*."""
+        self._unapplied.pop(router, None)
+        timeout = RELOAD_TIMEOUT + ADDRESS_TIMEOUT * len(present | gone)
+        deadline = time.monotonic() + timeout
+        try:
+            with NetlinkClient(router_namespace(router)) as network:
+                while _find_unapplied(network, present, gone):
+                    if time.monotonic() > deadline:
+                        LOG.warning(
+                            "router %s: keepalived has not applied its configuration in %g s",
+                            router,
+                            timeout,
+                        )
+                        self._unapplied[router] = present
+                        return
+                    time.sleep(_POLL_INTERVAL)
+        except NotFound:
+            return  # another program removed the namespace, which is found at the next observation
+
 
 def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
     addresses = (each.address for each in network.addresses())
     return decide_role(network.links(), addresses, running=running)
 
 
-def _wait_until_applied(
-    router: RouterId, present: frozenset[VirtualAddress], gone: frozenset[VirtualAddress]
-) -> None:
-    """Wait until an active instance has exactly those addresses; a standby one has none."""
-    deadline = time.monotonic() + _RELOAD_TIMEOUT
-    try:
-        with NetlinkClient(router_namespace(router)) as network:
-            while time.monotonic() < deadline:
-                found = [each.address for each in network.addresses()]
-                if decide_role(network.links(), found, running=True) is not HaRole.ACTIVE:
-                    return
-                there = {VirtualAddress(each.device, each.interface) for each in found}
-                if present <= there and not gone & there:
-                    return
-                time.sleep(_POLL_INTERVAL)
-    except NotFound:
-        return  # another program removed the namespace, which is found at the next observation
-    LOG.warning("router %s: keepalived has not applied its configuration in time", router)
+@frozen
+class _Unapplied:
+    """The difference between a configuration and the addresses of an active instance."""
+
+    missing: frozenset[VirtualAddress] = frozenset()
+    remaining: frozenset[VirtualAddress] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.remaining)
+
+
+def _find_unapplied(
+    network: NetlinkClient,
+    present: frozenset[VirtualAddress],
+    gone: frozenset[VirtualAddress] = frozenset(),
+) -> _Unapplied:
+    """Compare the addresses of an active instance; another one has none, as it should."""
+    found = [each.address for each in network.addresses()]
+    if decide_role(network.links(), found, running=True) is not HaRole.ACTIVE:
+        return _Unapplied()
+    there = {VirtualAddress(each.device, each.interface) for each in found}
+    return _Unapplied(present - there, gone & there)

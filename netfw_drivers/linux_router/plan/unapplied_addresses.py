@@ -1,0 +1,43 @@
+"""Addresses that the keepalived of an active instance has not applied yet.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from netfw.drivers.values.keys import RouterKey
+from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
+from netfw.errors import BackendUnavailable
+from netfw.model.ids import RouterId
+from netfw.plan import Update
+from netfw_drivers.linux_router.config.keepalived import VirtualAddress
+
+_NAMED = 3
+"""Limit of addresses that an error names."""
+
+
+def unapplied_errors(
+    update: Update[RouterDriverKey, RouterDriverValue],
+    router: RouterId,
+    missing: Collection[VirtualAddress],
+) -> dict[RouterDriverKey, BackendUnavailable]:
+    """Return the errors of the keys of *update* that need *missing* addresses of a router.
+
+    The router needs all of them, a floating IP its own.
+    """
+    if not missing:
+        return {}
+    names = sorted(str(each.interface) for each in missing)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    text = f"keepalived has not applied {', '.join(names[:_NAMED])}{more} yet"
+    error = BackendUnavailable(text)
+    addresses = {each.interface.ip for each in missing}
+    return {
+        key: error
+        for key, value in update.put.items()
+        if key == RouterKey(router)
+        or (
+            isinstance(value, FloatingIpNat)
+            and value.router == router
+            and value.floating_address in addresses
+        )
+    }
