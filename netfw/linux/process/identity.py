@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attrs import evolve, field, frozen
@@ -154,6 +154,17 @@ def marked() -> Iterator[tuple[str, int]]:
     for name in os.listdir("/proc"):
         if name.isdigit() and (mark := mark_of(int(name))) is not None:
             yield mark, int(name)
+
+
+def read_marked(pid_files: Iterable[Path]) -> Iterator[tuple[int, str]]:
+    """Yield pid and mark of the processes that are named in files and have a mark."""
+    for path in pid_files:
+        try:
+            pid = int(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if pid > 0 and (mark := mark_of(pid)) is not None:
+            yield pid, mark
 
 
 def mark_of(pid: int) -> str | None:

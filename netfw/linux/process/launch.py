@@ -131,9 +131,15 @@ def by_pid_file(pid_file: Path, argv: Sequence[str]) -> Identity | None:
     return now if now is not None and runs(now.argv, argv) else None
 
 
-def end(handle: Handle, stop: Sequence[str], timeouts: Timeouts) -> None:
+def end(
+    handle: Handle,
+    stop: Sequence[str],
+    timeouts: Timeouts,
+    released: Callable[[], bool] | None = None,
+) -> None:
     """End a process: by its own command, else TERM, else KILL.
 
+    :param released: returns whether it has released all that it had: KILL follows at once.
     :raises BackendUnavailable: not even KILL ended it in time.
     """
     if stop and handle.alive():
@@ -145,7 +151,7 @@ def end(handle: Handle, stop: Sequence[str], timeouts: Timeouts) -> None:
             handle.wait(timeouts.stop)
     if handle.alive():
         handle.signal(signal.SIGTERM)
-    if not handle.wait(timeouts.stop):
+    if not _wait(handle, timeouts.stop, released):
         handle.signal(signal.SIGKILL)
     if not handle.wait(timeouts.kill):
         raise BackendUnavailable(
@@ -153,6 +159,17 @@ def end(handle: Handle, stop: Sequence[str], timeouts: Timeouts) -> None:
             f"{timeouts.kill:g} s of KILL: it hangs in the kernel"
         )
     handle.reap()
+
+
+def _wait(handle: Handle, seconds: float, released: Callable[[], bool] | None) -> bool:
+    """Wait until a process has ended, or has released what it had; return whether it ended."""
+    if released is None:
+        return handle.wait(seconds)
+    deadline = time.monotonic() + seconds
+    while not released() and time.monotonic() < deadline:
+        if handle.wait(_POLL_INTERVAL):
+            return True
+    return handle.wait(0)
 
 
 def tail(log: Path, start: int = 0) -> str:

@@ -1,4 +1,5 @@
-"""Orphans: processes that were started and not recorded, because the agent was killed between.
+"""Orphans: processes that were started and not recorded, because the agent was killed between, and
+children that outlived their parent.
 
 Each process carries a mark in its environment: its directory of records (two hosts may have theirs
 at the same path), the digest of its program, and its key.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from attrs import frozen
@@ -17,8 +18,15 @@ from attrs import frozen
 from netfw.errors import InvalidInput
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import make_directory
-from netfw.linux.process.identity import Handle, hold_marked, mark_of, marked
-from netfw.linux.process.launch import end
+from netfw.linux.process.identity import (
+    Handle,
+    hold_marked,
+    mark_of,
+    marked,
+    read_marked,
+    session,
+)
+from netfw.linux.process.launch import by_pid_file, end
 from netfw.linux.process.program import ProcessKey, Program, Timeouts
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +92,49 @@ class Orphans:
             if handle is not None:
                 yield handle
 
+    def find_main(self, key: ProcessKey, program: Program, timeouts: Timeouts) -> Handle | None:
+        """Find a process that was started for *key* and not recorded, because the agent was killed.
+
+        Other processes that were started for *key* and are not in its session are ended.
+
+        :raises BackendUnavailable: a process does not end.
+        """
+        orphans = list(self.take(key))
+        mark = self.mark(key, program)
+        mains = [it for it in orphans if it.identity.mark == mark and _is_main(it, program)]
+        main = mains[0] if mains else None
+        for orphan in orphans:
+            if orphan is main:
+                continue
+            if main is None or session(orphan.pid) != session(main.pid):
+                end(orphan, (), timeouts)
+            orphan.close()
+        return main
+
+    def end_children(
+        self,
+        key: ProcessKey,
+        pid_files: Collection[Path],
+        timeouts: Timeouts,
+        released: Callable[[], bool] | None = None,
+    ) -> None:
+        """End the children of a process for *key* that has ended, and remove their pid files.
+
+        Daemons refuse to start beside a pid file of a process that runs, whichever it is.
+
+        :param released: as of :func:`~netfw.linux.process.launch.end`.
+        :raises BackendUnavailable: a process does not end.
+        """
+        head = self._head()
+        for pid, mark in read_marked(pid_files):
+            if mark.startswith(head) and _key(mark.removeprefix(head)) == key:
+                child = hold_marked(pid, mark)
+                if child is not None:
+                    end(child, (), timeouts, released)
+                    child.close()
+        for path in pid_files:
+            path.unlink(missing_ok=True)
+
     def running(self, key: ProcessKey) -> tuple[tuple[int, str], ...]:
         """Return pid and program digest of those for *key* that still run."""
         with self._lock:
@@ -117,6 +168,16 @@ class Orphans:
         make_directory(self._directory)
         status = self._directory.stat()
         return f"{status.st_dev}:{status.st_ino}:"
+
+
+def _is_main(handle: Handle, program: Program) -> bool:
+    """Return whether a process with our mark is the program itself, and not a child of it."""
+    if handle.identity.namespace != netns.identity(program.namespace):
+        return False
+    if program.pid_file is None:
+        return session(handle.pid) == handle.pid
+    named = by_pid_file(program.pid_file, program.argv)
+    return named is not None and named.pid == handle.pid
 
 
 def _key(rest: str) -> ProcessKey | None:

@@ -21,11 +21,12 @@ _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 @frozen(kw_only=True)
 class Record:
-    """A started process, the digest of its program, and its own stop command."""
+    """A started process, the digest of its program, its own stop command and pid files."""
 
     identity: Identity
     digest: str
     stop: tuple[str, ...] = ()
+    own_pid_files: tuple[str, ...] = ()
 
 
 class PidFiles:
@@ -98,6 +99,7 @@ def _parse(data: Any) -> Record:
         ),
         digest=str(data["digest"]),
         stop=tuple(map(str, data["stop"])),
+        own_pid_files=tuple(map(str, data.get("own_pid_files", ()))),
     )
     if parsed.identity.pid not in _PIDS:
         raise ValueError(f"{parsed.identity.pid} is no pid")

@@ -62,8 +62,9 @@ class Program:
     user: str | None = None
     log: Path | None = None
     pid_file: Path | None = None
-    child_pid_files: tuple[Path, ...] = field(default=(), eq=False)
-    """Pid files of children without which it does not work."""
+    own_pid_files: tuple[Path, ...] = field(default=(), eq=False)
+    """Pid files that a foreground program writes, of itself and of children without which it does
+    not work.  Children that outlive it are ended before it is started again."""
     stop: tuple[str, ...] = ()
     on_death: OnDeath = OnDeath.RESPAWN
     ready: Callable[[int], bool] | None = field(default=None, eq=False, repr=False)

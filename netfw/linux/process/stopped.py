@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 
 from attrs import frozen
 
-from netfw.linux.process.identity import Handle, hold_marked, mark_of, stat
+from netfw.linux.process.identity import Handle, hold_marked, read_marked, stat
 from netfw.linux.process.program import ProcessKey
 from netfw.linux.process.state import ProcessState
 
@@ -19,10 +18,10 @@ _STOPPED = "T"
 
 @frozen
 class CheckedProcess:
-    """A process, and the pid files of children without which it does not work."""
+    """A process, and the pid files of itself and of children without which it does not work."""
 
     handle: Handle
-    child_pid_files: tuple[Path, ...] = ()
+    own_pid_files: tuple[Path, ...] = ()
 
     def stopped_pids(self) -> frozenset[int]:
         """Return the pids of the process and of its children, as far as they are stopped."""
@@ -39,11 +38,9 @@ class CheckedProcess:
 
     def _child_pids(self) -> Iterator[int]:
         """Yield the children that run; other processes do not have the mark of their parent."""
-        for path in self.child_pid_files:
-            with suppress(OSError, ValueError):
-                pid = int(path.read_text())
-                if pid > 0 and mark_of(pid) == self.handle.identity.mark:
-                    yield pid
+        mark = self.handle.identity.mark
+        found = read_marked(self.own_pid_files)
+        yield from (pid for pid, own in found if own == mark and pid != self.handle.pid)
 
 
 def checked_processes(
@@ -51,7 +48,7 @@ def checked_processes(
 ) -> dict[ProcessKey, CheckedProcess]:
     """Return the processes to check, of those that a supervisor has."""
     return {
-        key: CheckedProcess(state.handle, state.program.child_pid_files)
+        key: CheckedProcess(state.handle, state.program.own_pid_files)
         for key, state in states.items()
         if state.handle is not None and state.program is not None
     }

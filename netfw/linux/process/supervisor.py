@@ -17,8 +17,8 @@ from netfw.drivers.values.events import Event
 from netfw.errors import BackendBroken, BackendUnavailable, NetfwError
 from netfw.linux import netns
 from netfw.linux.process.events import ProcessDied, ProcessRespawned, RespawnFailed
-from netfw.linux.process.identity import Handle, hold, observe, session
-from netfw.linux.process.launch import Launch, by_pid_file, end, tail
+from netfw.linux.process.identity import Handle, hold, observe
+from netfw.linux.process.launch import Launch, end, tail
 from netfw.linux.process.orphans import Orphans
 from netfw.linux.process.pid_files import PidFiles, Record
 from netfw.linux.process.program import Backoff, OnDeath, ProcessKey, Program, Timeouts
@@ -45,6 +45,8 @@ class Supervisor:
     6. A process that another supervisor of the same *directory* ended or replaced is left to
        that one.
     7. A process that is stopped (SIGSTOP) at two checks in a row, or whose child is, is killed.
+    8. Children in its own pid files that outlive a process are ended when it is stopped, and before
+       it is started again.
 
     *directory* is the driver's own, for its records alone.  Under systemd, the agent's unit needs
     ``KillMode=process``, or the processes are ended with the agent.  Safe for several threads.
@@ -91,23 +93,28 @@ class Supervisor:
             if running is not None:
                 self._end(key, state, running)
             state.deaths = 0
-            handle = self._find_orphan(key, program)
+            handle = self._orphans.find_main(key, program, self._timeouts)
             adopted = handle is not None
             handle = handle or self._launch(key, program)
             self._record(key, program, handle)
             return self._keep(key, state, program, handle, adopted=adopted)
 
-    def stop(self, key: ProcessKey) -> None:
+    def stop(self, key: ProcessKey, released: Callable[[], bool] | None = None) -> None:
         """End the process of *key*, by its own command, TERM or KILL, and remove its record.
 
+        :param released: returns whether it has released all that it had: after TERM, it is killed
+            as soon as it has.
         :raises BackendUnavailable: not even KILL ended it in time.
         :raises BackendBroken: the directory cannot be written to.
         """
         with _translated(key), self._exclusive(key) as state:
             state.turn += 1
-            running = self._running(key, state)
+            running, record = self._running(key, state), self._records.read(key)
             if running is not None:
-                self._end(key, state, running)
+                self._end(key, state, running, released)
+            if record is not None:
+                paths = tuple(map(Path, record.own_pid_files))
+                self._orphans.end_children(key, paths, self._timeouts, released)
             state.program = None
             for orphan in self._orphans.take(key):
                 end(orphan, (), self._timeouts)
@@ -241,6 +248,7 @@ class Supervisor:
 
     def _launch(self, key: ProcessKey, program: Program) -> Handle:
         self._records.prepare(key)
+        self._orphans.end_children(key, program.own_pid_files, self._timeouts)
         return Launch(
             key=key,
             program=program,
@@ -251,7 +259,12 @@ class Supervisor:
 
     def _record(self, key: ProcessKey, program: Program, handle: Handle) -> None:
         """Record the identity of *handle*; if that fails, end the process."""
-        record = Record(identity=handle.identity, digest=program.digest(), stop=program.stop)
+        record = Record(
+            identity=handle.identity,
+            digest=program.digest(),
+            stop=program.stop,
+            own_pid_files=tuple(map(str, program.own_pid_files)),
+        )
         try:
             self._records.write(key, record)
         except OSError as error:
@@ -259,14 +272,20 @@ class Supervisor:
             handle.close()
             raise BackendBroken(f"{key} cannot be recorded and was ended: {error}") from error
 
-    def _end(self, key: ProcessKey, state: ProcessState, running: Handle) -> None:
+    def _end(
+        self,
+        key: ProcessKey,
+        state: ProcessState,
+        running: Handle,
+        released: Callable[[], bool] | None = None,
+    ) -> None:
         record = self._records.read(key)
         if state.handle is running:
             self._watcher.forget(running.descriptor)
             state.handle = None
         self._records.forget(key)  # first: other supervisors see that the end is intended
         try:
-            end(running, record.stop if record else (), self._timeouts)
+            end(running, record.stop if record else (), self._timeouts, released)
         finally:
             running.close()
 
@@ -359,23 +378,6 @@ class Supervisor:
             self._record(key, program, handle)
         return self._keep(key, state, program, handle, adopted=False)
 
-    def _find_orphan(self, key: ProcessKey, program: Program) -> Handle | None:
-        """Find a process that was started for *key* and not recorded, because the agent was killed.
-
-        Other processes that were started for *key* and are not in its session are ended.
-        """
-        orphans = list(self._orphans.take(key))
-        mark = self._orphans.mark(key, program)
-        mains = [it for it in orphans if it.identity.mark == mark and _is_main(it, program)]
-        main = mains[0] if mains else None
-        for orphan in orphans:
-            if orphan is main:
-                continue
-            if main is None or session(orphan.pid) != session(main.pid):
-                end(orphan, (), self._timeouts)
-            orphan.close()
-        return main
-
 
 @contextmanager
 def _translated(what: object) -> Iterator[None]:
@@ -388,13 +390,3 @@ def _translated(what: object) -> Iterator[None]:
         raise BackendBroken(
             f"{what}: {error}; the records need a directory that we may write to"
         ) from error
-
-
-def _is_main(handle: Handle, program: Program) -> bool:
-    """Return whether a process with our mark is the program itself, and not a child of it."""
-    if handle.identity.namespace != netns.identity(program.namespace):
-        return False
-    if program.pid_file is None:
-        return session(handle.pid) == handle.pid
-    named = by_pid_file(program.pid_file, program.argv)
-    return named is not None and named.pid == handle.pid

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import ClassVar
 
 from attrs import evolve, field, frozen
@@ -90,7 +91,7 @@ def make_program(router: RouterId, settings: RouterSettings) -> Program:
     argv = ("keepalived", "--dont-fork", "--log-console", "--vrrp", "--use-file", str(path))
     return Program(
         argv=(*argv, "--pid", f"{path}.pid", "--vrrp_pid", f"{path}.vrrp.pid"),
-        child_pid_files=(path.with_name(f"{path.name}.vrrp.pid"),),
+        own_pid_files=(Path(f"{path}.pid"), Path(f"{path}.vrrp.pid")),
         namespace=router_namespace(router),
         on_death=settings.on_death,
     )

@@ -41,7 +41,7 @@ def test_a_stopped_process_is_replaced(make_supervisor, events, adopted):
 def test_a_process_with_a_stopped_child_is_replaced_with_it(make_supervisor, events, tmp_path):
     path = tmp_path / "child.pid"
     script = f"sleep 1000 & echo $! > {path}.new; mv {path}.new {path}; wait"
-    program = Program(argv=("sh", "-c", script), child_pid_files=(path,))
+    program = Program(argv=("sh", "-c", script), own_pid_files=(path,))
     supervisor = make_supervisor(timeouts=Timeouts(stopped=0.05))
     supervisor.start(KEY, program)
     wait_until(path.exists)
