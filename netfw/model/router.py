@@ -77,10 +77,7 @@ def find_ha_overlap(cidr: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> IpNetw
 
     The router could have an address of one of its own hosts on the HA network there.
     """
-    for prefix in (HA_MARKERS, *ha_prefixes):
-        if prefix.version == cidr.version and prefix.overlaps(cidr):
-            return prefix
-    return None
+    return next(_ha_overlaps(cidr, ha_prefixes), None)
 
 
 def find_ha_override(destination: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> IpNetwork | None:
@@ -88,5 +85,11 @@ def find_ha_override(destination: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -
 
     A route to a larger prefix, such as the default route, overrides nothing.
     """
-    found = find_ha_overlap(destination, ha_prefixes)
-    return found if found is not None and destination.prefixlen >= found.prefixlen else None
+    found = _ha_overlaps(destination, ha_prefixes)
+    return next((each for each in found if destination.prefixlen >= each.prefixlen), None)
+
+
+def _ha_overlaps(cidr: IpNetwork, ha_prefixes: Iterable[IpNetwork]) -> Iterator[IpNetwork]:
+    for prefix in (HA_MARKERS, *ha_prefixes):
+        if prefix.version == cidr.version and prefix.overlaps(cidr):
+            yield prefix
