@@ -19,17 +19,20 @@ def decide_role(
 
     None: the namespace has no port on an HA network.
 
-    :param running: whether its keepalived runs; one that was killed leaves the addresses behind.
+    :param running: whether its keepalived runs: without one, an instance is at fault, unless it has
+        the marker.  One that was killed leaves its addresses behind, and is active as long as they
+        are there.
     """
     link = next((link for name, link in links.items() if name.startswith(HA)), None)
     if link is None:
         return None
-    if any(_is_marker(each) for each in addresses if each.device == link.name):
+    if any(is_marker(each) for each in addresses if each.device == link.name):
         return HaRole.ACTIVE
     return HaRole.STANDBY if running and link.up and link.carrier else HaRole.FAULT
 
 
-def _is_marker(address: Address) -> bool:
+def is_marker(address: Address) -> bool:
+    """Return whether an address marks the active instance."""
     interface = address.interface
     single = interface.network.prefixlen == interface.max_prefixlen
     return interface.version == 4 and single and interface.ip in HA_MARKERS

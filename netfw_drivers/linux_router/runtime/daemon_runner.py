@@ -7,6 +7,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import ClassVar
@@ -191,9 +192,16 @@ class DaemonRunner(ABC):
         :raises BackendError: the machine refused.
         """
         change_files([RemoveFile(str(self._path(router)))], self._scratch)
-        self._supervisor.stop(self._key(router))
+        self._supervisor.stop(self._key(router), partial(self.has_released, router))
         self._supervised.discard(router)
         change_files([RemoveFile(str(path)) for path in self._files(router)], self._scratch)
+
+    def has_released(self, router: RouterId) -> bool:
+        """Return whether the process, which is to end, may be killed: nothing needs it any more.
+
+        By default it is given its time.
+        """
+        return False
 
     @property
     def _supervisor(self) -> Supervisor:

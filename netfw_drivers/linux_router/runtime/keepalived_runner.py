@@ -10,21 +10,22 @@ from typing import ClassVar
 
 from attrs import evolve, frozen
 
-from netfw.errors import NotFound
+from netfw.errors import NetfwError, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
 from netfw.linux.process import Program, handles
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.ha_role import decide_role
+from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
 from netfw_drivers.linux_router.plan.keepalived_plan import (
     SERVICE,
     KeepalivedStep,
     StopKeepalived,
     make_program,
 )
-from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
 
 LOG = logging.getLogger(__name__)
@@ -82,6 +83,19 @@ class KeepalivedRunner(DaemonRunner):
     def stop(self, router: RouterId) -> None:
         self._unapplied.pop(router, None)
         super().stop(router)
+
+    def has_released(self, router: RouterId) -> bool:
+        """Return whether keepalived has removed its addresses and routes.
+
+        It has told the other instances before, and ends a second later.
+        """
+        try:
+            with NetlinkClient(router_namespace(router)) as network:
+                return network.run(lambda: _is_bare(network))
+        except NotFound:
+            return True
+        except NetfwError:
+            return False
 
     def forget(self) -> None:
         self._unapplied.clear()
@@ -143,6 +157,15 @@ class KeepalivedRunner(DaemonRunner):
 def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
     addresses = (each.address for each in network.addresses())
     return decide_role(network.links(), addresses, running=running)
+
+
+def _is_bare(network: NetlinkClient) -> bool:
+    """Return whether a namespace has neither addresses nor routes of keepalived."""
+    found = (each.address for each in network.addresses())
+    devices = (INTERFACE, GATEWAY)
+    return not any(
+        is_marker(each) or each.device.startswith(devices) for each in found
+    ) and not any(each.protocol == PROTOCOL_KEEPALIVED for each in network.static_routes())
 
 
 @frozen

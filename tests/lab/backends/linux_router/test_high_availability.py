@@ -93,7 +93,11 @@ def suspend_child(site: Site) -> None:
     os.kill(pids(site)[-1], signal.SIGSTOP)
 
 
-@pytest.mark.parametrize("stop_it", [kill_all, kill_child, terminate, suspend_child])
+def kill_parent(site: Site) -> None:
+    os.kill(pids(site)[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("stop_it", [kill_all, kill_child, kill_parent, suspend_child, terminate])
 @pytest.mark.spec("L3-43")
 def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_it):
     driver = make_driver()
@@ -123,6 +127,18 @@ def test_other_instance_takes_over(environment, make_driver, pair, inside, stop_
         first.router: HaRole.STANDBY,
         second.router: HaRole.ACTIVE,
     }
+
+
+@pytest.mark.spec("L3-43")
+def test_suspended_child_of_a_killed_keepalived_does_not_keep_the_next_one_out(make_driver, pair):
+    driver, site = make_driver(), pair[0]
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    former = pids(site)
+    suspend_child(site)
+    kill_parent(site)
+    wait_until(lambda: len(pids(site)) == 2 and not {*pids(site)} & {*former}, seconds=60)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
 
 
 @pytest.mark.spec("L3-41")
