@@ -51,7 +51,7 @@ from netfw_drivers.linux_router.plan.observed import ObservedRouters
 from netfw_drivers.linux_router.plan.optional_daemons import OPTIONAL, left_out_daemons
 from netfw_drivers.linux_router.plan.plan import RouterContext, plan_routers
 from netfw_drivers.linux_router.plan.radvd_plan import RadvdStep
-from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
+from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_errors
 from netfw_drivers.linux_router.runtime.conntrackd_runner import ConntrackdRunner
 from netfw_drivers.linux_router.runtime.daemon_runner import RouterProcesses
@@ -231,6 +231,7 @@ class LinuxRouterDriver(
         self._record(update, in_force, [key.floating_ip for key in refused])
         lost |= dict(self._supervise(in_force & update.put.keys()))
         lost |= {k: e for k, e in self._unapplied(update, concerned) if _is_in_force(lost.get(k))}
+        lost |= dict(self._refused_routes(update, lost))
         waiting = {**outcome.waiting, **self._resume(update, concerned)}
         waiting = {key: why for key, why in waiting.items() if key not in lost}
         done = outcome.done - lost.keys() - waiting.keys()
@@ -297,6 +298,22 @@ class LinuxRouterDriver(
         for router in concerned:
             missing = self._keepalived.missing_addresses(router)
             yield from unapplied_errors(update, router, missing).items()
+
+    def _refused_routes(
+        self, update: RouterUpdate, lost: Mapping[RouterDriverKey, NetfwError]
+    ) -> Iterator[tuple[RouterDriverKey, PartlyInvalid]]:
+        """Yield the highly available routers of which the kernel refused a route of keepalived."""
+        for key, state in update.put.items():
+            error = lost.get(key)
+            if not isinstance(key, RouterKey) or not isinstance(state, RouterState):
+                continue
+            if state.full is None or state.full.ha is None or not _is_in_force(error):
+                continue
+            routes = self._context.desired(key.router, state).routes().routes.values()
+            refused = self._keepalived.refused_routes(key.router, routes)
+            if left_out := left_out_routes(state, refused):
+                others = error.problems if isinstance(error, PartlyInvalid) else {}
+                yield key, PartlyInvalid({**others, **left_out})
 
     def _resume(
         self, update: RouterUpdate, concerned: Iterable[RouterId]

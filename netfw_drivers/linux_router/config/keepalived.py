@@ -31,6 +31,10 @@ _ADDRESS_BLOCK = re.compile(
     r"^    virtual_ipaddress_excluded \{\n(?P<lines>(?:        .*\n)*)    \}\n", re.MULTILINE
 )
 
+_ROUTE_ATTEMPT = re.compile(r"^.*: (?:Reloading|\(\w+\) Entering MASTER STATE)$", re.MULTILINE)
+"""Lines of the log after which keepalived adds routes."""
+_ROUTE_ERROR = re.compile(r"^.*: Netlink: error: (.*)\(\d+\), type=RTM_NEWROUTE\b.*$", re.MULTILINE)
+
 
 class VirtualAddress(NamedTuple):
     """An address that the active instance has on a device."""
@@ -108,8 +112,7 @@ class VrrpInstance:
 
     def restricted_to(self, devices: Collection[str], text: str) -> VrrpInstance:
         """Return what of the instance is on *devices*, and in the configuration *text* already."""
-        there, lines = frozenset(parse_addresses(text)), frozenset(text.splitlines())
-        routes = (each for each in self.routes if _entry(_route(each)) in lines)
+        there, routes = frozenset(parse_addresses(text)), configured_routes(text, self.routes)
         return evolve(
             self,
             addresses=tuple(
@@ -159,6 +162,21 @@ def parse_addresses(text: str) -> tuple[VirtualAddress, ...]:
     words = (line.split() for line in block["lines"].splitlines()) if block else ()
     found = (_parse_address(each) for each in words)
     return tuple(each for each in found if each is not None)
+
+
+def configured_routes(text: str, routes: Iterable[Route]) -> tuple[Route, ...]:
+    """Return those of *routes* that a configuration has."""
+    lines = frozenset(text.splitlines())
+    return tuple(each for each in routes if _entry(_route(each)) in lines)
+
+
+def parse_route_errors(log: str) -> tuple[str, ...]:
+    """Return why the kernel refused routes, one reason for each.
+
+    keepalived adds all routes that it does not have when it becomes active, and at each reload.
+    """
+    _, *attempts = _ROUTE_ATTEMPT.split(log)
+    return tuple(_ROUTE_ERROR.findall(attempts[-1])) if attempts else ()
 
 
 def change_addresses(

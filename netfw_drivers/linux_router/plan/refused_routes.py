@@ -59,6 +59,15 @@ class PossibleUpdate:
         return evolve(outcome, done=outcome.done - failed.keys(), failed=failed, waiting=waiting)
 
 
+def left_out_routes(state: RouterState, refused: Mapping[Route, str]) -> dict[str, str]:
+    """Return the routes of a router, as text, that the kernel *refused*, each with the reason."""
+    left_out: dict[str, str] = {}
+    for route, reason in refused.items():
+        users, gateways = _refused_of_users(state, route), _refused_of_gateway(state, route)
+        left_out |= dict.fromkeys((*users.texts, *gateways.texts), reason)
+    return left_out
+
+
 @frozen
 class _WithoutRoute:
     """A state without a route, and the texts of what is left out."""

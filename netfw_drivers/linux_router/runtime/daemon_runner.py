@@ -217,9 +217,12 @@ class DaemonRunner(ABC):
     def _path(self, router: RouterId) -> Path:
         return config_path(self._settings.directory, self.SERVICE, router)
 
+    def _log_path(self, router: RouterId) -> Path:
+        return self._path(router).with_suffix(".log")
+
     def _trim_log(self, router: RouterId) -> None:
         """Empty the output of a process that runs for long; it goes on at the end of the file."""
-        log = self._path(router).with_suffix(".log")
+        log = self._log_path(router)
         with contextlib.suppress(OSError):  # it is trimmed next time
             if log.stat().st_size > LOG_LIMIT:
                 os.truncate(log, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -12,11 +13,16 @@ from attrs import evolve, frozen
 
 from netfw.errors import NetfwError, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
-from netfw.linux.ip.values import PROTOCOL_KEEPALIVED
+from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, Route
 from netfw.linux.process import Program, handles
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
-from netfw_drivers.linux_router.config.keepalived import VirtualAddress, parse_addresses
+from netfw_drivers.linux_router.config.keepalived import (
+    VirtualAddress,
+    configured_routes,
+    parse_addresses,
+    parse_route_errors,
+)
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
 from netfw_drivers.linux_router.plan.keepalived_plan import (
@@ -31,9 +37,10 @@ from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, Route
 LOG = logging.getLogger(__name__)
 
 RELOAD_TIMEOUT = 10.0
-"""Seconds until keepalived has read its configuration."""
+"""Seconds until keepalived has read its configuration, and has its routes or logged why not."""
 ADDRESS_TIMEOUT = 0.02
 """Further seconds for each address: ten times what keepalived needs for a new one."""
+_LOG_TAIL = 1 << 16
 _POLL_INTERVAL = 0.01
 
 
@@ -48,6 +55,10 @@ class KeepalivedRunner(DaemonRunner):
         super().__init__(settings, processes)
         self._unapplied: dict[RouterId, frozenset[VirtualAddress]] = {}
         """The configured addresses of instances that did not have them in time."""
+        self._reloaded: set[RouterId] = set()
+        """The instances whose routes were not looked at since their last reload."""
+        self._log_offsets: dict[RouterId, int] = {}
+        """Where the logs of instances end before their last reload."""
 
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""
@@ -73,15 +84,23 @@ class KeepalivedRunner(DaemonRunner):
             after = frozenset(parse_addresses(step.text_of_file))
             self._await_reload(step.router, after, frozenset(before) - after)
 
+    def write(self, router: RouterId, text: str) -> bool:
+        self._log_offsets[router] = self._log_size(router)
+        return super().write(router, text)
+
     def supervise(self, router: RouterId) -> bool:
+        offset = self._log_size(router)
         reloaded = super().supervise(router)
         if reloaded:
+            self._log_offsets[router] = offset
             present = parse_addresses(self.observe(router).text or "")
             self._await_reload(router, frozenset(present))
         return reloaded
 
     def stop(self, router: RouterId) -> None:
         self._unapplied.pop(router, None)
+        self._reloaded.discard(router)
+        self._log_offsets.pop(router, None)
         super().stop(router)
 
     def has_released(self, router: RouterId) -> bool:
@@ -99,6 +118,8 @@ class KeepalivedRunner(DaemonRunner):
 
     def forget(self) -> None:
         self._unapplied.clear()
+        self._reloaded.clear()
+        self._log_offsets.clear()
         super().forget()
 
     def missing_addresses(self, router: RouterId) -> frozenset[VirtualAddress]:
@@ -118,6 +139,30 @@ class KeepalivedRunner(DaemonRunner):
             self._unapplied.pop(router, None)
         return missing
 
+    def refused_routes(self, router: RouterId, routes: Iterable[Route]) -> dict[Route, str]:
+        """Return those of *routes* that the kernel refused, each with the reason.
+
+        Only an active instance has routes.
+
+        :raises BackendUnavailable: the kernel was too busy to answer.
+        """
+        wanted = configured_routes(self.observe(router).text or "", routes)
+        timeout = RELOAD_TIMEOUT if router in self._reloaded else 0.0
+        self._reloaded.discard(router)
+        deadline = time.monotonic() + timeout
+        try:
+            with NetlinkClient(router_namespace(router)) as network:
+                while missing := network.run(lambda: _find_missing(network, wanted)):
+                    errors = parse_route_errors(self._read_log(router))
+                    if len(errors) >= len(missing):
+                        return dict.fromkeys(missing, "; ".join(dict.fromkeys(errors)))
+                    if time.monotonic() > deadline:
+                        break  # it does not say why they are not there
+                    time.sleep(_POLL_INTERVAL)
+        except NotFound:
+            pass  # another program removed the namespace, which is found at the next observation
+        return {}
+
     def read_role(self, router: RouterId) -> HaRole | None:
         """Read the role of a router on this host; None if it is not highly available.
 
@@ -128,6 +173,23 @@ class KeepalivedRunner(DaemonRunner):
         with NetlinkClient(router_namespace(router)) as network:
             return network.run(lambda: _decide_role(network, running=running))
 
+    def _read_log(self, router: RouterId) -> str:
+        """Return the end of the log since the last reload."""
+        offset, size = self._log_offsets.get(router, 0), self._log_size(router)
+        start = offset if offset <= size else 0  # it was truncated meanwhile
+        try:
+            with self._log_path(router).open("rb") as file:
+                file.seek(max(start, size - _LOG_TAIL))
+                return file.read(_LOG_TAIL).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _log_size(self, router: RouterId) -> int:
+        try:
+            return self._log_path(router).stat().st_size
+        except OSError:
+            return 0
+
     def _await_reload(
         self,
         router: RouterId,
@@ -136,6 +198,7 @@ class KeepalivedRunner(DaemonRunner):
     ) -> None:
         """Wait until an active instance has the addresses *present*, and none of *gone*."""
         self._unapplied.pop(router, None)
+        self._reloaded.add(router)
         timeout = RELOAD_TIMEOUT + ADDRESS_TIMEOUT * len(present | gone)
         deadline = time.monotonic() + timeout
         try:
@@ -157,6 +220,18 @@ class KeepalivedRunner(DaemonRunner):
 def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
     addresses = (each.address for each in network.addresses())
     return decide_role(network.links(), addresses, running=running)
+
+
+def _find_missing(network: NetlinkClient, routes: Iterable[Route]) -> list[Route]:
+    """Return those of *routes* that an active instance does not have; another one needs none."""
+    if _decide_role(network, running=True) is not HaRole.ACTIVE:
+        return []
+    there = {
+        (each.destination, frozenset(each.hops))
+        for each in network.static_routes()
+        if each.protocol == PROTOCOL_KEEPALIVED
+    }
+    return [each for each in routes if (each.destination, frozenset(each.hops)) not in there]
 
 
 def _is_bare(network: NetlinkClient) -> bool:

@@ -23,6 +23,7 @@ from netfw_drivers.linux_router.config.keepalived import (
     change_addresses,
     marker,
     parse_addresses,
+    parse_route_errors,
     render_keepalived,
 )
 from netfw_drivers.linux_router.config.settings import OPTIONS, read_settings
@@ -162,3 +163,21 @@ def test_options_have_defaults_and_a_bad_password_is_named():
     assert read_settings(options).vrrp == VrrpSettings()
     with pytest.raises(ConfigError, match=r"ha_vrrp_auth_password.*1 to 8 letters"):
         read_settings({**options, "ha_vrrp_auth_password": "a b"})
+
+
+def log(*lines: str) -> str:
+    return "".join(f"Mon Nov 16 11:57:07 2026: {line}\n" for line in lines)
+
+
+def refused(reason: str, number: int, message: str = "RTM_NEWROUTE(24)") -> str:
+    return f"Netlink: error: {reason}({number}), type={message}, seq=1794830238, pid=0"
+
+
+@pytest.mark.parametrize("attempt", ["Reloading", "(VR_7) Entering MASTER STATE"])
+def test_errors_of_routes_are_those_of_the_last_attempt(attempt: str):
+    unreachable, invalid = refused("Network is unreachable", 101), refused("Invalid argument", 22)
+    other = refused("File exists", 17, "RTM_NEWADDR(20)")
+    assert parse_route_errors(log(unreachable, "Reloading ...")) == ()
+    assert parse_route_errors(log(attempt, unreachable, attempt, "Reload complete")) == ()
+    found = parse_route_errors(log(attempt, unreachable, attempt, invalid, other, unreachable))
+    assert found == ("Invalid argument", "Network is unreachable")

@@ -13,7 +13,7 @@ from netfw.linux.service_netns.steps import ChangeNetwork
 from netfw.model.address import as_address, as_network
 from netfw.model.route import Route
 from netfw.plan import Operation, Outcome, Update
-from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate
+from netfw_drivers.linux_router.plan.refused_routes import PossibleUpdate, left_out_routes
 from tests.unit.backends.linux_router.samples import KEY
 from tests.unit.backends.linux_router.samples import STATE as ROUTER_STATE
 
@@ -100,3 +100,10 @@ def test_the_routes_that_are_left_out_are_reported_with_those_of_the_plan() -> N
     assert error.problems == {"other": "why", TEXT: "no"}
     failed: Outcome[RouterDriverKey] = Outcome(failed={KEY: InvalidInput({"whole": "why"})})
     assert rest.report(failed) == failed
+
+
+@pytest.mark.spec("L3-25")
+def test_routes_that_keepalived_could_not_add_are_named_like_those_of_the_driver() -> None:
+    refused = route(BAD.destination, via=BAD.nexthop, device="qr-1")
+    assert left_out_routes(STATE, {refused: "no"}) == {TEXT: "no"}
+    assert left_out_routes(STATE, {}) == {}

@@ -1,0 +1,88 @@
+"""Routes of highly available routers that the kernel refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from netfw.drivers.router import RouterDriver
+from netfw.errors import PartlyInvalid
+from netfw.model.address import as_address
+from netfw.model.route import Route
+from netfw.model.router import HaRole
+from netfw.plan import Update
+from netfw.testing.conformance.router.factories import Site
+from netfw.testing.lab.wait import wait_until
+from tests.lab.backends.linux_router.environment import (
+    LinuxRouterEnvironment,
+    MakeDriver,
+    bring,
+)
+from tests.lab.backends.linux_router.ha_instances import Pair, pids, role
+
+NEAR, OTHER = "fd00:1::20", "fd00:1::21"
+REFUSED = ("2001:db8:77::/48", "2001:db8:78::/48")
+POSSIBLE = "2001:db8:79::/48"
+
+
+def with_routes(site: Site) -> Site:
+    pairs = (*((to, NEAR) for to in REFUSED), (POSSIBLE, OTHER))
+    return site.with_state(routes=tuple(Route(destination=to, nexthop=hop) for to, hop in pairs))
+
+
+def left_out(driver: RouterDriver, site: Site) -> dict[str, str]:
+    outcome = driver.converge(Update(put=site.wanted()))
+    if outcome.ok:
+        return {}
+    error = outcome.failed[site.key]
+    assert isinstance(error, PartlyInvalid), error
+    return dict(error.problems)
+
+
+def wait_left_out(driver: RouterDriver, site: Site) -> dict[str, str]:
+    """Return what is left out, as soon as keepalived has tried to add the routes."""
+    return wait_until(lambda: left_out(driver, site))
+
+
+def destinations(environment: LinuxRouterEnvironment, site: Site) -> set[str]:
+    return {each["dst"] for each in environment.routes(site.router, "-6")}
+
+
+@pytest.mark.spec("L3-25")
+def test_refused_routes_of_the_active_instance_are_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, pair: Pair
+) -> None:
+    """A route of a routing daemon hides the next hop; a standby has no routes to be refused."""
+    driver, (site, standby) = make_driver(), pair
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring(driver, standby)
+    wait_until(lambda: role(driver, standby) is HaRole.STANDBY, seconds=60)
+    running = pids(site)
+    environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
+    texts = {f"route to {to} via {NEAR}" for to in REFUSED}
+    for restarted in (False, True):
+        driver = make_driver() if restarted else driver
+        problems = wait_left_out(driver, with_routes(site))
+        assert problems.keys() == texts
+        assert all("No route to host" in why for why in problems.values()), problems
+        assert left_out(driver, with_routes(standby)) == {}
+    wait_until(lambda: POSSIBLE in destinations(environment, site))
+    environment.run(site.router, ["ip", "-6", "route", "delete", f"{NEAR}/128"])
+    assert left_out(driver, site) == {}
+    assert left_out(driver, with_routes(site)) == {}
+    wait_until(lambda: {*REFUSED, POSSIBLE} <= destinations(environment, site))
+    assert pids(site) == running
+    assert role(driver, site) is HaRole.ACTIVE
+
+
+@pytest.mark.spec("L3-25")
+def test_refused_default_routes_of_the_active_instance_are_left_out(
+    environment: LinuxRouterEnvironment, make_driver: MakeDriver, pair: Pair
+) -> None:
+    driver, site = make_driver(), pair[0]
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bad = (site.external.blocks[0].broadcast_address, as_address("ff02::7"))
+    problems = wait_left_out(driver, site.with_gateway(next_hops=bad))
+    assert problems.keys() == {f"default route via {hop}" for hop in bad}
+    assert left_out(driver, site) == {}
