@@ -23,8 +23,8 @@ from netfw.testing.conformance.router.environment import Machine
 from netfw.testing.conformance.router.factories import Site, next_mac
 from netfw.testing.conformance.router.lab_machine import LabMachine
 from netfw.testing.lab.ping import BackgroundPing, Ping, Pinger
-from netfw.testing.lab.wait import wait_until
-from netfw_drivers.linux_router.plan.names import router_namespace
+from netfw.testing.lab.wait import TIMEOUT, wait_until
+from netfw_drivers.linux_router.plan.names import HA, router_namespace
 from tests.lab.backends.linux_router.environment import VRRP, LinuxRouterEnvironment, bring
 
 ETH_P_ALL, SO_TIMESTAMPNS = 3, 35
@@ -161,6 +161,29 @@ def frames(site: Site) -> Iterator[Callable[[], list[bytes]]]:
     """Listen to an instance; yield what returns the frames it sent by interfaces and gateway."""
     with sent_frames(router_namespace(site.router)) as sent:
         yield lambda: [each.data for each in sent() if each.device.startswith(("qr-", "qg-"))]
+
+
+@contextmanager
+def ha_packets(site: Site) -> Iterator[Callable[[], bytes]]:
+    """Listen on the HA network; yield what waits for the next IPv4 packet of another instance.
+
+    Those about memberships of multicast groups are skipped.
+    """
+
+    def listen() -> socket.socket:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+
+    with netns.run_in(router_namespace(site.router), listen) as opened:
+        opened.settimeout(TIMEOUT)
+
+        def receive() -> bytes:
+            while True:
+                packet, source = opened.recvfrom(2048)
+                is_foreign = source[2] != socket.PACKET_OUTGOING and source[0].startswith(HA)
+                if is_foreign and packet[9] != socket.IPPROTO_IGMP:
+                    return packet
+
+        yield receive
 
 
 def addresses(environment: LinuxRouterEnvironment, site: Site) -> str:

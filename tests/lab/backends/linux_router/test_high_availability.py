@@ -26,6 +26,7 @@ from tests.lab.backends.linux_router.ha_instances import (
     assert_bare,
     bring_pair,
     frames,
+    ha_packets,
     ha_port,
     kill_all,
     pids,
@@ -199,6 +200,25 @@ def test_instance_without_its_ha_network_fails_over(environment, make_driver, pa
     wait_until(lambda: reached(inside, second))
     bring(driver, first)
     assert wait_roles(driver, *pair) == (second, first)
+
+
+@pytest.mark.spec("L3-43")
+def test_removed_active_instance_tells_the_other_one(make_driver, pair):
+    """Its keepalived is killed, but not before that."""
+    driver = make_driver()
+    first, second = pair
+    bring(driver, first)
+    wait_until(lambda: role(driver, first) is HaRole.ACTIVE)
+    bring(driver, second)
+    with ha_packets(second) as receive:
+        assert driver.converge(Update(drop=frozenset({first.key}))).ok
+        assert pids(first) == []
+        priority = HA_PRIORITY
+        while priority:
+            packet = receive()
+            start = (packet[0] & 0xF) * 4
+            priority = packet[start + 2]
+    wait_until(lambda: role(driver, second) is HaRole.ACTIVE)
 
 
 def test_floating_ip_comes_and_goes_without_failover_or_loss(

@@ -11,11 +11,9 @@ from ipaddress import IPv4Address
 import pytest
 from attrs import evolve
 
-from netfw.linux import netns
 from netfw.model.router import HaRole
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until
-from netfw_drivers.linux_router.plan.names import HA, router_namespace
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,
@@ -23,6 +21,7 @@ from tests.lab.backends.linux_router.environment import (
 )
 from tests.lab.backends.linux_router.ha_instances import (
     Pair,
+    ha_packets,
     ha_port,
     pids,
     role,
@@ -51,20 +50,11 @@ def with_peer(site: Site, peer: Site) -> Site:
     return site.with_full(ha=evolve(site.full.ha, peers=(address,)))
 
 
-def received(site: Site, count: int) -> set[tuple[int, IPv4Address]]:
-    """Protocols and destinations of the next IPv4 packets that others send to the HA port."""
-
-    def listen() -> socket.socket:
-        return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
-
-    found: list[tuple[int, IPv4Address]] = []
-    with netns.run_in(router_namespace(site.router), listen) as opened:
-        opened.settimeout(60)
-        while len(found) < count:
-            packet, source = opened.recvfrom(2048)
-            if source[2] != socket.PACKET_OUTGOING and source[0].startswith(HA):
-                found.append((packet[9], IPv4Address(packet[16:20])))
-    return set(found)
+def received(site: Site) -> set[tuple[int, IPv4Address]]:
+    """Protocols and destinations of the next packets of the other instance."""
+    with ha_packets(site) as receive:
+        packets = [receive() for _ in range(ENOUGH)]
+    return {(each[9], IPv4Address(each[16:20])) for each in packets}
 
 
 @pytest.mark.spec("L3-40")
@@ -81,7 +71,7 @@ def test_one_of_two_instances_is_active_and_the_other_one_takes_over(
     unicast = (VRRP, ha_port(second).addresses[0].ip)
     expected = {"ah": (AH, MULTICAST), "unicast": unicast}
     option = request.node.callspec.params["environment"]
-    assert received(second, ENOUGH) == {expected[option]}
+    assert received(second) == {expected[option]}
     assert wait_roles(driver, first, second) == (first, second)
     os.kill(pids(first)[0], signal.SIGTERM)
     wait_until(lambda: role(driver, second) is HaRole.ACTIVE)
