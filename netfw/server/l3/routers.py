@@ -69,7 +69,7 @@ class RouterHandler(StoredResourceHandler[Router]):
     def do_update(self, unit: UnitOfWork, before: Router, body: Body) -> Router:
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         after = cast(Router, parse(self.kind, {**render(before), **plain}))
-        _check_kind(before, after)
+        _check_conversion(before, after)
         _check_zones(unit, after, before)
         after = _with_vrid(unit, before, after)
         if interface_owner(after) != interface_owner(before):
@@ -119,6 +119,7 @@ class RouterHandler(StoredResourceHandler[Router]):
         plain = {name: value for name, value in body.items() if name not in ACTION_ATTRIBUTES}
         attributes = {"ha": unit.context.settings.l3_ha, **plain, "id": str(uuid4())}
         router = cast(Router, parse(self.kind, attributes))
+        _check_kind(router)
         _check_zones(unit, router)
         (router,) = unit.insert(_with_vrid(unit, None, router))
         info = cast("Info | None", body.get(GATEWAY_INFO))
@@ -185,13 +186,30 @@ def _routes(body: Body) -> tuple[Route, ...]:
     return cast(Router, parse(Kind.ROUTER, probe)).routes
 
 
-def _check_kind(before: Router, after: Router) -> None:
-    """Validate a change of kind, which recreates the router: it must be down meanwhile."""
-    for name in ("ha", "distributed"):
-        if getattr(before, name) != getattr(after, name) and after.admin_up:
-            raise InvalidInput(
-                {name: "changes only while the router is down: set admin_state_up to false first"}
-            )
+def _check_kind(router: Router) -> None:
+    """Validate the kind of *router*: one of the kinds that L3 agents run.
+
+    :raises InvalidInput: it is highly available and distributed at once.
+    """
+    if router.ha and router.distributed:
+        text = "a router cannot be highly available and distributed at once yet: set ha to false"
+        raise InvalidInput({"distributed": f"{text}, or distributed to false"})
+
+
+def _check_conversion(before: Router, after: Router) -> None:
+    """Validate a change of kind, which recreates the router: it must be down meanwhile.
+
+    :raises InvalidInput: it is up, or no L3 agent runs the new kind.
+    """
+    changed = [
+        each for each in ("ha", "distributed") if getattr(before, each) != getattr(after, each)
+    ]
+    if not changed:
+        return
+    _check_kind(after)
+    if after.admin_up:
+        text = "changes only while the router is down: set admin_state_up to false first"
+        raise InvalidInput(dict.fromkeys(changed, text))
 
 
 def _with_vrid(unit: UnitOfWork, before: Router | None, after: Router) -> Router:

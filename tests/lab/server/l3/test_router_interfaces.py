@@ -48,7 +48,6 @@ class TestAnInterfaceBySubnet:
         [
             ({"ha": True}, "network:ha_router_replicated_interface"),
             ({"distributed": True}, "network:router_interface_distributed"),
-            ({"distributed": True, "ha": True}, "network:router_interface_distributed"),
         ],
     )
     def test_has_the_owner_of_its_kind_of_router(

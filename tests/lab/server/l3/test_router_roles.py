@@ -197,22 +197,6 @@ def test_a_new_port_is_bound_to_the_active_host_at_once(site: HaSite) -> None:
     assert site.bound_to() == {"b"}
 
 
-def test_only_the_gateway_of_a_distributed_router_is_bound_to_the_active_host(
-    file_database: Database,
-) -> None:
-    core = Layer3(file_database)
-    mode = {"agent_mode": "dvr_snat"}
-    core.core.agent_services.agents([beat(host, L3_AGENT, **mode) for host in HOSTS])
-    router = core.router(ADMIN, ha=True, distributed=True)
-    core.connect(router, ADMIN, subnet_id=core.inside()[1])
-    core.lead_out(router, core.outside()[0], ADMIN)
-    report = RoleReport(ref=Ref(Kind.ROUTER, UUID(router)), revision=0, host="a", role=ACTIVE)
-    core.plugin("network").handle_reports([report])
-    bound = {port["device_owner"]: port["binding:host_id"] for port in core.ports_of(router)}
-    assert bound["network:router_gateway"] == "a"
-    assert bound["network:router_interface_distributed"] == ""
-
-
 @pytest.mark.parametrize("crashed", [True, False])
 def test_a_router_that_stays_active_on_two_living_hosts_is_logged_once(
     site: HaSite, caplog: pytest.LogCaptureFixture, crashed: bool

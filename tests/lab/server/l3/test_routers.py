@@ -73,9 +73,9 @@ class TestRouters:
         assert owners(core, id) == ["network:router_interface"]
         core.update("router", id, ADMIN, admin_state_up=False, ha=True)
         assert owners(core, id) == ["network:ha_router_replicated_interface"]
-        core.update("router", id, ADMIN, distributed=True)
+        core.update("router", id, ADMIN, ha=False, distributed=True)
         assert owners(core, id) == ["network:router_interface_distributed"]
-        core.update("router", id, ADMIN, distributed=False, ha=False)
+        core.update("router", id, ADMIN, distributed=False)
         assert owners(core, id) == ["network:router_interface"]
 
     def test_have_no_other_actions(self, core: Layer3) -> None:
