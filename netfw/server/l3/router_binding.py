@@ -25,7 +25,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.allocation.vrids import VridStore
 from netfw.server.l3.ha_networks import acquire_vrid, find_ha_ports, update_ha_ports
-from netfw.server.l3.router_ports import change_port, read_router_ports, router_of
+from netfw.server.l3.router_ports import change_port, kind_of, read_router_ports, router_of
 from netfw.server.scheduling.rescheduler import run_each_as_server
 
 
@@ -42,7 +42,7 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
     It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
     """
     match change.before, change.after:
-        case Router() as before, Router() as router if _kind(before) != _kind(router):
+        case Router() as before, Router() as router if kind_of(before) != kind_of(router):
             _bind(unit, ref(router))
         case before, Port() as port if is_router_attachment(port.device_owner):
             known = isinstance(before, Port) and before.device_id == port.device_id
@@ -53,10 +53,6 @@ def follow_changes(unit: UnitOfWork, change: Change) -> None:
             _leave_host(unit, host)
         case _:
             pass
-
-
-def _kind(router: Router) -> tuple[bool, bool]:
-    return router.ha, router.distributed
 
 
 def _leave_host(unit: UnitOfWork, host: str) -> None:

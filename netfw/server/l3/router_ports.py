@@ -23,6 +23,11 @@ from netfw.server.l2.ports import PortHandler
 NAMED_IN_TEXTS: Final = 3
 
 
+def kind_of(router: Router) -> tuple[bool, bool]:
+    """Return the kind of a router: highly available, distributed.  A conversion changes it."""
+    return router.ha, router.distributed
+
+
 def interface_owner(router: Router) -> str:
     """Return the device owner of a router's interfaces; it tells agents the kind of router."""
     if router.distributed:

@@ -18,7 +18,8 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_router_attachment
 from netfw.model.port import Port
-from netfw.model.resource import Kind, Ref
+from netfw.model.resource import Kind, Ref, ref
+from netfw.model.router import Router
 from netfw.server.agents.agents import L3_AGENT
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
@@ -28,7 +29,7 @@ from netfw.server.db.agents.outdated_statuses import outdated_floating_ips, outd
 from netfw.server.db.agents.status_reports import StatusReports
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
-from netfw.server.l3.router_ports import router_of
+from netfw.server.l3.router_ports import kind_of, router_of
 from netfw.server.l3.status_decision import (
     decide_floating_ip_status,
     decide_router_status,
@@ -87,6 +88,20 @@ class L3Statuses:
             hosts = _serving_hosts(unit, kind, rows)
             _delete_former_reports(unit, rows, hosts)
             _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
+
+    def follow_conversions(self, unit: UnitOfWork, change: Change) -> None:
+        """Have a router of another kind wait for its hosts, which create it anew.
+
+        It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
+        """
+        match change.before, change.after:
+            case Router() as before, Router() as router if kind_of(before) != kind_of(router):
+                rows = unit.tx.statuses.get_for_update(Kind.ROUTER, [router.id])
+                unit.tx.statuses.delete([ref(router)])
+                hosts = _serving_hosts(unit, Kind.ROUTER, rows)
+                _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
+            case _:
+                pass
 
     def follow_ports(self, unit: UnitOfWork, change: Change) -> None:
         """Recompute a router without a host that gets its first port or loses its last one.

@@ -159,6 +159,7 @@ class RouterPlugin(HandlerPlugin, ServicePlugin):
             check_port_change,
             follow_changes,
             statuses.follow_ports,
+            statuses.follow_conversions,
             router_roles.follow_changes,
             check_ha_network_change,
             check_ha_prefixes,

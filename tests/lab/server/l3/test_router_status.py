@@ -285,6 +285,35 @@ def test_a_change_keeps_the_status_until_the_next_report(site: Site) -> None:
     assert site.statuses() == ("ACTIVE", "ACTIVE")
 
 
+@pytest.mark.parametrize("ha", [True, False])
+def test_a_converted_router_waits_for_its_hosts_again(file_database: Database, ha: bool) -> None:
+    site = Site(file_database, "a", "b")
+    site.core.update("router", site.router, ADMIN, admin_state_up=False, ha=not ha)
+    hosts = site.hosts()
+    for host in hosts:
+        site.report_both(ACTIVE, host)
+    made = site.core.update("router", site.router, ADMIN, ha=ha)
+    assert made["status"] == site.body("router")["status"] == "BUILD"
+    kept = min(hosts & site.hosts())
+    assert site.report("router", ACTIVE, kept, older=1) == "BUILD", "it is of the former kind"
+    site.reconcile()
+    assert site.body("router")["status"] == "BUILD"
+    assert site.report("router", ACTIVE, kept) == "ACTIVE"
+
+
+@pytest.mark.parametrize("ha", [True, False])
+def test_a_router_that_is_converted_while_its_hosts_are_dead_is_down(
+    file_database: Database, ha: bool
+) -> None:
+    site = Site(file_database, "a", failover_grace=60.0)
+    site.core.update("router", site.router, ADMIN, admin_state_up=False, ha=not ha)
+    site.report_both(ACTIVE)
+    site.die("a")
+    assert site.core.update("router", site.router, ADMIN, ha=ha)["status"] == "DOWN"
+    site.beat("a")
+    assert site.report("router", ACTIVE) == "ACTIVE"
+
+
 def test_reports_of_another_association_do_not_count(site: Site) -> None:
     assert site.report("floatingip", ACTIVE) == "ACTIVE"
     site.core.update("floatingip", site.floatingip, port_id=None)
