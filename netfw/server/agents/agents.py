@@ -24,6 +24,7 @@ from netfw.server.core.resource_handler import (
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.db.agents.heartbeats import AgentHeartbeat
 
 DHCP_AGENT: Final = "DHCP agent"
@@ -81,6 +82,7 @@ class AgentHandler(StoredResourceHandler[Agent]):
         if service is not None:
             for each in AssignmentRows(unit.tx.connection).at(service, before.host):
                 unit.tx.assignments.remove(each)
+            ExcludedHosts(unit.tx.connection, service).remove_host(before.host)
         unit.tx.heartbeats.delete(before.id)
         unit.delete(before)
 

@@ -155,7 +155,7 @@ class DhcpNetworkHandler(_Served):
                 raise Conflict(
                     f"the DHCP agent on {agent.host} serves network {network.id} already"
                 )
-            self._dhcp.assignments.assign(unit, ref(network), agent.host)
+            self._dhcp.assignments.assign_on_request(unit, ref(network), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
@@ -164,7 +164,7 @@ class DhcpNetworkHandler(_Served):
         network = unit.network(NetworkId(member), lock=True)
         self._check_serving(unit, agent, ref(network))
         self._dhcp.reserve_port(unit, network.id, agent.host)
-        self._dhcp.assignments.unassign(unit, ref(network), agent.host)
+        self._dhcp.assignments.unassign_on_request(unit, ref(network), agent)
 
 
 class L3RouterHandler(_Served):
@@ -180,14 +180,14 @@ class L3RouterHandler(_Served):
             if reason := ineligibility(agent, router):
                 raise Conflict(f"the L3 agent on {agent.host} cannot have it: {reason}")
             self._check_agent_count(unit, agent, router)
-            self._scheduler.assignments.assign(unit, ref(router), agent.host)
+            self._scheduler.assignments.assign_on_request(unit, ref(router), agent.host)
         return tuple(dict(body) for body in bodies)
 
     def delete(self, unit: UnitOfWork, id: str, revision: int | None = None) -> None:
         parent, member = _pair(id)
         agent, router = self._agent(unit, parent, useful=False), _router(unit, member)
         self._check_serving(unit, agent, ref(router))
-        self._scheduler.assignments.unassign(unit, ref(router), agent.host)
+        self._scheduler.assignments.unassign_on_request(unit, ref(router), agent)
 
     def _check_agent_count(self, unit: UnitOfWork, agent: Agent, router: Router) -> None:
         others = self._scheduler.assignments.hosts(unit.tx, ref(router)) - {agent.host}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, MutableMapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import field, frozen
@@ -17,8 +19,13 @@ from netfw.server.core.resource_handler import Reader
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.scheduling.choice import Candidate, candidates, choose
 from netfw.state.dependencies import Assignment
+
+LOG = logging.getLogger(__name__)
+
+EXCLUDED: Final = "%s: removed from the %s on %s on request; it is assigned there only on request"
 
 
 @frozen
@@ -72,12 +79,13 @@ class AgentAssignments:
         """Assign more agents to *target* if too few serve it; return the new hosts.
 
         *target* is locked against concurrent scheduling. *wanted* maps the number of candidates to
-        the number of agents.
+        the number of agents. Hosts that *target* was removed from on request are no candidates.
         """
         known = [agent for agent in self.agents(unit.tx) if fits(agent)]
+        excluded = ExcludedHosts(unit.tx.connection, self.service).of(target.id)
         serving = self.hosts(unit.tx, target)
         loads = AssignmentRows(unit.tx.connection).loads(self.service)
-        offered = candidates(known, loads)
+        offered = candidates((agent for agent in known if agent.host not in excluded), loads)
         present = [
             Candidate(host=agent.host, zone=agent.availability_zone)
             for agent in known
@@ -100,6 +108,24 @@ class AgentAssignments:
             unit.tx.assignments.add(Assignment(self.service, host, target))
         if hosts:
             _run_hooks(unit, target)
+
+    def assign_on_request(self, unit: UnitOfWork, target: Ref, host: str) -> None:
+        """Assign *target*, which is locked, to *host*, also if it was removed from there."""
+        ExcludedHosts(unit.tx.connection, self.service).remove(target.id, host)
+        self.assign(unit, target, host)
+
+    def unassign_on_request(self, unit: UnitOfWork, target: Ref, agent: Agent) -> None:
+        """Remove *target*, which is locked, from the host of *agent*.
+
+        It is not scheduled there again, unless the agent is switched off: that keeps it away by
+        itself, until the agent is switched on.
+        """
+        if agent.admin_up:
+            ExcludedHosts(unit.tx.connection, self.service).add(target.id, agent.host)
+            unit.after_commit.append(
+                partial(LOG.info, EXCLUDED, target, agent.agent_type, agent.host)
+            )
+        self.unassign(unit, target, agent.host)
 
     def unassign(self, unit: UnitOfWork, target: Ref, *hosts: str) -> None:
         """Remove *target* from *hosts*, or from all if none are named."""

@@ -22,6 +22,7 @@ from netfw.server.core.context import ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.choice import ineligibility, wanted_agents
@@ -33,6 +34,8 @@ LOG = logging.getLogger(__name__)
 @frozen
 class RouterScheduler:
     """A router gets its agents with its first interface or gateway, and keeps them.
+
+    It is not assigned to an agent that an administrator removed it from.
 
     Of a distributed router only the central part is assigned, and it exists while the router has a
     gateway. A plain router is moved from a dead agent only if configured: the agent may merely have
@@ -138,6 +141,7 @@ class RouterScheduler:
         rows = view.resources.find(Kind.ROUTER, Query())
         served = AssignmentRows(view.connection).at(Service.L3)
         has = Counter(each.ref.id for each in served)
+        excluded = ExcludedHosts(view.connection, Service.L3).of_all()
         alive = [agent for agent in self.assignments.agents(view) if agent.alive and agent.admin_up]
         most = self.context.settings.max_l3_agents_per_router
         lacking = []
@@ -145,7 +149,10 @@ class RouterScheduler:
             if has[row.ref.id] and not row.body["ha"]:
                 continue
             router = cast(Router, row.resource())
-            fitting = sum(not ineligibility(agent, router) for agent in alive)
+            fitting = sum(
+                not ineligibility(agent, router) and agent.host not in excluded.get(router.id, ())
+                for agent in alive
+            )
             if has[row.ref.id] < min(wanted_agents(router, most, fitting), fitting):
                 lacking.append(row.ref.id)
         return tuple(sorted(find_routers_with_ports(view, lacking)))

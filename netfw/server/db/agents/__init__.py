@@ -1,1 +1,1 @@
-"""Rows about agents: heartbeats, assignments, status reports."""
+"""Rows about agents: heartbeats, assignments, excluded hosts, status reports."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Table, UniqueConstraint
 
+from netfw.drivers.values.subscription import Service
 from netfw.server.db.schema.columns import (
     DIGEST_LENGTH,
     NUMBER_LENGTH,
@@ -136,6 +138,24 @@ ASSIGNMENTS: Final = Table(
     **TABLE_OPTIONS,
 )
 """Networks and routers that are scheduled to a service of a host."""
+
+
+def _excluded_hosts(name: str, resources: str) -> Table:
+    resource = ForeignKey(f"{resources}.id", ondelete="CASCADE")
+    return Table(
+        name,
+        METADATA,
+        Column("resource_id", word(), resource, primary_key=True),
+        Column("host", text(), primary_key=True),
+        **TABLE_OPTIONS,
+    )
+
+
+EXCLUDED_HOSTS: Final[Mapping[Service, Table]] = {
+    Service.DHCP: _excluded_hosts("excluded_dhcp_hosts", "networks"),
+    Service.L3: _excluded_hosts("excluded_l3_hosts", "routers"),
+}
+"""Networks and routers that are not to be scheduled to a service of a host, as requested."""
 
 VENDOR_RESOURCES: Final = Table(
     "vendor_resources",

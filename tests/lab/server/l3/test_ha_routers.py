@@ -120,6 +120,8 @@ def test_ports_are_bound_to_no_host_when_the_active_one_leaves(core: Layer3, way
     assert "two" in hosts
     assert [host for host, _ in bindings(core, router).values()] == ["", ""]
     l3_agent(core, "one")
+    if way == "unassigned":
+        core.create("l3_router", ADMIN, agent_id=agent["id"], router_id=router)
     agents = core.find("l3_agent", router_id=router)
     states = {agent["host"]: agent["ha_state"] for agent in agents}
     assert states["one"] == "unknown", "its former role is not that of the new assignment"

@@ -1,0 +1,121 @@
+"""What administrators remove from an agent stays removed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+from netfw.server.db import Database
+from tests.server.core.agent_samples import grow_old
+from tests.server.core.core_client import ADMIN
+from tests.server.scheduling.environment import DHCP, L3, Cloud
+
+pytestmark = pytest.mark.spec("ML2-10", "API-06")
+
+Make = Callable[..., Cloud]
+
+
+@pytest.fixture
+def make(database: Database) -> Make:
+    return lambda **options: Cloud(database, **options)
+
+
+def exclusions(cloud: Cloud) -> list[str]:
+    with cloud.database.reading.connect() as connection:
+        rows = connection.execute(text("SELECT host FROM excluded_l3_hosts ORDER BY host"))
+        return list(rows.scalars())
+
+
+def remove(cloud: Cloud, router: str, host: str) -> None:
+    cloud.calls.plugin.delete(ADMIN, "l3_router", f"{cloud.agent(host, L3)}/{router}")
+
+
+def add(cloud: Cloud, router: str, host: str) -> None:
+    body = {"agent_id": cloud.agent(host, L3), "router_id": router}
+    cloud.calls.plugin.create(ADMIN, "l3_router", [body])
+
+
+def test_an_ha_router_is_not_assigned_again_to_an_agent_that_it_was_removed_from(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    cloud = make(max_l3_agents_per_router=2)
+    cloud.agents(L3, "a", "b")
+    router = cloud.router(ha=True)
+    assert cloud.hosts(router) == ["a", "b"]
+    with caplog.at_level(logging.INFO, "netfw.server.scheduling"):
+        remove(cloud, router, "a")
+    assert "removed from the L3 agent on a on request" in caplog.text
+    assert cloud.rescheduler.reconcile() == 0
+    cloud.agents(L3, "a", started=1)
+    assert cloud.hosts(router) == ["b"], "neither at an interval nor at a restart of the agent"
+    cloud.agents(L3, "c")
+    assert cloud.hosts(router) == ["b", "c"], "others are as good as before"
+    remove(cloud, router, "c")
+    add(cloud, router, "a")
+    assert cloud.hosts(router) == ["a", "b"]
+    assert exclusions(cloud) == ["c"]
+
+
+def test_a_plain_router_that_was_removed_gets_another_agent_or_none(make: Make) -> None:
+    cloud = make()
+    cloud.agents(L3, "a")
+    router = cloud.router()
+    remove(cloud, router, "a")
+    assert cloud.rescheduler.reconcile() == 0
+    assert cloud.hosts(router) == []
+    cloud.agents(L3, "b")
+    assert cloud.hosts(router) == ["b"]
+
+
+def test_a_router_is_not_moved_to_an_agent_that_it_was_removed_from(make: Make) -> None:
+    cloud = make(allow_automatic_l3agent_failover=True)
+    cloud.agents(L3, "a", "b")
+    router = cloud.router()
+    remove(cloud, router, "a")
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(router) == ["b"]
+    grow_old(cloud.context, "b", 80)
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(router) == ["b"], "better on a dead agent than where it must not be"
+
+
+def test_what_is_removed_from_an_agent_that_is_off_returns_when_it_is_on(make: Make) -> None:
+    cloud = make(max_l3_agents_per_router=2)
+    cloud.agents(L3, "a", "b")
+    router, agent = cloud.router(ha=True), cloud.agent("a", L3)
+    cloud.calls.plugin.update(ADMIN, "agent", agent, {"admin_state_up": False})
+    remove(cloud, router, "a")
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(router) == ["b"]
+    cloud.calls.plugin.update(ADMIN, "agent", agent, {"admin_state_up": True})
+    assert cloud.hosts(router) == ["a", "b"]
+
+
+def test_a_network_is_not_assigned_again_to_an_agent_that_it_was_removed_from(make: Make) -> None:
+    cloud = make()
+    cloud.agents(DHCP, "a")
+    network, agent = cloud.network(), cloud.agent("a", DHCP)
+    cloud.calls.plugin.delete(ADMIN, "dhcp_network", f"{agent}/{network}")
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(network) == []
+    cloud.agents(DHCP, "b")
+    assert cloud.hosts(network) == ["b"]
+
+
+@pytest.mark.parametrize("deleted", ["agent", "router"])
+def test_exclusions_go_with_the_agent_and_with_the_router(make: Make, deleted: str) -> None:
+    cloud = make()
+    cloud.agents(L3, "a")
+    router = cloud.router()
+    remove(cloud, router, "a")
+    assert exclusions(cloud) == ["a"]
+    if deleted == "agent":
+        cloud.calls.delete("agent", cloud.agent("a", L3), ADMIN)
+        cloud.agents(L3, "a")
+        assert cloud.hosts(router) == ["a"], "a new agent has no past"
+    else:
+        cloud.calls.delete("router", router, ADMIN)
+    assert exclusions(cloud) == []
