@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import evolve, fields_dict
 
 from netfw.drivers.server.change import Change
-from netfw.drivers.server.query import RequestContext
+from netfw.drivers.server.query import Query, RequestContext
 from netfw.model.ids import NetworkId
 from netfw.model.network import Network
 from netfw.model.port import Port
@@ -22,6 +22,7 @@ from netfw.model.subnet import Subnet
 from netfw.model.wire import render
 from netfw.server.db.allocation.quotas import UNLIMITED
 from netfw.server.db.database import Transaction
+from netfw.server.db.resources.rows import AT_ONCE
 
 if TYPE_CHECKING:
     from netfw.server.core.context import ServerContext
@@ -211,6 +212,29 @@ class UnitOfWork:
             self._seen.add((id, self.requester.sees))
         return self._networks[id], self.subnets(id)
 
+    def read_networks(self, ids: Iterable[NetworkId]) -> None:
+        """Read networks with their subnets and segments, in as many statements as for one."""
+        missing = sorted(set(ids) - self._networks.keys())
+        for at in range(0, len(missing), AT_ONCE):
+            part = missing[at : at + AT_ONCE]
+            rows = self.tx.resources.present(Ref(Kind.NETWORK, id) for id in part)
+            subnets, segments = (
+                self._of_networks(each, part) for each in (Kind.SUBNET, Kind.SEGMENT)
+            )
+            for network in (cast(Network, row.resource()) for row in rows):
+                self._networks[network.id] = network
+                self._subnets.setdefault(network.id, tuple(subnets[network.id]))
+                self._segments.setdefault(network.id, _ordered(network, segments[network.id]))
+
+    def _of_networks(self, kind: Kind, ids: Iterable[NetworkId]) -> Mapping[UUID, list[Any]]:
+        """Return the subnets or segments of networks, in one statement."""
+        found: dict[UUID, list[Any]] = {id: [] for id in ids}
+        query = Query(filters={"network_id": tuple(map(str, found))})
+        for row in self.tx.resources.find(kind, query):
+            each: Any = row.resource()
+            found[each.network_id].append(each)
+        return found
+
     def subnets(self, id: NetworkId) -> tuple[Subnet, ...]:
         """Return all subnets of a network; read once."""
         if id not in self._subnets:
@@ -226,10 +250,8 @@ class UnitOfWork:
         if self._last.get(Ref(Kind.NETWORK, id), self) is None:
             return self._gone.get(id, ())
         if id not in self._segments:
-            found = [cast(Segment, each) for each in self.tx.resources.of_network(Kind.SEGMENT, id)]
-            order = {each: position for position, each in enumerate(self.network(id).segments)}
-            found.sort(key=lambda each: order.get(each.provider, len(order)))
-            self._segments[id] = tuple(found)
+            found = self.tx.resources.of_network(Kind.SEGMENT, id)
+            self._segments[id] = _ordered(self.network(id), cast("tuple[Segment, ...]", found))
         return self._segments[id]
 
     def _changed(self, before: Resource | None, after: Resource | None) -> None:
@@ -311,3 +333,9 @@ class UnitOfWork:
             self.tx.quotas.grant(project, quota, count)
         self._counts.clear()
         self._granted.clear()
+
+
+def _ordered(network: Network, segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Return *segments* in the order of their network, then dynamic ones."""
+    order = {each: position for position, each in enumerate(network.segments)}
+    return tuple(sorted(segments, key=lambda each: order.get(each.provider, len(order))))

@@ -15,12 +15,12 @@ from netfw.model.address import Mac
 from netfw.model.binding import VifType
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_trusted
-from netfw.model.ids import NetworkId
+from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import FixedIp, IpAllocation, Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.wire import parse, render
 from netfw.model.wire.common import DHCP_OPTION, FIXED_IP
-from netfw.server.binding.binder import LEVELS, PortBinder
+from netfw.server.binding.binder import HOST, LEVELS, Agents, PortBinder
 from netfw.server.core.extension_drivers import ExtensionDrivers
 from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -122,13 +122,30 @@ class PortHandler(StoredResourceHandler[Port]):
 
     # Change.
 
-    def do_update(self, unit: UnitOfWork, before: Port, body: Body) -> Port:
+    def update_all(self, unit: UnitOfWork, bodies: Mapping[PortId, Body]) -> None:
+        """Change the ports that *bodies* are for, locked in the order of their ids.
+
+        Apart from an update of each, it takes as many statements as for one port. A port that was
+        deleted meanwhile is skipped.
+        """
+        rows = unit.tx.statuses.get_for_update(Kind.PORT, bodies)
+        for row in rows.values():
+            unit.extras[row.ref] = dict(row.extra)
+        ports = [cast(Port, row.resource()) for row in rows.values()]
+        unit.read_networks(port.network_id for port in ports)
+        agents = self._binder.agents(unit, (_text(bodies[port.id], HOST) for port in ports))
+        for before in ports:
+            self.do_update(unit, before, bodies[before.id], agents)
+
+    def do_update(
+        self, unit: UnitOfWork, before: Port, body: Body, agents: Agents | None = None
+    ) -> Port:
         port = self._simply_changed(unit, before, body)
         port = self._readdressed(unit, before, port, body)
         port = self._extensions.apply(unit, before, port, body, unit.network(before.network_id))
         port = self._filtered(unit, before, port, body)
         if _binds_anew(before, port, body):
-            port = self._binder.rebind(unit, before, port)
+            port = self._binder.rebind(unit, before, port, agents)
         if before.admin_up != port.admin_up:
             unit.tx.statuses.delete([ref(before)], Service.L2)
             port = evolve(port, status=Status.DOWN)

@@ -44,11 +44,19 @@ def check_port_change(unit: UnitOfWork, change: Change) -> None:
     if not isinstance(before, Port):
         return
     now = cast("Port | None", after)
+    if now is not None and _attached_alike(before, now):
+        return
     if is_router_attachment(before.device_owner):
         _check_attachment(unit, before, now)
     if now is not None and is_trusted(now.device_owner) and not is_trusted(before.device_owner):
         _refuse_owner(unit, now)
     _release_floating_ips(unit, before, now)
+
+
+def _attached_alike(before: Port, after: Port) -> bool:
+    """Return whether neither the addresses nor the device changed, on which others depend."""
+    names = ("fixed_ips", "device_id", "device_owner")
+    return all(getattr(before, name) == getattr(after, name) for name in names)
 
 
 def _release_floating_ips(unit: UnitOfWork, before: Port, after: Port | None) -> None:

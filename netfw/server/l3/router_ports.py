@@ -113,6 +113,14 @@ def change_port(unit: UnitOfWork, port: PortId, body: Body) -> Port:
         return handler.get_for_update(unit, str(port))
 
 
+def bind_ports(unit: UnitOfWork, hosts: Mapping[PortId, str]) -> None:
+    """Bind ports of routers to the given hosts."""
+    with unit.elevated():
+        port_handler(unit).update_all(
+            unit, {id: {"binding:host_id": host} for id, host in hosts.items()}
+        )
+
+
 def drop_port(unit: UnitOfWork, port: Port) -> None:
     """Delete a port of a router or a floating IP."""
     handler = port_handler(unit)

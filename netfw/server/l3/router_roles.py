@@ -33,7 +33,7 @@ from netfw.server.db.agents.router_roles import RoleKey, RouterRoleRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
 from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
-from netfw.server.l3.router_ports import change_port, router_of
+from netfw.server.l3.router_ports import bind_ports, router_of
 from netfw.server.l3.router_status import hosts_of_routers
 from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
@@ -154,11 +154,14 @@ def _bind_ports(
     hosts, roles = hosts_of_routers(unit, ids), unit.tx.roles.of(ids)
     others = {id: find_active_hosts(hosts[id], roles[id]) - {last.get(id)} for id in ids}
     dead = _dead_hosts(unit.tx, unit.context.settings) if any(others.values()) else frozenset()
+    changed: dict[PortId, str] = {}
     for row in _find_ports(unit.tx, ids):
         id, former = UUID(row.body["device_id"]), row.body["binding:host_id"]
         active = decide_active_host(hosts[id], roles[id], former, last.get(id), dead)
         if active != former:
-            change_port(unit, PortId(row.ref.id), {"binding:host_id": active})
+            changed[PortId(row.ref.id)] = active
+    if changed:
+        bind_ports(unit, changed)
 
 
 def _find_ports(reader: Reader, routers: Collection[UUID]) -> tuple[Row, ...]:

@@ -282,6 +282,27 @@ def test_reports_in_one_message_are_one_transaction_and_known_ones_none(site: Ha
     assert not executed
 
 
+def test_a_failover_costs_an_update_of_each_port_and_nothing_else_for_each_router(
+    site: HaSite,
+) -> None:
+    routers = [site.router, *(site.make_router(f"10.{number}.0.0/24") for number in range(1, 5))]
+
+    def fail_over(host: str, *some: str) -> int:
+        reports = [
+            RoleReport(ref=Ref(Kind.ROUTER, UUID(router)), revision=0, host=host, role=ACTIVE)
+            for router in some
+        ]
+        with statements(site.core.context.database) as executed:
+            site.core.plugin("network").handle_reports(reports)
+        return len(executed)
+
+    fail_over("a", *routers)
+    one, four = fail_over("b", routers[0]), fail_over("b", *routers[1:])
+    ports = 2
+    assert four - one == 3 * ports
+    assert all(site.bound_to(router) == {"b"} for router in routers)
+
+
 def test_a_report_that_overtakes_the_former_one_of_its_host_is_recorded_after_it(
     site: HaSite,
 ) -> None:
