@@ -115,7 +115,7 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
         """Keys that were ACTIVE since the agent started."""
         statuses: StatusReporter[L3Key] = StatusReporter(settings.host, Service.L3, self._status_of)
         self._clock = clock or SystemClock()
-        self._roles = RoleReporter(settings.host, settings.ha_role_report_interval)
+        self._roles = RoleReporter(settings.host, settings.ha_role_report_interval, settings.boot)
         executor = L3JobExecutor(driver, metadata, routers.publish, self._record_role)
         super().__init__(settings, executor, self.make_desired(), statuses)
 

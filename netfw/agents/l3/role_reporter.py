@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
 
 from netfw.drivers.values.reports import RoleReport
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.router import HaRole, Router
 
+MICROSECONDS = 1_000_000
 _NAMED = 3
 """Number of routers that a warning names."""
 
@@ -23,10 +25,13 @@ class RoleReporter:
     are for the loop.
     """
 
-    def __init__(self, host: str, interval: float) -> None:
-        self._host, self._interval = host, interval
+    def __init__(self, host: str, interval: float, boot: UUID | None = None) -> None:
+        self._host, self._interval, self._boot = host, interval, boot
         self._lock = threading.Lock()
         self._roles: dict[RouterId, HaRole] = {}
+        self._since: dict[RouterId, int] = {}
+        """When routers took their roles, in microseconds; no two changes have the same time."""
+        self._latest = 0
         self._numbers: Counter[HaRole] = Counter()
         self._events: Counter[RouterId] = Counter()
         """Numbers of the events of routers, so that a status read before an event is discarded."""
@@ -124,6 +129,7 @@ class RoleReporter:
         if former is role:
             return
         self._discard(router)
+        self._latest = self._since[router] = max(int(now * MICROSECONDS), self._latest + 1)
         self._roles[router] = role
         self._numbers[role] += 1
         self._changed.add(router)
@@ -133,6 +139,7 @@ class RoleReporter:
     def _discard(self, router: RouterId) -> None:
         if (former := self._roles.pop(router, None)) is not None:
             self._numbers[former] -= 1
+            del self._since[router]
 
     def _make_report(self, id: RouterId, router: Router | None) -> RoleReport | None:
         """Return the report on a router, unless it equals the last one."""
@@ -143,7 +150,14 @@ class RoleReporter:
             self._sent.pop(id, None)
             self._events.pop(id, None)
             return None
-        report = RoleReport(ref=ref(router), revision=router.revision, host=self._host, role=role)
+        report = RoleReport(
+            ref=ref(router),
+            revision=router.revision,
+            host=self._host,
+            role=role,
+            boot=self._boot,
+            since=self._since[id],
+        )
         if self._sent.get(id) == report:
             return None
         self._sent[id] = report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address
+from uuid import UUID
 
 from attrs import frozen
 
@@ -36,6 +37,8 @@ class L3AgentConfig(JobAgentConfig):
     ha_vrrp_priority: int = HA_PRIORITY
     ha_role_report_interval: float = ROLE_REPORT_INTERVAL
     """Seconds in which changes of HA roles are collected before they are reported."""
+    boot: UUID | None = None
+    """The boot of this machine, whose monotonic clock orders the reports of roles."""
     interface_driver: str = ""
     """Only reported."""
     binary: str = "netfw-l3-agent"

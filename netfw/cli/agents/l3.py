@@ -24,6 +24,7 @@ from netfw.drivers.metadata import MetadataDriver
 from netfw.drivers.router import RouterDriver
 from netfw.drivers.support.router_directory import router_directory
 from netfw.errors import ConfigError
+from netfw.linux.process.identity import boot
 from netfw.model.ids import NetworkId
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class L3AgentComponents(ConfiguredComponents):
             metadata_port=options.metadata_port,
             ha_vrrp_priority=options.ha_vrrp_priority,
             ha_role_report_interval=self._role_report_interval(),
+            boot=UUID(boot()),
             availability_zone=options.availability_zone or None,
             interface_driver=self.interface.describe().name,
             binary=PROGRAM,

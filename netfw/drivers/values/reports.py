@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from attrs import field, frozen
 
@@ -34,7 +35,11 @@ class StatusReport:
 
 @frozen(kw_only=True)
 class RoleReport:
-    """The role of a highly available router on a host: a fact, whatever revision it has."""
+    """The role of a highly available router on a host: a fact, whatever revision it has.
+
+    Of two reports of one boot of the host, that with the later time is valid, whichever arrives
+    last.
+    """
 
     ref: Ref
     revision: int
@@ -42,6 +47,10 @@ class RoleReport:
     host: str
     role: HaRole
     service: Service = Service.L3
+    boot: UUID | None = field(default=None, eq=False)
+    """The boot of the host; ``None``: the report that arrives last is valid."""
+    since: int = field(default=0, eq=False)
+    """When the host took the role, in microseconds of the monotonic clock of its boot."""
 
 
 @frozen(kw_only=True)

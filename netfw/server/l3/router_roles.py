@@ -6,15 +6,13 @@ ports, and the switches reach the active one by themselves.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
@@ -29,7 +27,7 @@ from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.resource_handler import Reader
 from netfw.server.core.settings import Settings
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.router_roles import RoleKey, RouterRoleRows
+from netfw.server.db.agents.router_roles import HostRole, RoleKey, RouterRoleRows
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.db.resources.rows import Row
 from netfw.server.l3.role_decision import decide_active_host, find_active_hosts
@@ -43,8 +41,7 @@ BOUND: Final = tuple(owner for owner in ROUTER_ATTACHMENTS if not is_distributed
 """Owners of the ports that are bound to the active host."""
 AT_ONCE: Final = 100
 """Roles in one transaction."""
-LOCKS: Final = 64
-Reported = Mapping[RoleKey, HaRole]
+Reported = Mapping[RoleKey, HostRole]
 """Roles in the order in which they were reported."""
 
 
@@ -53,53 +50,46 @@ class RouterRoles:
     """Records the roles that L3 agents report, and binds the ports of routers to active hosts.
 
     A role is a fact of its host, whatever revision of the router it has; it counts if the router is
-    assigned to the host.
+    assigned to the host, and if the host has not reported a later one, to this or another server.
     """
 
     context: ServerContext
     splits: SplitDetector
-    _locks: tuple[threading.Lock, ...] = field(
-        init=False, factory=lambda: tuple(threading.Lock() for _ in range(LOCKS)), eq=False
-    )
-    """Locks by hosts.  An agent that got no answer reports again, while its former report may be in
-    progress: by what is stored then, the new role could be known and the former one new."""
 
     def __call__(self, reports: Sequence[Report]) -> ReportResult:
         """Handle the roles among *reports*; those that change nothing cost no transaction."""
         roles = {
-            (report.ref.id, report.host): report.role
+            (report.ref.id, report.host): HostRole(report.role, report.boot, report.since)
             for report in reports
             if isinstance(report, RoleReport) and report.ref.kind is Kind.ROUTER
         }
         keys = tuple(roles)
-        with ExitStack() as stack:
-            for number in sorted({hash(host) % LOCKS for _, host in keys}):
-                stack.enter_context(self._locks[number])
-            for at in range(0, len(keys), AT_ONCE):
-                part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
-                if new := self.context.read(partial(self._find_new, reported=part)):
-                    self.context.run(SERVER, self._record, new)
+        for at in range(0, len(keys), AT_ONCE):
+            part = {key: roles[key] for key in keys[at : at + AT_ONCE]}
+            if new := self.context.read(partial(self._find_new, reported=part)):
+                self.context.run(SERVER, self._record, new)
         return ReportResult()
 
     def _find_new(self, view: ReadSnapshot, reported: Reported) -> Reported:
         """Return those of the *reported* roles that differ from the stored ones, and those of
         active hosts whose router has a port that is bound to no living active host."""
-        known = RouterRoleRows(view.connection).of(router for router, _ in reported)
-        repeated = {key for key, role in reported.items() if known[key[0]].get(key[1]) is role}
-        active = {key for key in repeated if reported[key] is HaRole.ACTIVE}
+        known = RouterRoleRows(view.connection).read(router for router, _ in reported)
+        repeated = {key for key, new in reported.items() if known.get(key) == new}
+        active = {key for key in repeated if reported[key].role is HaRole.ACTIVE}
         lost: set[UUID] = set()
         bound = _find_bound(view, {router for router, _ in active})
         elsewhere = {each for each in bound if each not in active}
         if elsewhere:
             dead = _dead_hosts(view, self.context.settings)
-            lost = {
-                router
-                for router, host in elsewhere
-                if host not in find_active_hosts(known[router].keys() - dead, known[router])
+            alive = {
+                key
+                for key, its in known.items()
+                if its.role is HaRole.ACTIVE and key[1] not in dead
             }
+            lost = {router for router, host in elsewhere if (router, host) not in alive}
         return {
-            key: role
-            for key, role in reported.items()
+            key: new
+            for key, new in reported.items()
             if key not in repeated or (key in active and key[0] in lost)
         }
 
@@ -108,10 +98,10 @@ class RouterRoles:
         routers."""
         rows = unit.tx.statuses.get_for_update(Kind.ROUTER, (router for router, _ in reported))
         hosts = hosts_of_routers(unit, [id for id, row in rows.items() if row.body["ha"]])
-        counted = {key: role for key, role in reported.items() if key[1] in hosts.get(key[0], ())}
-        unit.tx.roles.record(counted)
-        last = {router: host for (router, host), role in counted.items() if role is HaRole.ACTIVE}
-        _bind_ports(unit, {router for router, _ in counted}, last)
+        counted = {key: new for key, new in reported.items() if key[1] in hosts.get(key[0], ())}
+        valid = unit.tx.roles.record(counted)
+        last = {router: host for (router, host), new in valid.items() if new.role is HaRole.ACTIVE}
+        _bind_ports(unit, {router for router, _ in valid}, last)
         unit.after_commit += [partial(self.splits.add, router) for router in last]
 
 

@@ -106,7 +106,15 @@ REPORT: Final = Tagged(
                     Attribute("reason", Scalar(_parse_reason, str)),
                 ),
             ),
-            "role": ObjectCodec(RoleReport, (*_ABOUT, Attribute("role", choice(HaRole)))),
+            "role": ObjectCodec(
+                RoleReport,
+                (
+                    *_ABOUT,
+                    Attribute("role", choice(HaRole)),
+                    Attribute("boot", Nullable(ID)),
+                    Attribute("since", REVISION),
+                ),
+            ),
             "heartbeat": ObjectCodec(
                 Heartbeat,
                 (

@@ -193,9 +193,12 @@ ROUTER_ROLES: Final = Table(
     Column("router_id", word(), ForeignKey("routers.id", ondelete="CASCADE"), primary_key=True),
     Column("host", text(), primary_key=True),
     Column("role", word(), nullable=False),
+    Column("boot", word(), nullable=True),
+    Column("since", number(), nullable=True),
     **TABLE_OPTIONS,
 )
-"""The last role that the L3 agent of a host reported of a highly available router."""
+"""The last role that the L3 agent of a host reported of a highly available router, and since when
+the host has it, in microseconds of its boot."""
 
 HOST_MACS: Final = Table(
     "host_macs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import event
 
-from netfw.drivers.server.change import Change
 from netfw.drivers.values.reports import RoleReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
@@ -31,6 +30,7 @@ pytestmark = pytest.mark.spec("API-18", "L3-42")
 
 ACTIVE, STANDBY, FAULT = HaRole.ACTIVE, HaRole.STANDBY, HaRole.FAULT
 HOSTS = ("a", "b")
+BOOT = UUID(int=1)
 
 
 class HaSite:
@@ -72,10 +72,15 @@ class HaSite:
         self,
         *roles: tuple[str, HaRole],
         router: str | None = None,
-        handle: RouterRoles | None = None,
+        handle: Callable[[list[RoleReport]], object] | None = None,
+        boot: UUID | None = None,
+        since: int = 0,
     ) -> None:
         target = Ref(Kind.ROUTER, UUID(router or self.router))
-        reports = [RoleReport(ref=target, revision=0, host=host, role=role) for host, role in roles]
+        reports = [
+            RoleReport(ref=target, revision=0, host=host, role=role, boot=boot, since=since)
+            for host, role in roles
+        ]
         (handle or self.core.plugin("network").handle_reports)(reports)
 
     def states(self) -> dict[str, str | None]:
@@ -303,20 +308,49 @@ def test_a_failover_costs_an_update_of_each_port_and_nothing_else_for_each_route
     assert all(site.bound_to(router) == {"b"} for router in routers)
 
 
-def test_a_report_that_overtakes_the_former_one_of_its_host_is_recorded_after_it(
-    site: HaSite,
-) -> None:
-    site.report(("a", STANDBY), ("b", STANDBY))
-    later = threading.Thread(target=site.report, args=[("a", STANDBY)])
+def test_a_report_that_was_overtaken_by_a_later_one_changes_nothing(site: HaSite) -> None:
+    other = Layer3(site.core.context.database).plugin("network").handle_reports
+    site.report(("a", STANDBY), ("b", STANDBY), boot=BOOT, since=5)
+    site.report(("b", ACTIVE), boot=BOOT, since=8, handle=other)
+    site.report(("a", STANDBY), boot=BOOT, since=7, handle=other)
+    site.report(("a", ACTIVE), boot=BOOT, since=6)
+    assert site.states() == {"a": "standby", "b": "active"}
+    assert site.bound_to() == {"b"}
+    site.report(("a", ACTIVE), boot=BOOT, since=9)
+    assert site.states() == {"a": "active", "b": "active"}
 
-    def report_again(unit: UnitOfWork, change: Change) -> None:
-        if later.ident is None:
-            later.start()
-            later.join(1)  # it ends only if it does not wait for this transaction
 
-    site.core.context.precommit_hooks.append(report_again)
+def test_times_of_another_boot_are_not_compared(site: HaSite) -> None:
+    site.report(("a", ACTIVE), boot=BOOT, since=5_000_000)
+    site.report(("a", STANDBY), boot=UUID(int=2), since=1_000_000)
+    assert site.states()["a"] == "standby"
     site.report(("a", ACTIVE))
-    later.join()
+    assert site.states()["a"] == "active", "a report without a time is the latest"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_reports_of_one_host_that_servers_handle_at_once_leave_the_later_role(
+    database: Database, reverse: bool
+) -> None:
+    site = HaSite(database)
+    other = Layer3(database).plugin("network").handle_reports
+    site.report(("a", STANDBY), ("b", STANDBY), boot=BOOT, since=5)
+    both = [
+        partial(site.report, ("a", ACTIVE), boot=BOOT, since=6),
+        partial(site.report, ("a", STANDBY), boot=BOOT, since=7, handle=other),
+    ]
+    first, second = reversed(both) if reverse else both
+    overlapping = threading.Thread(target=second)
+
+    def report_meanwhile(_: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if statement.startswith("UPDATE router_roles") and overlapping.ident is None:
+            overlapping.start()
+            overlapping.join(0.5)  # it ends only if it does not wait for this transaction
+
+    event.listen(database.writing, "before_cursor_execute", report_meanwhile)
+    first()
+    overlapping.join()
+    event.remove(database.writing, "before_cursor_execute", report_meanwhile)
     assert site.states() == {"a": "standby", "b": "standby"}
 
 

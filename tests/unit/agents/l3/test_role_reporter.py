@@ -104,3 +104,18 @@ def test_routers_in_fault_are_a_warning():
     assert made.warnings() == {}
     made.record_event(ONE.id, FAULT, 10.0)
     assert str(ONE.id) in made.warnings()["high availability"]
+
+
+def test_reports_have_the_boot_and_the_time_of_the_role():
+    made = RoleReporter("here", 2.0, UUID(int=9))
+
+    def times(now):
+        return [(each.boot.int, each.since) for each in made.take(ROUTERS.get, now)]
+
+    made.record_event(ONE.id, STANDBY, 10.0)
+    made.record_event(TWO.id, STANDBY, 10.0)
+    assert times(12.0) == [(9, 10_000_000), (9, 10_000_001)], "no two changes are of one time"
+    made.resend()
+    assert times(13.0) == [(9, 10_000_000), (9, 10_000_001)], "the role is as old as before"
+    made.record_event(ONE.id, ACTIVE, 20.0)
+    assert times(22.0) == [(9, 20_000_000)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from ipaddress import ip_address, ip_network
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -103,14 +104,19 @@ def test_every_kind_of_request_is_tested_here() -> None:
 def test_every_report_arrives_as_it_was_however_many_there_are(wire: FakeNetwork) -> None:
     oracle = Oracle()
     router = ref(samples.ROUTER)
+    role = RoleReport(
+        ref=router, revision=4, host="h", role=HaRole.STANDBY, boot=UUID(int=3), since=2**60
+    )
     reports: list[Report] = [
         evolve(up(PORT, "h"), reason="first line\nsecond line"),
-        RoleReport(ref=router, revision=4, host="h", role=HaRole.STANDBY),
+        role,
         Heartbeat(agent=samples.AGENT_THERE, counts={"devices": 3}, start=True),
     ]
     reports += [evolve(up(PORT, "h"), revision=number) for number in range(1200)]
     offered(wire, oracle).report(reports)
     assert oracle.heard == reports
+    arrived = cast(RoleReport, oracle.heard[1])
+    assert (arrived.boot, arrived.since) == (role.boot, role.since)
     assert wire.calls["report"] == 3
 
 
