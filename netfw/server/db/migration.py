@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, inspect
 
-from netfw.errors import BackendBroken, InvalidInput
+from netfw.errors import BackendBroken, Conflict, InvalidInput
 from netfw.server.db.database import Database
 from netfw.server.db.engine.errors import FAILURES, translate_error
 from netfw.server.db.schema.tables import JOURNAL_HEAD
@@ -68,6 +68,7 @@ def downgrade(database: Database, to: str) -> None:
     """Downgrade the schema to a version, ``base`` for none; removed columns lose their data.
 
     :raises InvalidInput: the version does not exist, or is newer.
+    :raises Conflict: that version cannot have some rows; nothing is done.
     :raises BackendBroken: the database refused; on MariaDB a part may be done.  Or its version is
         newer than this release.
     """
@@ -93,10 +94,14 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
     _refuse_newer(current(database))
     scripts = _scripts()
 
-    def chosen(revision: Any, _: object) -> Any:
-        return steps(scripts, revision, to)
-
     with _connection(database) as connection, _migration_lock(connection):
+
+        def chosen(revision: Any, _: object) -> Any:
+            found = steps(scripts, revision, to)
+            if to != NOTHING:
+                _check_downgrades(connection, found)
+            return found
+
         environment = EnvironmentContext(_config(), scripts, fn=chosen)
         try:
             with environment:
@@ -105,6 +110,17 @@ def _migrate(database: Database, to: str, steps: Steps) -> None:
         except CommandError as exc:
             raise InvalidInput({"version": str(exc)}) from exc
         connection.commit()
+
+
+def _check_downgrades(connection: Connection, steps: Any) -> None:
+    """Check all *steps* before the first one: not every database can roll it back.
+
+    :raises Conflict: one of them is a downgrade that is not possible with the present rows.
+    """
+    for step in steps:
+        problem = getattr(step.revision.module, "downgrade_problem", None)
+        if step.is_downgrade and problem is not None and (text := problem(connection)):
+            raise Conflict(f"no downgrade below version {step.revision.revision}: {text}")
 
 
 @contextmanager

@@ -330,22 +330,24 @@ def test_server_looks_for_routers_of_earlier_releases_until_none_is_left(core: L
     assert len(looks) == 1
 
 
-@pytest.mark.spec("API-17")
-def test_router_that_an_earlier_release_had_meanwhile_gets_new_ports(
-    core: Layer3, file_database: Database
-) -> None:
+@pytest.mark.spec("API-17", "ML2-11")
+def test_downgrade_is_refused_while_routers_are_highly_available(database: Database) -> None:
+    core = Layer3(database)
+    for host in ("one", "two"):
+        l3_agent(core, host)
     router, _ = connected(core)
-    former = {port["id"] for port in ha_ports(core, router)}
-    migration.downgrade(file_database, "0008")
-    migration.upgrade(file_database)
-    core = Layer3(file_database)
-    assert router_of(core, router).vrid is None
-    core.core.agent_services.rescheduler.reconcile()
-    network, vrid = vrids(core)[router]
-    assert router_of(core, router).vrid == vrid
-    ports = ha_ports(core, router)
-    assert [port["binding:host_id"] for port in ports] == ["one", "two"]
-    assert {port["network_id"] for port in ports} == {network}
-    assert not former & {port["id"] for port in ports}
-    both = frozenset({"one", "two"})
-    assert bindings(core, router) == {INTERFACE: ("", both), GATEWAY: ("", both)}
+    before = record(core)
+    for to in ("0008", "0009"):
+        with pytest.raises(Conflict, match=f"below version 0010: .*{router}.*--no-ha"):
+            migration.downgrade(database, to)
+    assert migration.current(database) == migration.newest()
+    assert record(core) == before
+    core.update("router", router, ADMIN, admin_state_up=False, ha=False)
+    try:
+        migration.downgrade(database, "0009")
+    finally:
+        migration.upgrade(database)
+    core = Layer3(database)
+    assert (ha_networks(core), ha_ports(core, router)) == ([], [])
+    core.update("router", router, ADMIN, ha=True)
+    assert [port["binding:host_id"] for port in ha_ports(core, router)] == ["one", "two"]

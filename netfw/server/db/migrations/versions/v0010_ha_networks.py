@@ -13,6 +13,8 @@ branch_labels = None
 depends_on = None
 
 NETWORKS, VRIDS = "ha_networks", "vrids"
+NAMED = 3
+"""Number of routers that a problem names."""
 
 
 def upgrade() -> None:
@@ -40,7 +42,24 @@ def upgrade() -> None:
     )
 
 
+def downgrade_problem(connection: sa.Connection) -> str | None:
+    """Return why a release without these tables cannot have the rows; ``None``: it can.
+
+    The networks and ports would stay behind, visible, and nothing would delete them.
+    """
+    vrids = sa.table(VRIDS, sa.column("router_id"))
+    routers = connection.execute(sa.select(vrids.c.router_id)).scalars().all()
+    if not routers:
+        return None
+    more = f" and {len(routers) - NAMED} more" if len(routers) > NAMED else ""
+    return (
+        f"routers are highly available ({', '.join(sorted(routers)[:NAMED])}{more}), and their HA "
+        "networks would stay behind: make them plain (openstack router set --disable ROUTER, then "
+        "--no-ha) or delete them, then downgrade again"
+    )
+
+
 def downgrade() -> None:
-    """Drop the tables; the networks and their ports stay."""
+    """Drop the tables."""
     op.drop_table(VRIDS)
     op.drop_table(NETWORKS)
