@@ -23,7 +23,7 @@ from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.type_drivers import PREFIX, TypeDrivers
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
-from netfw.server.l2.port_validation import check_dhcp_options
+from netfw.server.l2.port_validation import check_dhcp_options, removal_advice
 from netfw.server.scheduling.assignments import add_zones
 
 LEAST_MTU = {4: 68, 6: 1280}
@@ -165,19 +165,20 @@ def _clear_ports(unit: UnitOfWork, network: Network) -> None:
     served = unit.tx.resources.find(Kind.PORT, own)
     ports = unit.tx.resources.count(Kind.PORT, Query(filters={"network_id": id})) - len(served)
     if ports:
+        owners = _owners(unit, id)
+        named = f" of {', '.join(owners)}" if owners else ""
         raise Conflict(
-            f"network {network.id} is in use by {counted(ports, 'port')}{_owners(unit, id)}; "
-            "delete what uses it first"
+            f"network {network.id} is in use by {counted(ports, 'port')}{named}; "
+            f"{removal_advice(owners)}"
         )
     _delete_all(unit, "port", served)
 
 
-def _owners(unit: UnitOfWork, network: tuple[str]) -> str:
+def _owners(unit: UnitOfWork, network: tuple[str]) -> list[str]:
     """Return the owners of some ports of a network, for a message."""
     query = Query(filters={"network_id": network}, limit=10)
     owners = {row.body["device_owner"] for row in unit.tx.resources.find(Kind.PORT, query)}
-    named = ", ".join(sorted(owners - {"", DeviceOwner.DHCP.value}))
-    return f" of {named}" if named else ""
+    return sorted(owners - {"", DeviceOwner.DHCP.value})
 
 
 def _delete_all(unit: UnitOfWork, name: str, rows: Sequence[Row]) -> None:

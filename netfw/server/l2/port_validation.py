@@ -39,6 +39,24 @@ MANAGED_BY: Final[Mapping[str, str]] = {
     DeviceOwner.FLOATING_IP: FLOATING_IP,
 }
 """Owners whose ports come and go with another resource, and the kind of that resource."""
+_REMOVE_INTERFACE = "remove the interface from the router"
+_ADVICE: Final[Mapping[str, str]] = {
+    DeviceOwner.ROUTER_INTERFACE: _REMOVE_INTERFACE,
+    DeviceOwner.ROUTER_INTERFACE_DISTRIBUTED: _REMOVE_INTERFACE,
+    DeviceOwner.HA_ROUTER_REPLICATED_INTERFACE: _REMOVE_INTERFACE,
+    DeviceOwner.ROUTER_HA_INTERFACE: (
+        "the server creates and deletes such ports for the hosts of highly available routers: "
+        "delete the router, set its ha to false, or remove it from the L3 agent of the host"
+    ),
+    DeviceOwner.ROUTER_GATEWAY: "clear the gateway of the router",
+    DeviceOwner.FLOATING_IP: "delete the floating IP",
+}
+
+
+def removal_advice(owners: Iterable[str]) -> str:
+    """Return what to do so that ports of *owners* are gone, for a message."""
+    advice = {_ADVICE.get(owner, "delete what uses it first") for owner in owners}
+    return "; ".join(sorted(advice)) or "delete what uses it first"
 
 
 def is_bound(port: Port) -> bool:

@@ -42,6 +42,7 @@ from netfw.server.l2.port_validation import (
     check_owner,
     check_security,
     dhcp_options,
+    removal_advice,
     with_new_mac,
 )
 
@@ -305,5 +306,5 @@ def _refuse_served(unit: UnitOfWork, port: Port) -> None:
     if unit.tx.resources.present([target]):
         raise Conflict(
             f"port {port.id} cannot be deleted by itself: it is {port.device_owner} of {target}; "
-            "take it away from there"
+            f"{removal_advice([port.device_owner])}"
         )

@@ -24,6 +24,7 @@ from netfw.server.core.resource_handler import Reader, StoredResourceHandler
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.resources.rows import Row
 from netfw.server.l2.networks import LEAST_MTU
+from netfw.server.l2.port_validation import removal_advice
 from netfw.server.l2.subnet_validation import check_gateway, check_overlap, check_subnet, completed
 
 
@@ -187,9 +188,11 @@ def _vacating(unit: UnitOfWork, subnet: Subnet) -> tuple[Row, ...]:
         rows = unit.tx.resources.find(Kind.PORT, own)
         others = unit.tx.resources.count(Kind.PORT, Query(filters=held)) - len(rows)
     if others:
+        some = unit.tx.resources.find(Kind.PORT, Query(filters=held, limit=10))
+        users = {row.body["device_owner"] for row in some} - {DeviceOwner.DHCP.value}
         raise Conflict(
             f"subnet {subnet.id} is in use: addresses of {subnet.cidr} belong to "
-            f"{counted(others, 'port')}; delete what uses it, or remove the router's interface"
+            f"{counted(others, 'port')}; {removal_advice(users)}"
         )
     return rows
 

@@ -42,17 +42,22 @@ def check_ha_network_change(unit: UnitOfWork, change: Change) -> None:
         _check_owner(change)
         return
     text = (
-        f"network {network.id} is used by the highly available routers of project {project!r}; it "
-        "is deleted with the last of them, and "
+        f"network {network.id} is the HA network of project {project!r}, which the server creates "
+        "and deletes with the highly available routers there"
     )
+    instead = "delete the routers or set their ha to false, and it is deleted with the last one"
     match change.resource:
         case Network() if change.before is not None:
-            raise Conflict(f"{text}it cannot be changed or deleted otherwise")
+            raise Conflict(f"{text}: it cannot be changed or deleted by itself; {instead}")
         case Subnet() if change.before is not None or len(unit.subnets(network.id)) > 1:
-            raise Conflict(f"{text}its subnet cannot be changed, deleted or followed by another")
+            raise Conflict(
+                f"{text}: its subnet cannot be changed or deleted, and no other added; {instead}"
+            )
         case Port() if not _is_needed(unit, change):
             raise Conflict(
-                f"{text}it has exactly the ports that follow from the L3 agents of these routers"
+                f"{text}: it has one port for each L3 agent of each router, which cannot be "
+                "created, changed or deleted by itself; add or remove the router at the agent, or "
+                "delete the router"
             )
         case _:
             pass
