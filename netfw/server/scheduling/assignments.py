@@ -67,6 +67,11 @@ class AgentAssignments:
         found = AssignmentRows(reader.connection).at(self.service, host)
         return tuple(sorted(each.ref.id for each in found))
 
+    def without_agent(self, reader: Reader) -> frozenset[Assignment]:
+        """Return the assignments to hosts whose agent was deleted while they were made."""
+        rows = AssignmentRows(reader.connection)
+        return rows.without_agent(self.service, self.agent_type)
+
     def fill(
         self,
         unit: UnitOfWork,

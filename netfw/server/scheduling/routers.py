@@ -74,12 +74,14 @@ class RouterScheduler:
                 pass
 
     def reconcile(self) -> int:
-        """Move plain routers from dead agents, if configured, and assign more agents to routers
-        with ports that have too few.
+        """Remove routers from hosts without an agent, move plain ones from dead agents, if
+        configured, and assign more agents to routers with ports that have too few.
 
         Each router is a transaction of its own. Return how many changed.
         """
-        changed = self._run_each(self._move, self._abandoned())
+        left = self.context.read(self.assignments.without_agent)
+        changed = self._run_each(self._leave, sorted({each.ref.id for each in left}))
+        changed += self._run_each(self._move, self._abandoned())
         if self.context.read(
             lambda view: any(each.alive for each in self.assignments.agents(view))
         ):
@@ -165,6 +167,15 @@ class RouterScheduler:
         """Return the routers of dead agents."""
         wanted = self.context.settings.allow_automatic_l3agent_failover
         return self.orphaned.find() if wanted else ()
+
+    def _leave(self, unit: UnitOfWork, id: UUID) -> bool:
+        """Remove a router from the hosts whose agent was deleted while it was scheduled."""
+        target = ref(_locked(unit, id))
+        left = self.assignments.without_agent(unit.tx)
+        hosts = [each.host for each in left if each.ref == target]
+        if hosts:
+            self.assignments.unassign(unit, target, *hosts)
+        return bool(hosts)
 
     def _move(self, unit: UnitOfWork, id: UUID) -> bool:
         """Move a router from a dead agent to a live one, if there is one.

@@ -45,6 +45,13 @@ class AssignmentRows:
             conditions.append(ASSIGNMENTS.c.host == host)
         return self._select(*conditions)
 
+    def without_agent(self, service: Service, agent_type: str) -> frozenset[Assignment]:
+        """Return the assignments of a service to hosts that have no agent of its type."""
+        hosts = select(AGENTS.c.host).where(AGENTS.c.agent_type == agent_type)
+        return self._select(
+            ASSIGNMENTS.c.service == service.value, ASSIGNMENTS.c.host.not_in(hosts)
+        )
+
     def loads(self, service: Service) -> Mapping[str, int]:
         """Return the number of assignments of each host that has any."""
         rows = (
