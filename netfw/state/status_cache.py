@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from netfw.drivers.values.reports import Heartbeat, Report, RoleReport, StatusReport
 from netfw.drivers.values.subscription import Service
-from netfw.model.resource import Ref
-from netfw.model.router import HaRole
+from netfw.model.resource import Ref, Resource
+from netfw.model.router import HaRole, Router
 from netfw.state.dependencies import AgentRoot
 from netfw.state.reachability import Touched
 from netfw.state.status_decision import find_deciding_report
@@ -62,11 +62,14 @@ class StatusCache:
             self._roles.pop(target, None)
 
     def discard_unserved(self, touched: Touched) -> None:
-        """Discard the reports of hosts on resources that they no longer implement."""
+        """Discard the reports of hosts on resources that they no longer implement, and the roles of
+        routers that are no longer highly available."""
         for root, targets in touched.items():
             for target in targets:
-                if not self._store.serves(root, target):
+                is_served = self._store.serves(root, target)
+                if not is_served:
                     self._statuses.get(target, {}).pop(root, None)
+                if not (is_served and has_role(self._store.resources.get(target))):
                     self._roles.get(target, {}).pop(root, None)
 
     def _record(self, report: Report) -> bool:
@@ -85,7 +88,14 @@ class StatusCache:
             AgentRoot(report.service, report.host), report.ref
         ):
             return False
-        return isinstance(report, RoleReport) or report.revision == resource.revision
+        if isinstance(report, RoleReport):
+            return has_role(resource)
+        return report.revision == resource.revision
+
+
+def has_role(resource: Resource | None) -> bool:
+    """Return whether hosts have roles for *resource*: it is a highly available router."""
+    return isinstance(resource, Router) and resource.ha
 
 
 def _set(cache: dict[Ref, dict[AgentRoot, R]], report: R) -> bool:

@@ -6,7 +6,6 @@ job is about one router and its floating IPs.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from netfw.agents.common.job_executor import SweepResult
 from netfw.agents.common.replica import ReplicaDelta
 from netfw.agents.common.status_reporter import KeyResult, StatusReporter
 from netfw.agents.l3.desired import Desired, L3Key, L3Value
-from netfw.agents.l3.executor import L3JobExecutor, read_role
+from netfw.agents.l3.executor import L3JobExecutor, ha_of, read_role
 from netfw.agents.l3.extensions import RouterExtensions
 from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.role_reporter import RoleReporter
@@ -39,7 +38,7 @@ from netfw.drivers.values.contribution import RouterContribution
 from netfw.drivers.values.events import Event, KeysChanged, Sink
 from netfw.drivers.values.keys import FloatingIpKey, RouterKey
 from netfw.drivers.values.reports import Heartbeat, Report
-from netfw.drivers.values.router_values import RoleChanged
+from netfw.drivers.values.router_values import RoleChanged, RouterDriverValue
 from netfw.drivers.values.subscription import Service, Subscription
 from netfw.errors import (
     BackendUnavailable,
@@ -53,9 +52,9 @@ from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw.plan import Outcome
 
-LOG = logging.getLogger(__name__)
 ROUTER_SERVICE = "router"
 """The service plugin of a server that has routers."""
+NOT_HERE = "the router is distributed, and this host has no part of it"
 
 
 @frozen
@@ -128,10 +127,14 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
 
     def watch(self, sink: Sink) -> None:
         def handle(event: Event) -> None:
+            if not isinstance(event, RoleChanged):
+                sink(event)
+                return
             # The role is recorded before the loop wakes, which else finds no report to wait for.
-            is_lost = isinstance(event, RoleChanged) and self._has_lost_role(event)
+            former = self._roles.record_event(event.router, event.role, self._clock.now())
             sink(event)
-            if isinstance(event, RoleChanged) and is_lost:
+            if former is HaRole.ACTIVE and event.role is not HaRole.ACTIVE:
+                # A process that was killed may have left a part of the active router behind.
                 sink(KeysChanged("no longer active", {RouterKey(event.router)}))
 
         super().watch(handle)
@@ -240,18 +243,13 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
             )
         return warnings
 
-    def _has_lost_role(self, event: RoleChanged) -> bool:
-        """Record the role; return whether the router was active: it is compared once more, since a
-        process that was killed may have left a part of it behind."""
-        LOG.info("router %s: %s (%s)", event.router, event.role, event.reason)
-        former = self._roles.record_event(event.router, event.role, self._clock.now())
-        return former is HaRole.ACTIVE and event.role is not HaRole.ACTIVE
-
-    def _record_role(self, router: RouterId, is_ha: bool) -> None:
+    def _record_role(self, router: RouterId, state: RouterDriverValue | None) -> None:
         """Record the role of a router after a job; called by the worker threads."""
-        if is_ha:
-            read = partial(read_role, self._driver, router)
-            self._roles.record_status(router, read, self._clock.now())
+        now = self._clock.now()
+        if state is None:
+            self._roles.record_absent(router, now)
+        elif ha_of(state) is not None:
+            self._roles.record_status(router, partial(read_role, self._driver, router), now)
         else:
             self._roles.discard(router)
 
@@ -271,6 +269,8 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
     def _status_of(self, key: L3Key, result: KeyResult) -> tuple[Status, str]:
         """Return the status of a router or floating IP, and the reason if it does not work."""
         value = self._desired.value(key)
+        if value is None:
+            return Status.DOWN, NOT_HERE
         if isinstance(value, Absent) and not (value.refused or value.waits):
             return Status.DOWN, value.reason
         if not result.reason:

@@ -153,14 +153,12 @@ class Desired(GroupedState[RouterId, L3Key, L3Value]):
                 yield key
 
     def ha_router(self, id: RouterId) -> Router | None:
-        """Return a router that is highly available on this host."""
-        state = self._states.get(id)
-        is_ha = state is not None and state.full is not None and state.full.ha is not None
-        return self._index.router(id) if is_ha else None
+        """Return a highly available router that the source has on this host."""
+        router = self._index.router(id)
+        is_ha = router is not None and router.ha and RouterKey(id) in self._values
+        return router if is_ha else None
 
     def reported(self, key: L3Key) -> Router | FloatingIp | None:
-        if key not in self._values:
-            return None
         if isinstance(key, RouterKey):
             return self._index.router(key.router)
         return self._floating_ip(key)

@@ -40,7 +40,7 @@ from netfw.drivers.values.router_values import (
     RouterPart,
     RouterState,
 )
-from netfw.errors import NetfwError, NotSupported, OperationRefused, PartlyInvalid
+from netfw.errors import NetfwError, NotFound, NotSupported, OperationRefused, PartlyInvalid
 from netfw.model.ids import RouterId
 from netfw.model.router import HaRole
 from netfw.plan import Outcome, Update
@@ -50,8 +50,8 @@ NOT_WIRED: Final = "the switch has not admitted the gateway of its router yet"
 _NAMED: Final = 3
 """Number of ports that a reason names."""
 L3Job = Job[RouterId, L3Key, L3Value]
-RoleRecorder = Callable[[RouterId, bool], None]
-"""Records the role of a router after a job, or that it is not highly available here."""
+RoleRecorder = Callable[[RouterId, RouterDriverValue | None], None]
+"""Records the role of a router after a job; ``None``: the router is not on this host."""
 
 
 class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
@@ -62,7 +62,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         driver: RouterDriver,
         metadata: MetadataDriver | None = None,
         publish: RouterListener = lambda event: None,
-        record_role: RoleRecorder = lambda router, is_ha: None,
+        record_role: RoleRecorder = lambda router, state: None,
     ) -> None:
         super().__init__(*((driver,) if metadata is None else (driver, metadata)))
         self._driver, self._metadata, self._publish = driver, metadata, publish
@@ -104,8 +104,8 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             self._drop_proxy(key)
         outcome = converge_isolated(self._driver, Update(put=put, drop=job.drop | absent))
         self._record(key, state, outcome)
-        if key in job.put or key in job.drop:
-            self._record_role(job.group, _ha_of(state) is not None)
+        if state is not None or key in outcome.done:
+            self._record_role(job.group, state)
         if isinstance(state, RouterState) and _is_in_force(key, outcome):
             try:
                 self._converge_proxy(key, state)
@@ -162,7 +162,7 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
             self._unchanged[key] = self._rules.unchanged(key, state)
 
     def _is_present(self, key: RouterKey) -> bool:
-        """Return whether the driver has a router that was refused: it may have removed it."""
+        """Return whether the driver has a router: it may have removed one that it refused."""
         try:
             self._driver.status(key.router)
         except NetfwError:
@@ -227,9 +227,10 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
         """Return virtual router id and role of each highly available router."""
         notes: dict[L3Key, str] = {}
         for key, value in present.items():
-            ha = _ha_of(value)
+            ha = ha_of(value)
             if isinstance(key, RouterKey) and ha is not None:
-                role = read_role(self._driver, key.router) or "not here yet"
+                is_here = self._is_present(key)
+                role = read_role(self._driver, key.router) if is_here else "not here yet"
                 notes[key] = f"highly available, vrid {ha.vrid}, priority {ha.priority}: {role}"
         return notes
 
@@ -260,9 +261,14 @@ class L3JobExecutor(JobExecutor[RouterId, L3Key, L3Value]):
 
 
 def read_role(driver: RouterDriver, router: RouterId) -> HaRole | None:
-    """Return the role of a router on this host; ``None``: it has none, or it cannot be read."""
+    """Return the role of a router on this host; ``None``: it has none, or it cannot be read.
+
+    A router that could not be made takes no part in its election.
+    """
     try:
         return driver.status(router).role
+    except NotFound:
+        return HaRole.FAULT
     except NetfwError:
         return None
 
@@ -281,7 +287,7 @@ def _present(values: Mapping[L3Key, L3Value]) -> dict[L3Key, RouterDriverValue]:
     }
 
 
-def _ha_of(value: RouterDriverValue | None) -> HighAvailability | None:
+def ha_of(value: RouterDriverValue | None) -> HighAvailability | None:
     """Return the settings of a highly available router."""
     return value.full.ha if isinstance(value, RouterState) and value.full is not None else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,8 @@ from netfw.drivers.values.reports import RoleReport
 from netfw.model.ids import RouterId
 from netfw.model.resource import ref
 from netfw.model.router import HaRole, Router
+
+LOG = logging.getLogger(__name__)
 
 MICROSECONDS = 1_000_000
 _NAMED = 3
@@ -35,6 +38,8 @@ class RoleReporter:
         self._numbers: Counter[HaRole] = Counter()
         self._events: Counter[RouterId] = Counter()
         """Numbers of the events of routers, so that a status read before an event is discarded."""
+        self._absent: set[RouterId] = set()
+        """Routers that are not on this host: they take no part in their election."""
         self._changed: set[RouterId] = set()
         """Routers whose role changed since it was reported."""
         self._due: float | None = None
@@ -44,11 +49,15 @@ class RoleReporter:
         self._sent: dict[RouterId, RoleReport] = {}
 
     def record_event(self, router: RouterId, role: HaRole, now: float) -> HaRole | None:
-        """Record the role that an event of the driver reports; return the former one."""
+        """Record the role that an event of the driver reports; return the former one.
+
+        The event of a router that was removed meanwhile is late, and changes nothing.
+        """
         with self._lock:
             self._events[router] += 1
             former = self._roles.get(router)
-            self._set_role(router, role, now)
+            if router not in self._absent:
+                self._set_role(router, role, now)
             return former
 
     def record_status(
@@ -56,28 +65,38 @@ class RoleReporter:
     ) -> None:
         """Record the role that *read_role* returns, unless an event came meanwhile."""
         with self._lock:
+            self._absent.discard(router)
             events = self._events[router]
         role = read_role()
         with self._lock:
             if self._events[router] == events and role is not None:
                 self._set_role(router, role, now)
 
+    def record_absent(self, router: RouterId, now: float) -> None:
+        """Record that a router is not on this host; if the source has it here, it is in fault."""
+        with self._lock:
+            self._discard_role(router)
+            if router not in self._absent:
+                self._absent.add(router)
+                self._mark_changed(router, now)
+
     def touch(self, routers: Iterable[RouterId]) -> None:
         """Have the roles of *routers* reported at once, even unchanged ones.
 
-        The source delivered the routers again, and discards reports on former revisions.
+        The source delivered the routers again.  A role counts whatever revision its router has, but
+        the source discards it when it takes the router from this host, if only for a moment.
         """
         with self._lock:
             for router in routers:
                 self._sent.pop(router, None)
-                if router in self._roles:
+                if router in self._roles or router in self._absent:
                     self._touched.add(router)
 
     def resend(self) -> None:
         """Have all roles reported at once."""
         with self._lock:
             self._sent.clear()
-            self._touched.update(self._roles)
+            self._touched.update(self._roles, self._absent)
 
     def discard(self, router: RouterId) -> None:
         """Discard the role of a router that is not highly available on this host any more."""
@@ -87,8 +106,8 @@ class RoleReporter:
     def take(
         self, router_of: Callable[[RouterId], Router | None], now: float
     ) -> tuple[RoleReport, ...]:
-        """Return the reports that are due; *router_of* returns ``None`` for a router without a
-        role here."""
+        """Return the reports that are due; *router_of* returns ``None`` for a router that the
+        source does not have on this host, or that is not highly available."""
         with self._lock:
             routers, self._touched = self._touched, set()
             if self._due is not None and self._due <= now:
@@ -103,10 +122,6 @@ class RoleReporter:
             if self._touched:
                 return 0.0
             return None if self._due is None else max(0.0, self._due - now)
-
-    def role(self, router: RouterId) -> HaRole | None:
-        """Return the role of a router, if it is known."""
-        return self._roles.get(router)
 
     def count(self, role: HaRole) -> int:
         """Return how many routers have a role."""
@@ -128,27 +143,36 @@ class RoleReporter:
         former = self._roles.get(router)
         if former is role:
             return
-        self._discard(router)
-        self._latest = self._since[router] = max(int(now * MICROSECONDS), self._latest + 1)
+        LOG.info("router %s: its role is %s, was %s", router, role, former or "unknown")
+        self._discard_role(router)
         self._roles[router] = role
         self._numbers[role] += 1
+        self._mark_changed(router, now)
+
+    def _mark_changed(self, router: RouterId, now: float) -> None:
+        self._latest = self._since[router] = max(int(now * MICROSECONDS), self._latest + 1)
         self._changed.add(router)
         if self._due is None:
             self._due = now + self._interval
 
     def _discard(self, router: RouterId) -> None:
+        self._discard_role(router)
+        self._absent.discard(router)
+        self._sent.pop(router, None)
+        self._events.pop(router, None)
+        self._since.pop(router, None)
+
+    def _discard_role(self, router: RouterId) -> None:
         if (former := self._roles.pop(router, None)) is not None:
             self._numbers[former] -= 1
-            del self._since[router]
 
     def _make_report(self, id: RouterId, router: Router | None) -> RoleReport | None:
         """Return the report on a router, unless it equals the last one."""
         if router is None:
             self._discard(id)
-        role = self._roles.get(id)
-        if router is None or role is None:
-            self._sent.pop(id, None)
-            self._events.pop(id, None)
+            return None
+        role = HaRole.FAULT if id in self._absent else self._roles.get(id)
+        if role is None:
             return None
         report = RoleReport(
             ref=ref(router),

@@ -131,7 +131,7 @@ def gateway_port_of(router: RouterState | None) -> PortId | None:
 
 
 def _is_bound_here(port: Port | None, context: L3HostContext) -> bool:
-    return port is not None and port.binding.host == context.host
+    return port is not None and port.binding.is_on(context.host)
 
 
 def _refusal(router: Router, context: L3HostContext) -> str | None:

@@ -301,9 +301,10 @@ class FileSource(StateSource):
                 self._status_files.open(AgentRoot(service, subscription.host))
 
     def _record_report(self, report: Report) -> None:
-        resource = None if isinstance(report, Heartbeat) else self._memory.resource(report.ref)
         with self._status_lock:
-            self._status_files.record(report, resource)
+            # Read in the lock: a commit may have updated the files since the report was accepted.
+            resource = None if isinstance(report, Heartbeat) else self._memory.resource(report.ref)
+            self._status_files.record(report, resource, self._memory.serves)
 
     def _write(self) -> None:
         """Write what changed; log a failure once.

@@ -19,6 +19,7 @@ from netfw.drivers.values.reports import Heartbeat, Report, RoleReport, StatusRe
 from netfw.drivers.values.subscription import Service
 from netfw.model.resource import Ref, Resource
 from netfw.state.dependencies import AgentRoot
+from netfw.state.status_cache import has_role
 
 FORMAT: Final = 1
 MODE: Final = 0o644
@@ -59,25 +60,26 @@ class StatusFiles:
         if root.service is not Service.POPULATION:
             self._statuses.setdefault(root, ServiceStatus())
 
-    def record(self, report: Report, resource: Resource | None) -> None:
-        """Store a valid report on *resource*."""
+    def record(self, report: Report, resource: Resource | None, serves: Serves) -> None:
+        """Store a report on *resource*, unless `update` would remove it."""
         if isinstance(report, Heartbeat):
             self._record_heartbeat(report)
             return
         root = AgentRoot(report.service, report.host)
         self.open(root)
-        if resource is not None:
+        if resource is not None and _is_current(report, resource, serves):
             page = self._statuses[root]
             page.lines[report.ref, type(report)] = _line(report, now(), resource)
             page.dirty = True
 
     def update(self, resources: Resources, serves: Serves) -> None:
-        """Remove reports on resources that are gone or moved; update the desired revisions."""
-        for root, page in self._statuses.items():
+        """Remove reports on resources that are gone or moved, and roles of routers that are not
+        highly available any more; update the desired revisions."""
+        for page in self._statuses.values():
             page.dirty = True
             for key, line in tuple(page.lines.items()):
                 resource = resources.get(key[0])
-                if resource is None or not serves(root, key[0]):
+                if resource is None or not _is_current(line.report, resource, serves):
                     del page.lines[key]
                 elif resource.revision != line.wanted:
                     page.lines[key] = _line(line.report, line.at, resource)
@@ -125,6 +127,11 @@ def _pieces(head: str, page: ServiceStatus) -> Iterator[str]:
     yield ',\n  "resources": ['
     yield ",".join(f"\n    {line.text}" for line in page.lines.values())
     yield "\n  ]\n}\n"
+
+
+def _is_current(report: StatusReport | RoleReport, resource: Resource, serves: Serves) -> bool:
+    is_void = isinstance(report, RoleReport) and not has_role(resource)
+    return not is_void and serves(AgentRoot(report.service, report.host), report.ref)
 
 
 def _line(report: StatusReport | RoleReport, at: str, resource: Resource) -> StatusEntry:

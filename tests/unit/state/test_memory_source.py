@@ -184,11 +184,22 @@ def test_a_role_counts_whatever_the_revision_is():
 
 
 def test_roles_of_a_router_are_kept_by_host():
-    source = MemorySource(samples.ROUTER, samples.ROUTER_ASSIGNMENT)
-    router = source.resources()[ref(samples.ROUTER)]
+    source = MemorySource(samples.HA_ROUTER, samples.HA_ASSIGNMENTS[0])
+    target = ref(samples.HA_ROUTER)
     for host in (samples.HERE, samples.THERE):
-        source.report([RoleReport(ref=ref(router), revision=1, host=host, role=HaRole.ACTIVE)])
-    assert source.roles(ref(router)) == {samples.HERE: HaRole.ACTIVE}
+        source.report([RoleReport(ref=target, revision=1, host=host, role=HaRole.ACTIVE)])
+    assert source.roles(target) == {samples.HERE: HaRole.ACTIVE}
+
+
+def test_router_that_is_not_highly_available_has_no_roles():
+    source = MemorySource(samples.HA_ROUTER, samples.HA_ASSIGNMENTS[0])
+    target = ref(samples.HA_ROUTER)
+    role = RoleReport(ref=target, revision=1, host=samples.HERE, role=HaRole.ACTIVE)
+    source.report([role])
+    source.put(evolve(samples.HA_ROUTER, ha=False, vrid=None))
+    source.report([role])
+    source.put(samples.HA_ROUTER)
+    assert source.roles(target) == {}
 
 
 def test_the_last_heartbeat_of_each_agent_is_kept():

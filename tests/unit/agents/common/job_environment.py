@@ -37,8 +37,8 @@ class RecordingSource(MemorySource):
 class JobAgentEnvironment:
     """An agent, its source and its loop; a subclass makes agent and drivers."""
 
-    def __init__(self, *items):
-        self.source = RecordingSource(*items)
+    def __init__(self, *items, source=None):
+        self.source = RecordingSource(*items) if source is None else source
         self.clock = FakeClock()
 
     def make_agent(self):

@@ -99,8 +99,8 @@ CLOUD = (
 class L3Environment(JobAgentEnvironment):
     """An L3 agent on drivers in memory."""
 
-    def __init__(self, *items, extensions=(), directory=None, **settings):
-        super().__init__(*items)
+    def __init__(self, *items, extensions=(), directory=None, source=None, **settings):
+        super().__init__(*items, source=source)
         self.router = FakeRouter()
         self.metadata = FakeMetadata(self.router)
         self.interface = FakeInterface()

@@ -29,6 +29,7 @@ from tests.unit.agents.l3.environment import (
     HERE,
     INNER,
     THERE,
+    assigned,
     environments,
     floating_ip,
     ha_port,
@@ -234,14 +235,18 @@ def test_all_roles_are_reported_again_with_a_resync(environment):
 
 
 @pytest.mark.spec("L3-42")
-def test_role_is_reported_for_a_new_revision_of_the_router(environment):
+@pytest.mark.parametrize("revision", [2, 3])
+def test_role_is_reported_again_after_the_source_took_the_router_away(environment, revision):
+    """The agent cannot see that: the source has discarded the role, and delivers the router."""
     found = environment()
     found.ready()
     found.turn(2.0)
-    sent = sent_roles(found)
-    found.source.put(evolve(HA_EDGE, name="renamed", revision=3))
+    found.source.remove(assigned(EDGE))
+    found.source.put(evolve(HA_EDGE, name="renamed" * (revision - 2), revision=revision))
+    found.source.put(assigned(EDGE))
+    assert roles(found) == {}
     found.ready()
-    assert [(each.revision, each.role) for each in sent] == [(3, STANDBY)]
+    assert roles(found) == {HERE: STANDBY}
 
 
 @pytest.mark.spec("L3-41", "MD-03")

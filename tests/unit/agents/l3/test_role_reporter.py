@@ -68,7 +68,7 @@ def test_status_that_was_read_before_an_event_is_discarded():
     made.record_status(ONE.id, lambda: STANDBY, 13.0)
     assert take(made, 15.0) == [(ONE.id, STANDBY)]
     made.record_status(ONE.id, lambda: None, 16.0)
-    assert made.role(ONE.id) is STANDBY
+    assert made.count(STANDBY) == 1, "a role that cannot be read has not changed"
 
 
 @pytest.mark.spec("L3-42")
@@ -81,11 +81,56 @@ def test_all_roles_are_reported_again_at_once():
     assert take(made, 12.0) == [], "the batch has nothing new"
 
 
-def test_router_that_is_delivered_again_is_reported_with_its_revision():
+def test_role_of_a_router_that_is_delivered_again_is_sent_again():
     made = reporter(ACTIVE)
     made.touch([ONE.id, TWO.id])
     (report,) = made.take({ONE.id: evolve(ONE, revision=4)}.get, 10.0)
     assert (report.revision, report.role) == (4, ACTIVE)
+
+
+def test_new_revision_alone_is_no_reason_to_send_a_role():
+    made = reporter(ACTIVE)
+    assert take(made, 200.0, {ONE.id: evolve(ONE, revision=4)}) == []
+    assert made.delay(200.0) is None
+
+
+def test_router_that_is_not_on_this_host_is_in_fault():
+    made = reporter(ACTIVE)
+    made.record_absent(ONE.id, 10.0)
+    made.record_event(ONE.id, STANDBY, 10.5)  # late
+    assert made.delay(11.0) == 1.0
+    assert take(made, 12.0) == [(ONE.id, FAULT)]
+    assert (made.count(FAULT), made.warnings()) == (0, {}), "its status says why"
+    made.resend()
+    assert take(made, 12.0) == [(ONE.id, FAULT)]
+
+
+def test_router_that_is_on_this_host_again_has_the_role_of_the_driver():
+    made = reporter(ACTIVE)
+    made.record_absent(ONE.id, 10.0)
+
+    def read():
+        made.record_event(ONE.id, ACTIVE, 11.0)
+        return STANDBY
+
+    made.record_status(ONE.id, read, 11.0)
+    assert take(made, 12.0) == [], "the source has this role"
+
+
+def test_role_of_a_router_that_was_plain_is_sent_again():
+    made = reporter(ACTIVE)
+    made.discard(ONE.id)
+    made.record_event(ONE.id, ACTIVE, 10.0)
+    assert take(made, 12.0) == [(ONE.id, ACTIVE)]
+
+
+def test_each_change_of_a_role_is_logged_once(caplog):
+    caplog.set_level("INFO")
+    made = reporter()
+    made.record_event(ONE.id, ACTIVE, 10.0)
+    made.record_event(ONE.id, ACTIVE, 10.0)
+    made.record_status(ONE.id, lambda: ACTIVE, 10.0)
+    assert caplog.messages == [f"router {ONE.id}: its role is active, was unknown"]
 
 
 def test_router_without_a_role_here_is_discarded():
@@ -93,7 +138,9 @@ def test_router_without_a_role_here_is_discarded():
     assert made.count(ACTIVE) == 1
     made.touch([ONE.id])
     assert take(made, 10.0, {}) == []
-    assert (made.count(ACTIVE), made.role(ONE.id)) == (0, None)
+    assert made.count(ACTIVE) == 0
+    made.resend()
+    assert take(made, 10.0) == []
     made.record_event(TWO.id, ACTIVE, 10.0)
     made.discard(TWO.id)
     assert (take(made, 12.0), made.count(ACTIVE)) == ([], 0)

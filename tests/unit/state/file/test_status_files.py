@@ -25,7 +25,7 @@ from netfw.state.file.name_resolution import id_of
 
 TEXT = """
 networks: [{name: n}]
-routers: [{name: r}]
+routers: [{name: r, ha: true, vrid: 7}]
 ports:
 - {name: p, network: n, host: h1}
 - {name: q, network: n, host: h2}
