@@ -155,9 +155,12 @@ def _make_ha(
     """Return the settings of a highly available router, or what this host lacks of them."""
     ha_ports = [port for port in ports if port.device_owner == DeviceOwner.ROUTER_HA_INTERFACE]
     own = next((port for port in ha_ports if port.binding.is_on(context.host)), None)
-    made = None if own is None else _make_router_port(own, index)
-    if own is None or made is None or not made.addresses:
+    if own is None:
         return Absent(reason="the router has no HA port for this host yet", waits=True)
+    made = _make_router_port(own, index)
+    if made is None or not made.addresses:
+        lacks = "network" if made is None else "address"
+        return Absent(reason=f"HA port {own.id} of the router has no {lacks} yet", waits=True)
     if router.vrid is None:
         return Absent(reason="the router has no virtual router id yet", waits=True)
     peers = [fixed.address for port in ha_ports if port is not own for fixed in port.fixed_ips]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from netfw.model.address import IpNetwork
-from netfw.model.device_owner import DeviceOwner, is_router_attachment
+from netfw.drivers.values.subscription import Service
+from netfw.model.address import IpAddress, IpNetwork
+from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
@@ -17,23 +19,60 @@ from netfw.state.file.name_resolution import as_id
 
 Resources = Mapping[Ref, Resource]
 Routers = Mapping[RouterId, tuple[Entry, Router]]
-PortsOfRouters = list[tuple[Entry, Port, RouterId]]
+PortsOfRouters = Sequence[tuple[Entry, Port, RouterId]]
+AssignedHosts = Mapping[RouterId, Mapping[str, Entry]]
+"""The hosts that L3 agents have each router on."""
+_OWNERS: Final = frozenset(DeviceOwner)
+_NAMED: Final = 5
+"""Number of hosts that an error names."""
 
 
 def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
-    """Yield the errors of all highly available routers and their ports."""
+    """Yield the errors of all highly available routers and their ports, and of plain routers that
+    are described as highly available ones."""
     routers: dict[RouterId, tuple[Entry, Router]] = {}
-    ports: PortsOfRouters = []
+    ports: list[tuple[Entry, Port, RouterId]] = []
+    errors: list[Diagnostic] = []
     for key, entry in gathered.entries.items():
         match resources.get(key):
-            case Router(ha=True) as router:
+            case Router() as router:
                 routers[router.id] = entry, router
             case Port() as port if (router_id := as_id(port.device_id)) is not None:
                 ports.append((entry, port, RouterId(router_id)))
+            case Port() as port if _is_ha_port(port):
+                problem = "an HA port is the port of a router; state router"
+                errors.append(entry.diagnostic("", problem))
     ports = [each for each in ports if each[2] in routers]
-    yield from _vrid_errors(routers, ports)
-    yield from _host_errors(ports)
-    yield from _prefix_errors(routers, ports, resources)
+    unknown = [each for each in ports if _has_unknown_owner(each[1])]
+    highly_available = {id: each for id, each in routers.items() if each[1].ha}
+    of_ha = [e for e in ports if e[2] in highly_available and not _has_unknown_owner(e[1])]
+    hosts = _assigned_hosts(gathered)
+    errors += [
+        *_owner_errors(unknown),
+        *_vrid_errors(highly_available, of_ha),
+        *_host_errors(of_ha),
+        *_ha_port_errors(of_ha),
+        *_prefix_errors(highly_available, of_ha, resources),
+        *_plain_errors([each for each in ports if each[2] not in highly_available]),
+        *_assignment_errors(routers, hosts),
+    ]
+    yield from errors or _missing_errors(highly_available, of_ha, hosts)
+
+
+def _assigned_hosts(gathered: Gathered) -> AssignedHosts:
+    hosts: dict[RouterId, dict[str, Entry]] = {}
+    for entry in gathered.assignments:
+        router = as_id(entry.body.get("router_id"))
+        if router is not None and entry.body["service"] == Service.L3:
+            hosts.setdefault(RouterId(router), {})[entry.body["host"]] = entry
+    return hosts
+
+
+def _owner_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
+    for entry, port, _ in ports:
+        problem = f"{port.device_owner!r} is no device owner of a port of a router"
+        advice = f"remove it, or state {DeviceOwner.ROUTER_HA_INTERFACE} for an HA port"
+        yield entry.diagnostic("device_owner", f"{problem}; {advice}")
 
 
 def _vrid_errors(routers: Routers, ports: PortsOfRouters) -> Iterator[Diagnostic]:
@@ -74,6 +113,72 @@ def _host_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
                 yield entry.diagnostic("binding:host_id", f"{problem} in {other.file}; {advice}")
 
 
+def _ha_port_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
+    """Yield the errors of networks and addresses by which the hosts of a router do not meet."""
+    networks: dict[RouterId, tuple[NetworkId, Entry]] = {}
+    users: dict[tuple[NetworkId, IpAddress], Entry] = {}
+    for entry, port, router in ports:
+        if not _is_ha_port(port):
+            continue
+        network, other = networks.setdefault(router, (port.network_id, entry))
+        if network != port.network_id:
+            problem = f"is another one than that of {_location(other)}"
+            advice = "the HA ports of a router are on one network; state the same one"
+            yield entry.diagnostic("network_id", f"{problem}; {advice}")
+        if not port.fixed_ips:
+            yield entry.diagnostic("", "an HA port has an address; state fixed_ips")
+        for at, fixed in enumerate(port.fixed_ips):
+            user = users.setdefault((port.network_id, fixed.address), entry)
+            if user is not entry:
+                problem = f"{fixed.address} is the address of {_location(user)}, an HA port too"
+                yield entry.diagnostic(f"fixed_ips[{at}]", f"{problem}; state another one")
+
+
+def _plain_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
+    """Yield the ports of plain routers that only a highly available one has."""
+    advice = "or state ha: true and a vrid at the router"
+    for entry, port, _ in ports:
+        if _is_ha_port(port):
+            problem = "an HA port, and its router is not highly available"
+            yield entry.diagnostic("", f"{problem}; remove it, {advice}")
+        elif port.binding.hosts and is_router_attachment(port.device_owner):
+            problem = "the router is not highly available, so its ports are on one host"
+            yield entry.diagnostic("binding:hosts", f"{problem}; state host instead, {advice}")
+
+
+def _assignment_errors(routers: Routers, hosts: AssignedHosts) -> Iterator[Diagnostic]:
+    """Yield the assignments of plain routers to a second host."""
+    advice = "remove one of the assignments, or state ha: true and a vrid at the router"
+    for id, assigned in hosts.items():
+        router = routers[id][1] if id in routers else None
+        if router is None or router.ha or router.distributed:
+            continue
+        (host, first), *others = assigned.items()
+        for _, entry in others:
+            problem = f"the router is not highly available, and on {host} by {_location(first)}"
+            yield entry.diagnostic("", f"{problem}; {advice}")
+
+
+def _missing_errors(
+    routers: Routers, ports: PortsOfRouters, hosts: AssignedHosts
+) -> Iterator[Diagnostic]:
+    """Yield the hosts of routers that a port of the router is not on."""
+    with_ha_port = {(id, port.binding.host) for _, port, id in ports if _is_ha_port(port)}
+    for id in routers:
+        for host, entry in hosts.get(id, {}).items():
+            if (id, host) not in with_ha_port:
+                problem = f"the router has no HA port on {host}"
+                owner = f"device_owner: {DeviceOwner.ROUTER_HA_INTERFACE}"
+                advice = f"add a port on its HA network with router, {owner} and host: {host}"
+                yield entry.diagnostic("", f"{problem}; {advice}")
+    for entry, port, id in ports:
+        missing = hosts.get(id, {}).keys() - port.binding.hosts
+        if is_router_attachment(port.device_owner) and missing:
+            named = ", ".join(sorted(missing)[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
+            problem = f"the router is on {named} too"
+            yield entry.diagnostic("binding:hosts", f"{problem}; state all hosts of the router")
+
+
 def _prefix_errors(
     routers: Routers, ports: PortsOfRouters, resources: Resources
 ) -> Iterator[Diagnostic]:
@@ -101,6 +206,14 @@ def _subnets_of(port: Port, resources: Resources) -> Iterator[tuple[int, Subnet]
         subnet = resources.get(Ref(Kind.SUBNET, fixed.subnet_id))
         if isinstance(subnet, Subnet):
             yield at, subnet
+
+
+def _location(entry: Entry) -> str:
+    return f"{entry.path} in {entry.file}"
+
+
+def _has_unknown_owner(port: Port) -> bool:
+    return is_trusted(port.device_owner) and port.device_owner not in _OWNERS
 
 
 def _is_ha_port(port: Port) -> bool:

@@ -93,11 +93,15 @@ def test_ha_router_has_the_port_of_this_host_and_the_addresses_of_the_others():
 @pytest.mark.spec("L3-40")
 @pytest.mark.parametrize(
     ("missing", "reason"),
-    [(OWN, "no HA port for this host yet"), (HA_NETWORK, "no HA port for this host yet")],
+    [
+        (OWN, "the router has no HA port for this host yet"),
+        (HA_NETWORK, f"HA port {OWN.id} of the router has no network yet"),
+        (HA_SUBNET, f"HA port {OWN.id} of the router has no address yet"),
+    ],
 )
 def test_ha_router_waits_for_its_port(missing, reason):
     found = state(*(each for each in HA if each is not missing))
-    assert (found.reason, found.waits, found.refused) == (f"the router has {reason}", True, False)
+    assert (found.reason, found.waits, found.refused) == (reason, True, False)
 
 
 def test_ha_router_waits_for_its_virtual_router_id():

@@ -26,6 +26,9 @@ ports:
 - {name: outside, network: out, router: r, hosts: [a, b], fixed_ips: [203.0.113.2]}
 - {name: ha1, network: ha, router: r, device_owner: OWNER, host: a, fixed_ips: [169.254.192.1]}
 - {name: ha2, network: ha, router: r, device_owner: OWNER, host: b, fixed_ips: [169.254.192.2]}
+assignments:
+- {service: l3, host: a, router: r}
+- {service: l3, host: b, router: r}
 """.replace("OWNER", "network:router_ha_interface")
 SECOND = """
 routers:
@@ -82,6 +85,45 @@ def test_ports_of_an_ha_router_are_on_all_its_hosts() -> None:
             "0.yaml:10: ports[0]: a port of a highly available router is on all its hosts; state "
             "hosts, those that the router is on",
         ),
+        (
+            "[169.254.192.2]",
+            "[169.254.192.1]",
+            "0.yaml:13: ports[3].fixed_ips[0]: 169.254.192.1 is the address of ports[2] in 0.yaml, "
+            "an HA port too; state another one",
+        ),
+        (
+            ", host: b, fixed_ips: [169.254.192.2]",
+            ", host: b",
+            "0.yaml:13: ports[3]: an HA port has an address; state fixed_ips",
+        ),
+        (
+            "device_owner: network:router_ha_interface, host: b",
+            "device_owner: network:ha_router_interface, host: b",
+            "0.yaml:13: ports[3].device_owner: 'network:ha_router_interface' is no device owner of "
+            "a port of a router; remove it, or state network:router_ha_interface for an HA port",
+        ),
+        (
+            "router: r, device_owner: network:router_ha_interface, host: b",
+            "device_owner: network:router_ha_interface, host: b",
+            "0.yaml:13: ports[3]: an HA port is the port of a router; state router",
+        ),
+        (
+            "router: r, device_owner: network:router_ha_interface, host: b",
+            "router: rr, device_owner: network:router_ha_interface, host: b",
+            "0.yaml:13: ports[3].router: there is no router 'rr' in the file, did you mean 'r'?",
+        ),
+        (
+            "{name: ha2, network: ha, router: r, device_owner: network:router_ha_interface, "
+            "host: b, fixed_ips: [169.254.192.2]}",
+            "{name: ha2, network: ha, host: b}",
+            "0.yaml:16: assignments[1]: the router has no HA port on b; add a port on its HA "
+            "network with router, device_owner: network:router_ha_interface and host: b",
+        ),
+        (
+            "hosts: [a, b], fixed_ips: [10",
+            "hosts: [a], fixed_ips: [10",
+            "0.yaml:10: ports[0].hosts: the router is on b too; state all hosts of the router",
+        ),
     ],
 )
 def test_an_ha_router_that_no_host_could_implement_is_an_error(
@@ -89,6 +131,41 @@ def test_an_ha_router_that_no_host_could_implement_is_an_error(
 ) -> None:
     assert old in CLOUD
     assert errors_of(CLOUD.replace(old, new, 1)) == [error]
+
+
+@pytest.mark.spec("DRV-21")
+def test_ha_ports_of_a_router_are_on_one_network() -> None:
+    assert errors_of(CLOUD.replace("ha2, network: ha", "ha2, network: ha2"), OTHER_HA_NETWORK) == [
+        "0.yaml:13: ports[3].network: is another one than that of ports[2] in 0.yaml; the HA ports "
+        "of a router are on one network; state the same one"
+    ]
+
+
+@pytest.mark.spec("DRV-21")
+def test_an_ha_router_without_ha_ports_is_an_error_for_each_host_that_has_it() -> None:
+    lines = [line for line in CLOUD.splitlines() if "router_ha_interface" not in line]
+    errors = errors_of("\n".join(lines))
+    assert [error.partition(";")[0] for error in errors] == [
+        f"0.yaml:{line}: assignments[{line - 13}]: the router has no HA port on {host}"
+        for line, host in ((13, "a"), (14, "b"))
+    ]
+    good("\n".join(line for line in lines if "service: l3" not in line).replace("assignments:", ""))
+
+
+@pytest.mark.spec("DRV-21")
+def test_parts_of_a_highly_available_router_at_a_plain_one_are_errors() -> None:
+    errors = errors_of(CLOUD.replace("ha: true, vrid: 7", "ha: false"))
+    advice = "or state ha: true and a vrid at the router"
+    hosts = "the router is not highly available, so its ports are on one host; state host instead"
+    ha_port = "an HA port, and its router is not highly available; remove it"
+    assert errors == [
+        f"0.yaml:10: ports[0].hosts: {hosts}, {advice}",
+        f"0.yaml:11: ports[1].hosts: {hosts}, {advice}",
+        f"0.yaml:12: ports[2]: {ha_port}, {advice}",
+        f"0.yaml:13: ports[3]: {ha_port}, {advice}",
+        "0.yaml:16: assignments[1]: the router is not highly available, and on a by assignments[0] "
+        f"in 0.yaml; remove one of the assignments, {advice}",
+    ]
 
 
 @pytest.mark.spec("DRV-21")
@@ -135,7 +212,8 @@ def test_an_address_or_route_that_hides_the_ha_network_is_an_error(
 
 def test_a_host_of_several_that_is_not_described_is_a_warning() -> None:
     (warning,) = topology(
-        CLOUD.replace("[a, b], fixed_ips: [10", "[a, c], fixed_ips: [10"), "hosts: {a: {}, b: {}}"
+        CLOUD.replace("[a, b], fixed_ips: [10", "[a, b, c], fixed_ips: [10"),
+        "hosts: {a: {}, b: {}}",
     ).warnings
     assert str(warning) == "0.yaml:10: ports[0].hosts: c is not among the hosts"
 

@@ -44,11 +44,36 @@ def test_a_port_of_a_router_is_its_gateway_where_the_network_is_external() -> No
 
 def test_a_router_port_may_state_its_owner() -> None:
     found = good(
-        CLOUD.replace("router: r,", "router: r, device_owner: network:router_ha_interface,")
+        CLOUD.replace("router: r,", "router: r, device_owner: network:router_centralized_snat,")
     )
     assert [port.device_owner for port in all_of(Port, found)][:2] == [
-        "network:router_ha_interface"
+        "network:router_centralized_snat"
     ] * 2
+
+
+@pytest.mark.spec("DRV-21")
+@pytest.mark.parametrize("owner", ["network:ha_router_interface", "network:router_ha_interfce"])
+def test_an_owner_that_no_port_of_a_router_has_is_an_error(owner: str) -> None:
+    assert errors_of(CLOUD.replace("router: r,", f"router: r, device_owner: {owner},", 1)) == [
+        f"0.yaml:8: ports[0].device_owner: {owner!r} is no device owner of a port of a router; "
+        "remove it, or state network:router_ha_interface for an HA port"
+    ]
+
+
+@pytest.mark.spec("DRV-21")
+def test_a_router_on_a_second_host_is_an_error_unless_it_is_highly_available() -> None:
+    one = "assignments: [{service: l3, host: a, router: r}"
+    two = f"{one}, {{service: l3, host: b, router: r}}]"
+    assert errors_of(CLOUD, two) == [
+        "1.yaml:1: assignments[1]: the router is not highly available, and on a by assignments[0] "
+        "in 1.yaml; remove one of the assignments, or state ha: true and a vrid at the router"
+    ]
+    good(CLOUD.replace("name: r,", "name: r, distributed: true,"), two)
+    good(CLOUD, f"{one}]")
+    assert errors_of(CLOUD.replace("router: r,", "router: r, hosts: [a, b],", 1)) == [
+        "0.yaml:8: ports[0].hosts: the router is not highly available, so its ports are on one "
+        "host; state host instead, or state ha: true and a vrid at the router"
+    ]
 
 
 def test_a_device_that_is_not_the_router_is_an_error() -> None:

@@ -22,10 +22,11 @@ from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
 from netfw.state.file import FileSource
 from netfw.state.file.name_resolution import id_of
+from tests import ROOT
 
 TEXT = """
 networks: [{name: n}]
-routers: [{name: r, ha: true, vrid: 7}]
+routers: [{name: r}]
 ports:
 - {name: p, network: n, host: h1}
 - {name: q, network: n, host: h2}
@@ -81,7 +82,7 @@ def written(path: Path, host: str, service: str = "l2") -> dict[str, Any]:
 
 def lines(path: Path, host: str, service: str = "l2") -> dict[str, tuple[Any, ...]]:
     return {
-        line["name"]: (line.get("status") or line.get("role"), line.get("reason"))
+        line["name"]: (line["status"], line["reason"])
         for line in written(path, host, service)["resources"]
     }
 
@@ -95,15 +96,31 @@ def test_each_service_of_each_host_has_a_file_of_its_own(path: Path, source: Fil
             heartbeat("h1"),
         ]
     )
-    role = status_report(source, ROUTER, "h1", Status.ACTIVE).revision
-    source.report([RoleReport(ref=ROUTER, revision=role, host="h1", role=HaRole.ACTIVE)])
+    router = status_report(source, ROUTER, "h1", Status.ACTIVE)
+    source.report([evolve(router, service=Service.L3)])
     assert lines(path, "h1") == {"p": ("ACTIVE", "")}
     assert lines(path, "h2") == {"q": ("DEGRADED", "no such bridge")}
-    assert lines(path, "h1", "l3") == {"r": (HaRole.ACTIVE.value, None)}
+    assert lines(path, "h1", "l3") == {"r": ("ACTIVE", "")}
     beat = written(path, "h1")["agents"]["netfw-ovs-agent"]
     assert beat["counts"] == {"devices": 1}
     assert beat["configurations"] == {"tunneling_ip": "192.0.2.1"}
     assert written(path, "h2")["agents"] == {}
+
+
+@pytest.mark.spec("DRV-21")
+def test_role_of_a_highly_available_router_is_beside_its_status(path: Path) -> None:
+    path.write_text((ROOT / "samples/topologies/ha-router.yaml").read_text())
+    source = FileSource(path, settle=0)
+    source.refresh()
+    router = Ref(Kind.ROUTER, id_of(Kind.ROUTER, "edge"))
+    status = evolve(status_report(source, router, "host1", Status.ACTIVE), service=Service.L3)
+    role = RoleReport(ref=router, revision=1, host="host1", role=HaRole.STANDBY)
+    source.report([status, role])
+    found = written(path, "host1", "l3")["resources"]
+    assert [(line.get("status"), line.get("role")) for line in found] == [
+        ("ACTIVE", None), (None, "standby"),
+    ]  # fmt: skip
+    source.close()
 
 
 def test_a_file_says_whether_it_is_about_what_is_wanted_now(path: Path, source: FileSource) -> None:
