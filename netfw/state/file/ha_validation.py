@@ -28,35 +28,59 @@ _NAMED: Final = 5
 
 
 def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
-    """Yield the errors of all highly available routers and their ports, and of plain routers that
-    are described as highly available ones."""
+    """Yield the errors of all highly available routers, and of ports of any router."""
+    routers, ports = _routers_and_ports(gathered, resources)
+    highly_available = {id: each for id, each in routers.items() if each[1].ha}
+    unknown = [each for each in ports if _has_unknown_owner(each[1])]
+    of_ha = [e for e in ports if e[2] in highly_available and not _has_unknown_owner(e[1])]
+    errors = [
+        *_unattached_errors(gathered, resources),
+        *_owner_errors(unknown),
+        *_vrid_errors(highly_available, of_ha),
+        *_host_errors(of_ha),
+        *_ha_port_errors(of_ha),
+        *_prefix_errors(highly_available, of_ha, resources),
+    ]
+    yield from errors or _missing_errors(highly_available, of_ha, _assigned_hosts(gathered))
+
+
+def plain_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the routers that are described as highly available, without being so."""
+    routers, ports = _routers_and_ports(gathered, resources)
+    plain = {id for id, (_, router) in routers.items() if not (router.ha or router.distributed)}
+    advice = "or state ha: true and a vrid at the router"
+    for entry, port, id in ports:
+        if id in plain and _is_ha_port(port):
+            problem = "is an HA port, and its router is not highly available"
+            yield entry.diagnostic("", f"{problem}; remove it, {advice}")
+        elif id in plain and port.binding.hosts and is_router_attachment(port.device_owner):
+            problem = "the router is not highly available, so its ports are on one host"
+            yield entry.diagnostic("binding:hosts", f"{problem}; state host instead, {advice}")
+    for id, assigned in _assigned_hosts(gathered).items():
+        (host, first), *others = assigned.items()
+        for _, entry in others if id in plain else ():
+            problem = f"the router is not highly available, and on {host} by {_location(first)}"
+            yield entry.diagnostic("", f"{problem}; remove one of the assignments, {advice}")
+
+
+def _routers_and_ports(gathered: Gathered, resources: Resources) -> tuple[Routers, PortsOfRouters]:
+    """Return the routers of the files, and their ports."""
     routers: dict[RouterId, tuple[Entry, Router]] = {}
     ports: list[tuple[Entry, Port, RouterId]] = []
-    errors: list[Diagnostic] = []
     for key, entry in gathered.entries.items():
         match resources.get(key):
             case Router() as router:
                 routers[router.id] = entry, router
             case Port() as port if (router_id := as_id(port.device_id)) is not None:
                 ports.append((entry, port, RouterId(router_id)))
-            case Port() as port if _is_ha_port(port):
-                problem = "an HA port is the port of a router; state router"
-                errors.append(entry.diagnostic("", problem))
-    ports = [each for each in ports if each[2] in routers]
-    unknown = [each for each in ports if _has_unknown_owner(each[1])]
-    highly_available = {id: each for id, each in routers.items() if each[1].ha}
-    of_ha = [e for e in ports if e[2] in highly_available and not _has_unknown_owner(e[1])]
-    hosts = _assigned_hosts(gathered)
-    errors += [
-        *_owner_errors(unknown),
-        *_vrid_errors(highly_available, of_ha),
-        *_host_errors(of_ha),
-        *_ha_port_errors(of_ha),
-        *_prefix_errors(highly_available, of_ha, resources),
-        *_plain_errors([each for each in ports if each[2] not in highly_available]),
-        *_assignment_errors(routers, hosts),
-    ]
-    yield from errors or _missing_errors(highly_available, of_ha, hosts)
+    return routers, [each for each in ports if each[2] in routers]
+
+
+def _unattached_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    for key, entry in gathered.entries.items():
+        port = resources.get(key)
+        if isinstance(port, Port) and _is_ha_port(port) and as_id(port.device_id) is None:
+            yield entry.diagnostic("", "an HA port is the port of a router; state router")
 
 
 def _assigned_hosts(gathered: Gathered) -> AssignedHosts:
@@ -132,31 +156,6 @@ def _ha_port_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
             if user is not entry:
                 problem = f"{fixed.address} is the address of {_location(user)}, an HA port too"
                 yield entry.diagnostic(f"fixed_ips[{at}]", f"{problem}; state another one")
-
-
-def _plain_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
-    """Yield the ports of plain routers that only a highly available one has."""
-    advice = "or state ha: true and a vrid at the router"
-    for entry, port, _ in ports:
-        if _is_ha_port(port):
-            problem = "an HA port, and its router is not highly available"
-            yield entry.diagnostic("", f"{problem}; remove it, {advice}")
-        elif port.binding.hosts and is_router_attachment(port.device_owner):
-            problem = "the router is not highly available, so its ports are on one host"
-            yield entry.diagnostic("binding:hosts", f"{problem}; state host instead, {advice}")
-
-
-def _assignment_errors(routers: Routers, hosts: AssignedHosts) -> Iterator[Diagnostic]:
-    """Yield the assignments of plain routers to a second host."""
-    advice = "remove one of the assignments, or state ha: true and a vrid at the router"
-    for id, assigned in hosts.items():
-        router = routers[id][1] if id in routers else None
-        if router is None or router.ha or router.distributed:
-            continue
-        (host, first), *others = assigned.items()
-        for _, entry in others:
-            problem = f"the router is not highly available, and on {host} by {_location(first)}"
-            yield entry.diagnostic("", f"{problem}; {advice}")
 
 
 def _missing_errors(

@@ -153,12 +153,12 @@ def test_an_ha_router_without_ha_ports_is_an_error_for_each_host_that_has_it() -
 
 
 @pytest.mark.spec("DRV-21")
-def test_parts_of_a_highly_available_router_at_a_plain_one_are_errors() -> None:
-    errors = errors_of(CLOUD.replace("ha: true, vrid: 7", "ha: false"))
+def test_parts_of_a_highly_available_router_at_a_plain_one_are_warnings() -> None:
+    found = good(CLOUD.replace("ha: true, vrid: 7", "ha: false"))
     advice = "or state ha: true and a vrid at the router"
     hosts = "the router is not highly available, so its ports are on one host; state host instead"
-    ha_port = "an HA port, and its router is not highly available; remove it"
-    assert errors == [
+    ha_port = "is an HA port, and its router is not highly available; remove it"
+    assert [str(warning) for warning in found.warnings] == [
         f"0.yaml:10: ports[0].hosts: {hosts}, {advice}",
         f"0.yaml:11: ports[1].hosts: {hosts}, {advice}",
         f"0.yaml:12: ports[2]: {ha_port}, {advice}",
@@ -166,6 +166,7 @@ def test_parts_of_a_highly_available_router_at_a_plain_one_are_errors() -> None:
         "0.yaml:16: assignments[1]: the router is not highly available, and on a by assignments[0] "
         f"in 0.yaml; remove one of the assignments, {advice}",
     ]
+    assert good(CLOUD.replace("ha: true, vrid: 7", "distributed: true")).warnings == ()
 
 
 @pytest.mark.spec("DRV-21")

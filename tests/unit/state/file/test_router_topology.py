@@ -60,22 +60,6 @@ def test_an_owner_that_no_port_of_a_router_has_is_an_error(owner: str) -> None:
     ]
 
 
-@pytest.mark.spec("DRV-21")
-def test_a_router_on_a_second_host_is_an_error_unless_it_is_highly_available() -> None:
-    one = "assignments: [{service: l3, host: a, router: r}"
-    two = f"{one}, {{service: l3, host: b, router: r}}]"
-    assert errors_of(CLOUD, two) == [
-        "1.yaml:1: assignments[1]: the router is not highly available, and on a by assignments[0] "
-        "in 1.yaml; remove one of the assignments, or state ha: true and a vrid at the router"
-    ]
-    good(CLOUD.replace("name: r,", "name: r, distributed: true,"), two)
-    good(CLOUD, f"{one}]")
-    assert errors_of(CLOUD.replace("router: r,", "router: r, hosts: [a, b],", 1)) == [
-        "0.yaml:8: ports[0].hosts: the router is not highly available, so its ports are on one "
-        "host; state host instead, or state ha: true and a vrid at the router"
-    ]
-
-
 def test_a_device_that_is_not_the_router_is_an_error() -> None:
     stated = CLOUD.replace("name: inside,", "name: inside, device_id: x,")
     assert errors_of(stated) == ["0.yaml:8: ports[0].device_id: contradicts the router"]
