@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from attrs import asdict, field, frozen
 
@@ -42,6 +42,10 @@ class Counts:
     def __str__(self) -> str:
         counted = [f"{number} {name}" for name, number in asdict(self).items() if number]
         return ", ".join(counted) or "none added, updated or removed"
+
+
+UNDER_WAY: Final = "its job"
+"""What a key waits for whose work is under way: it is not worth a line in the log."""
 
 
 @frozen(kw_only=True)

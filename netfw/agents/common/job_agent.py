@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from attrs import frozen
 
-from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, HostAgent
+from netfw.agents.common.agent import UNDER_WAY, ConvergeRequest, ConvergeResult, HostAgent
 from netfw.agents.common.grouped_state import GroupedState
 from netfw.agents.common.job_executor import JobExecutor, SweepResult
 from netfw.agents.common.job_tracker import JobTracker
@@ -266,7 +266,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         results = self._jobs.take_results()
         self._statuses.record(results)
         pending = (key for key in keys if self._jobs.is_pending(key))
-        waiting: dict[Hashable, str] = dict.fromkeys(pending, "its job")
+        waiting: dict[Hashable, str] = dict.fromkeys(pending, UNDER_WAY)
         waiting |= others.waiting
         waiting |= {key: why for key, why in results.waiting.items()}  # noqa: C416 - wider keys
         failed: dict[Hashable, NetfwError] = dict(others.failed)

@@ -24,6 +24,7 @@ from attrs import field, frozen
 from netfw.agents.common.agent import ConvergeRequest, ConvergeResult, Counts, HostAgent
 from netfw.agents.common.clock import Clock, SystemClock
 from netfw.agents.common.loop_tasks import LoopTask, LoopTaskSchedule
+from netfw.agents.common.pass_log import log_pass
 from netfw.agents.common.queues import EventQueue, PendingEvents, ReportQueue
 from netfw.agents.common.replica import Replica
 from netfw.agents.common.retry_queue import RetryBackoff, RetryQueue
@@ -80,6 +81,8 @@ class Loop(Generic[K]):
         self._tasks = LoopTaskSchedule(timing().pauses)
         self._stopped = self._ended = False
         self._started = self._announced = False
+        self._is_established = False
+        """The events of the first pass were taken: it may have set up connections."""
         self._start_counts: Mapping[str, int] | None = None
         """Counts of the first heartbeat, until the agent is ready for the first time."""
         self._reread = False
@@ -188,8 +191,10 @@ class Loop(Generic[K]):
             if pending.resync:
                 self._replica.resync()
                 self._tasks.add(LoopTask.PULL, now)
+        level = logging.WARNING if self._is_established else logging.INFO
+        self._is_established = self._passes > 0
         for lost in (event for event in pending.events if isinstance(event, FeedLost)):
-            LOG.warning("change feed lost (%s); scheduling a complete pass", lost.reason)
+            LOG.log(level, "change feed lost (%s); scheduling a complete pass", lost.reason)
             self._tasks.requeue(LoopTask.EVERYTHING, now)
             if LoopTask.LOCK in self._tasks:
                 self._tasks.requeue(LoopTask.LOCK, now)
@@ -261,7 +266,7 @@ class Loop(Generic[K]):
             self._reread = self._reread and error is not None
         self._passes += 1
         self._last, self._total = passed.counts, self._total + passed.counts
-        self._log(passed)
+        log_pass(self._passes, passed)
 
     def _converge(self, task: ConvergeRequest[K]) -> tuple[ConvergeResult[K], NetfwError | None]:
         try:
@@ -363,17 +368,6 @@ class Loop(Generic[K]):
         if self._publish is not None:
             self._publish(self._status)
         self._published = (now, self._status)
-
-    def _log(self, passed: ConvergeResult[K]) -> None:
-        LOG.info("pass %d: %s", self._passes, passed.counts)
-        by_reason: dict[str, list[str]] = {}
-        for key, error in passed.outcome.failed.items():
-            by_reason.setdefault(str(error), []).append(str(key))
-            if error.__cause__ is not None:
-                LOG.debug("%s", key, exc_info=error)
-        for reason, keys in by_reason.items():
-            more = f" and {len(keys) - _MAX_QUOTED} more" if len(keys) > _MAX_QUOTED else ""
-            LOG.warning("%s%s: %s; retrying later", ", ".join(keys[:_MAX_QUOTED]), more, reason)
 
 
 def _unavailable_error(outcome: Outcome[K]) -> NetfwError | None:

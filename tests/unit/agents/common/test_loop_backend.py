@@ -34,6 +34,24 @@ def test_while_the_switch_is_dead_the_agent_waits_and_says_so(env):
     assert env.switch.live() == {ONE.id, TWO.id, THREE.id}
 
 
+def test_connections_that_the_first_pass_sets_up_cause_no_warning(env, caplog):
+    caplog.set_level("INFO")
+    devices = env.switch.devices
+
+    def reconnect():
+        env.machine.notify(FeedLost("br-int does not answer"))
+        env.switch.devices = devices
+        return devices()
+
+    env.switch.devices = reconnect
+    env.turn()
+    env.turn()
+    env.machine.notify(FeedLost("br-int does not answer"))
+    env.turn()
+    lost = [each.levelname for each in caplog.records if "change feed lost" in each.message]
+    assert lost == ["INFO", "WARNING"]
+
+
 def test_a_switch_that_keeps_saying_that_it_is_dead_does_not_make_the_loop_spin(env):
     env.turn()
     env.machine.online = False

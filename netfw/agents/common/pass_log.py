@@ -1,0 +1,38 @@
+"""Log of convergence passes: what they did, what waits, and what failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+from netfw.agents.common.agent import UNDER_WAY, ConvergeResult
+
+LOG = logging.getLogger(__name__)
+K = TypeVar("K", bound=Hashable)
+_NAMED = 3
+"""Number of keys that a line names."""
+
+
+def log_pass(number: int, passed: ConvergeResult[K]) -> None:
+    """Log the counts of a pass, the first keys that wait, and those that failed by reason."""
+    waiting = _render_waiting(passed.outcome.waiting) if passed.counts.waiting else ""
+    LOG.info("pass %d: %s%s", number, passed.counts, waiting)
+    by_reason: dict[str, list[str]] = {}
+    for key, error in passed.outcome.failed.items():
+        by_reason.setdefault(str(error), []).append(str(key))
+        if error.__cause__ is not None:
+            LOG.debug("%s", key, exc_info=error)
+    for reason, keys in by_reason.items():
+        named = f"{', '.join(keys[:_NAMED])}{_render_more(len(keys))}"
+        LOG.warning("%s: %s; retrying later", named, reason)
+
+
+def _render_waiting(waiting: Mapping[K, str]) -> str:
+    """Render the first keys that wait, but for those whose work is under way."""
+    texts = [f"{key} ({reason})" for key, reason in waiting.items() if reason != UNDER_WAY]
+    return f": {', '.join(texts[:_NAMED])}{_render_more(len(texts))}" if texts else ""
+
+
+def _render_more(count: int) -> str:
+    return f" and {count - _NAMED} more" if count > _NAMED else ""
