@@ -199,5 +199,11 @@ class CursorLost(NetfwError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion like ``, did you mean 'vxlan'?``, or empty text if no name is near."""
+    found = find_nearest(name, known)
+    return "" if found is None else f", did you mean {found!r}?"
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of *known* that *name* may be a misspelling of."""
     close = get_close_matches(name, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    return close[0] if close else None

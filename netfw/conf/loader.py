@@ -11,7 +11,7 @@ from attrs import frozen
 from oslo_config import cfg
 
 from netfw.conf.core import list_opts
-from netfw.errors import ConfigError, nearest
+from netfw.errors import ConfigError, find_nearest, nearest
 
 _HIDDEN = "***"
 _FOREIGN = {
@@ -148,15 +148,33 @@ def _unknown(
 ) -> Iterator[Unknown]:
     known = _known_names(conf, section)
     if known is None:
-        groups = [name for name in conf if isinstance(conf[name], cfg.ConfigOpts.GroupAttr)]
-        if hint := nearest(section, groups):
+        if hint := nearest(section, _groups(conf)):
             yield Unknown(f"{path}: [{section}] is not a group{hint}")
         return
     for name in values:
-        if name.replace("-", "_") not in known:
-            hint = nearest(name, known)
-            sentence = f"{path}: [{section}] {name} is not an option{hint}"
-            yield Unknown(sentence, misspelt=bool(hint) and section != "DEFAULT")
+        spelt = name.replace("-", "_")
+        if spelt not in known:
+            hint = _nearest_option(conf, section, spelt)
+            misspelt = find_nearest(spelt, known) is not None and section != "DEFAULT"
+            yield Unknown(f"{path}: [{section}] {name} is not an option{hint}", misspelt)
+
+
+def _nearest_option(conf: cfg.ConfigOpts, section: str, name: str) -> str:
+    """Return a suggestion for an option that *section* does not have, of it or another group."""
+    groups = {
+        known: group
+        for group in (*_groups(conf), "DEFAULT", section)
+        for known in _known_names(conf, group) or ()
+    }
+    found = find_nearest(name, groups)
+    if found is None:
+        return ""
+    where = "" if groups[found] == section else f" of [{groups[found]}]"
+    return f", did you mean {found!r}{where}?"
+
+
+def _groups(conf: cfg.ConfigOpts) -> list[str]:
+    return [name for name in conf if isinstance(conf[name], cfg.ConfigOpts.GroupAttr)]
 
 
 def _read(program: str, argv: Sequence[str], groups: Groups) -> cfg.ConfigOpts:
@@ -213,7 +231,7 @@ def _origin(error: ValueError) -> str:
 
 def _known_names(conf: cfg.ConfigOpts, section: str) -> set[str] | None:
     if section == "DEFAULT":
-        return {*conf.keys()}
+        return {*conf.keys()} - {*_groups(conf)}
     return {*conf[section].keys()} if section in conf else None
 
 

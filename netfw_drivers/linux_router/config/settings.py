@@ -216,4 +216,5 @@ def _read_vrrp(options: Mapping[str, Any]) -> VrrpSettings:
             unicast=options["ha_vrrp_unicast"],
         )
     except InvalidInput as error:
-        raise ConfigError(f"ha_vrrp_auth_password: {error}") from error
+        problems = (f"ha_vrrp_{name}: {problem}" for name, problem in error.problems.items())
+        raise ConfigError("; ".join(problems)) from error

@@ -136,6 +136,22 @@ def test_reload_reaches_options_read_meanwhile(tmp_path: Path) -> None:
     assert settings.conf.acme.mode == "b"
 
 
+def test_options_of_another_group_are_noticed(tmp_path: Path) -> None:
+    """They are no reason to refuse a file: several programs may share it."""
+    driver = {"driver": [cfg.IntOpt("vrrp_advert_int", default=2)]}
+    text = "[acme]\nvrrp_advert_int = 3\nvrrp_advrt_int = 3\n[driver]\nsize = 2\nhost = x\n"
+    path = write(tmp_path / "a.conf", text)
+    conf = load_config("t", ["--config-file", path], {**GROUPS, **driver}).conf
+    found = tuple(unknown_options(conf))
+    assert not any(each.misspelt for each in found)
+    assert [each.sentence.removeprefix(f"{path}: ") for each in found] == [
+        "[acme] vrrp_advert_int is not an option, did you mean 'vrrp_advert_int' of [driver]?",
+        "[acme] vrrp_advrt_int is not an option, did you mean 'vrrp_advert_int' of [driver]?",
+        "[driver] size is not an option, did you mean 'size' of [acme]?",
+        "[driver] host is not an option, did you mean 'host' of [DEFAULT]?",
+    ]
+
+
 def test_misspelt_options_are_noticed(tmp_path: Path) -> None:
     text = "[DEFAULT]\nhosts = x\n[acme]\nsice = 2\n[other]\ny = 1\n[akme]\nsize = 2\n"
     path = write(tmp_path / "a.conf", text)

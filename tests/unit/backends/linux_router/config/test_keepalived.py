@@ -161,7 +161,7 @@ def test_options_have_defaults_and_a_bad_password_is_named():
     options = {option.dest: option.default for option in OPTIONS}
     options["router_confs"] = "/var/lib/x"
     assert read_settings(options).vrrp == VrrpSettings()
-    with pytest.raises(ConfigError, match=r"ha_vrrp_auth_password.*1 to 8 letters"):
+    with pytest.raises(ConfigError, match=r"^ha_vrrp_auth_password: has 1 to 8 letters"):
         read_settings({**options, "ha_vrrp_auth_password": "a b"})
 
 
