@@ -11,6 +11,7 @@ from netfw.agents.l3.resource_index import L3ResourceIndex
 from netfw.agents.l3.router_state import Absent, L3HostContext
 from netfw.cli.commands.plan import plans_in_turn
 from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.values.events import KeysChanged
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.reports import RoleReport
 from netfw.drivers.values.router_values import MAX_HA_PEERS
@@ -152,6 +153,19 @@ def test_router_without_an_ha_port_waits_and_is_made_with_it(environment):
     assert found.report(HA_EDGE)[0] == "BUILD"
     assert found.router.routers().keys() == {INNER.id}
     found.source.put(OWN)
+    found.ready()
+    assert found.report(HA_EDGE) == ("ACTIVE", "")
+
+
+@pytest.mark.spec("L3-40")
+def test_router_whose_ha_port_is_not_wired_waits(environment):
+    found = environment()
+    found.router.unwired.add(OWN.id)
+    status = found.until(lambda status: found.report(HA_EDGE) is not None)
+    assert status.waiting[f"router {EDGE.id}"] == (f"the switch has not admitted port {OWN.id} yet")
+    assert found.report(HA_EDGE)[0] == "BUILD"
+    found.router.unwired.clear()
+    found.machine.notify(KeysChanged("wiring", {RouterKey(EDGE.id)}))
     found.ready()
     assert found.report(HA_EDGE) == ("ACTIVE", "")
 
