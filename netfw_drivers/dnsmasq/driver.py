@@ -215,8 +215,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
         with self._device_monitor.in_progress(self._networks_of(update)) as done:
             outcome = super().converge(update)
             done.update(_networks(outcome.done & update.put.keys()))
-        self._record_desired(update, outcome)
-        lost = dict(self._supervise(outcome.done & update.put.keys()))
+            self._record_desired(update, outcome)
+            lost = dict(self._supervise(outcome.done & update.put.keys()))
         lost |= {key: self._conflicts.get(key, error) for key, error in outcome.failed.items()}
         for key in (*update, *outcome.failed):
             self._conflicts.pop(key, None)

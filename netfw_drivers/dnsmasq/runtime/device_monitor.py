@@ -55,7 +55,10 @@ class DeviceMonitor:
         self._requeue(networks)
 
     def watch(self, network: NetworkId, service_netns: ServiceNetns) -> None:
-        """Watch the devices of *network*, until it is converged again."""
+        """Watch the devices of *network*, which is in progress, until it is converged again.
+
+        What changed since its observation is compared.
+        """
         try:
             self._drift_monitor.watch(service_netns)
         except NotFound:

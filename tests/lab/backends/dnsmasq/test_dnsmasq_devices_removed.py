@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from netfw.drivers.dhcp import DhcpKey, DhcpValue
 from netfw.drivers.values.events import Event, KeysChanged
+from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.model.device_names import device_name, dhcp_namespace
 from netfw.model.subnet import Ipv6Mode
+from netfw.plan import Plan, Update
 from netfw.testing.conformance.dhcp.factories import Net, Tenant, a_subnet, a_subnet6, make_network
 from netfw.testing.lab.namespaces import NamespaceContext
 from netfw.testing.lab.openvswitch import PrivateOvs
+from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
+from netfw_drivers.dnsmasq.plan.observed import Observed
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 
 TIMEOUT = 10.0
@@ -151,3 +157,39 @@ def test_manual_change_is_reported_and_repaired(host: DnsmasqHost, harm: Harm) -
     assert_leased(host, port)
     assert str(host.plan(net, port)) == "nothing to do"
     await_silence(host)
+
+
+class ChangedInBetween(DnsmasqDhcpDriver):
+    """A driver that calls *harm* between the observation of the machine and the plan."""
+
+    harm: Callable[[], None] | None = None
+
+    def plan(self, update: Update[DhcpKey, DhcpValue], observed: Observed) -> Plan:
+        harm, self.harm = self.harm, None
+        if harm is not None:
+            harm()
+        return super().plan(update, observed)
+
+
+@pytest.mark.spec("DHCP-28")
+def test_manual_change_after_the_observation_of_a_converge_is_reported(host: DnsmasqHost) -> None:
+    host.driver.close()
+    host.driver = driver = ChangedInBetween(host.interface, host.settings)
+    driver.watch(host.events.append)
+    net = make_network()
+    assert host.put(net).ok
+    since = await_silence(host)
+    announced = threading.Event()
+
+    def harm() -> None:
+        take_route(host, net)
+        assert announced.wait(60)
+
+    monitor = MultiNetnsMonitor(lambda changed: announced.set(), debounce=0)
+    monitor.watch(dhcp_namespace(net.id))
+    driver.harm = harm
+    assert host.put(net).ok
+    monitor.close()
+    await_call(host, net, since)
+    assert host.put(net).ok
+    assert str(host.plan(net)) == "nothing to do"
