@@ -141,7 +141,11 @@ class DriftMonitor(Generic[D]):
 
     def _report(self, desired: D) -> None:
         with self._lock:
-            if self._watched.get(desired.netns) is not desired or desired.netns in self._reported:
-                return  # it is being repaired, or was meanwhile
-            self._reported.add(desired.netns)
-        self._on_drift(desired.netns)
+            is_current = self._watched.get(desired.netns) is desired
+            is_known = desired.netns in self._reported
+            if is_current:
+                self._reported.add(desired.netns)
+        if not is_current:
+            self.recheck(desired.netns)  # what changed it meanwhile may not have repaired it
+        elif not is_known:
+            self._on_drift(desired.netns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import subprocess
+import threading
 
 import pytest
 from attrs import evolve
@@ -109,6 +110,43 @@ def test_drift_between_observation_and_watch_is_reported(
         assert_silent(reports)
         guard.watch(wanted)
     assert reports.get(timeout=10) == wanted.netns
+    guard.close()
+
+
+class BlockingPlanner:
+    """Returns the first plan with operations only when it is released."""
+
+    def __init__(self, stations: ServiceNetnsExecutor) -> None:
+        self._stations = stations
+        self.planned, self.released = threading.Event(), threading.Event()
+
+    def plan(self, wanted: ServiceNetns) -> tuple[Stage, ...]:
+        stages = self._stations.plan(wanted)
+        if stages:
+            self.planned.set()
+            assert self.released.wait(60)
+        return stages
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["during", "after"])
+def test_drift_that_is_found_while_a_part_is_changed_is_reported_afterwards(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver, is_held: bool
+) -> None:
+    wanted = station(interface, 1)
+    reports: Reports = queue.Queue()
+    planner = BlockingPlanner(stations)
+    guard = DriftMonitor(planner, reports.put)
+    make(stations, wanted)
+    guard.watch(wanted)
+    subprocess.run(f"ip -n {wanted.netns} route delete default", shell=True, check=True)
+    assert planner.planned.wait(60)
+    with guard.held([wanted.netns]):
+        if is_held:
+            planner.released.set()
+            assert_silent(reports)
+        guard.watch(evolve(wanted))
+    planner.released.set()
+    assert reports.get(timeout=60) == wanted.netns
     guard.close()
 
 
