@@ -7,6 +7,9 @@ from netfw.agents.common.retry_queue import RetryBackoff
 from netfw.errors import BackendUnavailable
 from netfw.state.memory_source import MemorySource
 
+_TIMEOUT = 60.0
+"""Seconds after which nothing more is expected of a busy machine."""
+
 
 class FakeClock:
     """A clock that the test moves."""
@@ -65,7 +68,7 @@ class JobAgentEnvironment:
 
     def until(self, condition, pace=0.0):
         """Turn the loop whenever it has news, until *condition* of its status holds."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + _TIMEOUT
         status = self.turn()
         while not condition(status):
             assert time.monotonic() < deadline, status
@@ -79,9 +82,19 @@ class JobAgentEnvironment:
             lambda status: status.ready and not self.loop._events.ready.is_set(), pace
         )
 
+    def until_failed(self):
+        """Have a key fail, no other in a job, and every event handled."""
+        return self.until(
+            lambda status: (
+                status.degraded
+                and not self.agent._jobs.is_busy
+                and not self.loop._events.ready.is_set()
+            )
+        )
+
     def until_called(self, driver, calls):
         """Wait until the driver was called so many times."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + _TIMEOUT
         while len(driver.calls) < calls:
             assert time.monotonic() < deadline, driver.calls
             time.sleep(0.01)

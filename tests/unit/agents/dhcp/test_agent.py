@@ -98,7 +98,7 @@ def test_one_port_more_is_one_port_to_the_driver():
 def test_ports_are_said_to_be_ready_at_their_revision():
     env = DhcpAgentEnvironment(*CLOUD, ONE, TWO)
     env.machine.refused[PortKey(TWO.id)] = "no"
-    env.until(lambda status: status.degraded and not env.loop._events.ready.is_set())
+    env.until_failed()
     assert env.status_of(ONE) is Status.ACTIVE
     assert env.status_of(TWO) is Status.DEGRADED
     assert env.source.status(ref(TWO), Service.DHCP).reason == "no"
@@ -250,7 +250,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
 
     env.dhcp.converge = noisy
     env.machine.refused[NetworkKey(NET.id)] = "no such file"
-    env.until(lambda status: status.degraded and not env.loop._events.ready.is_set())
+    env.until_failed()
     calls = len(env.dhcp.calls)
     for _ in range(10):
         status = env.turn()
@@ -258,7 +258,7 @@ def test_a_network_that_fails_is_not_tried_again_for_the_noise_that_its_own_atte
     assert len(env.dhcp.calls) == calls
     for _ in range(3):
         env.turn(after=1.0)
-        env.until(lambda status: status.degraded and not env.loop._events.ready.is_set())
+        env.until_failed()
     assert len(env.dhcp.calls) <= calls + 3
     env.machine.refused.clear()
     env.dhcp.converge = converge
