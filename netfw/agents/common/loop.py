@@ -233,6 +233,9 @@ class Loop(Generic[K]):
         change = self._replica.pull()
         self._source_errors = self._source.errors()
         now = self._clock.now()
+        for task in (LoopTask.HEARTBEAT, LoopTask.SEND):  # the source answers
+            if task in self._tasks:
+                self._tasks.requeue(task, now)
         if change.snapshot:
             self._agent.resend_reports()
         try:

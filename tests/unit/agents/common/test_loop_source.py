@@ -70,6 +70,21 @@ def test_reports_are_kept_and_caught_up_later(env):
     assert env.status.errors == {}
 
 
+@pytest.mark.spec("L2-43")
+def test_reports_are_sent_as_soon_as_the_source_answers_again(env):
+    env.turn()
+    env.source.away = True
+    env.switch.unplug(TWO.id)
+    for _ in range(5):
+        env.turn(8)
+    env.source.away = False
+    env.reports.clear()
+    env.loop.notify()
+    env.turn(1)
+    assert [(r.ref.id, r.status) for r in env.reports] == [(TWO.id, Status.DOWN)]
+    assert env.status.errors == {}
+
+
 def test_source_outage_is_retried_with_back_off(env):
     env.source.away = True
     pauses = []
