@@ -212,7 +212,8 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             for key in update
             if isinstance(key, PortKey) and key.port in port_networks
         }
-        with self._device_monitor.in_progress(self._networks_of(update)) as done:
+        watch = bool(self._sinks)
+        with self._device_monitor.in_progress(self._networks_of(update), watch=watch) as done:
             outcome = super().converge(update)
             done.update(_networks(outcome.done & update.put.keys()))
             self._record_desired(update, outcome)

@@ -199,7 +199,7 @@ class LinuxRouterDriver(
         self._directory_lock.acquire()
         concerned = self._observer.concerned(update)
         try:
-            with self._monitor.paused(concerned):
+            with self._monitor.paused(concerned, watch=bool(self._sinks)):
                 return self._converge_possible(update, concerned)
         finally:
             for key in update:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Generic, Protocol, TypeVar
 
-from netfw.errors import BackendUnavailable, NetfwError
+from netfw.errors import BackendUnavailable, NetfwError, NotFound
 from netfw.linux.ip.multi_netns_monitor import MultiNetnsMonitor
 from netfw.plan import Stage
 
@@ -63,10 +63,8 @@ class DriftMonitor(Generic[D]):
         :raises NotFound: it is gone.
         :raises BackendError: it cannot be monitored.
         """
+        monitor = self._start()
         with self._lock:
-            if self._monitor is None:
-                self._monitor = MultiNetnsMonitor(self._check)
-            monitor = self._monitor
             self._watched[desired.netns] = desired
             self._reported.discard(desired.netns)
         monitor.watch(desired.netns)
@@ -76,14 +74,19 @@ class DriftMonitor(Generic[D]):
             monitor.report(desired.netns)
 
     @contextmanager
-    def held(self, names: Iterable[str]) -> Iterator[tuple[D, ...]]:
+    def held(self, names: Iterable[str], *, watch: bool = False) -> Iterator[tuple[D, ...]]:
         """Report none of these namespaces while they are changed; yield how they were desired.
 
         One that is watched again is compared if anything changed in it meanwhile: the caller's own
         changes, or those of another program that came after its observation.  The others are not
         watched any more.  The callers hold different namespaces.
+
+        :param watch: whether the caller is going to watch them; then this holds for those that
+            were not watched before, too, if they exist.
         """
         held = frozenset(names)
+        if watch:
+            self._monitor_present(held)
         with self._lock:
             self._held |= dict.fromkeys(held, False)
             found = {name: self._watched.pop(name) for name in held & self._watched.keys()}
@@ -117,6 +120,24 @@ class DriftMonitor(Generic[D]):
             self._held.clear()
         if monitor is not None:
             monitor.close()
+
+    def _start(self) -> MultiNetnsMonitor:
+        with self._lock:
+            if self._monitor is None:
+                self._monitor = MultiNetnsMonitor(self._check)
+            return self._monitor
+
+    def _monitor_present(self, names: Iterable[str]) -> None:
+        """Have changes announced in those namespaces that exist."""
+        with self._lock:
+            new = [name for name in names if name not in self._watched]
+        try:
+            monitor = self._start()
+            for name in new:
+                with suppress(NotFound):
+                    monitor.watch(name)
+        except NetfwError as error:  # `watch` raises it, too
+            LOG.info("changes in %d namespaces are not announced yet: %s", len(new), error)
 
     def _check(self, changed: frozenset[str]) -> None:
         for netns in sorted(changed):

@@ -71,13 +71,16 @@ class DeviceMonitor:
         self._drift_monitor.close()
 
     @contextmanager
-    def in_progress(self, networks: Set[NetworkId]) -> Iterator[set[NetworkId]]:
-        """Hold requests back while *networks* are converged; yield a set for those done."""
+    def in_progress(self, networks: Set[NetworkId], *, watch: bool) -> Iterator[set[NetworkId]]:
+        """Hold requests back while *networks* are converged; yield a set for those done.
+
+        :param watch: whether those done are going to be watched.
+        """
         done: set[NetworkId] = set()
         with self._lock:
             self._in_progress |= networks
         try:
-            with self._drift_monitor.held(map(dhcp_namespace, networks)):
+            with self._drift_monitor.held(map(dhcp_namespace, networks), watch=watch):
                 yield done
         finally:
             with self._lock:

@@ -156,15 +156,15 @@ class RouterMonitor:
                 self._drift.recheck(router_namespace(router))
 
     @contextmanager
-    def paused(self, routers: Iterable[RouterId]) -> Iterator[None]:
-        """Stop watching *routers* while they change, until `resume`.
+    def paused(self, routers: Iterable[RouterId], *, watch: bool) -> Iterator[None]:
+        """Stop watching *routers* while they change, until `resume`, which may *watch* them.
 
         If that ends in an error, they are watched again as they were.
         """
         with self._lock:
             self._paused += 1
         try:
-            with self._drift.held(map(router_namespace, routers)) as former:
+            with self._drift.held(map(router_namespace, routers), watch=watch) as former:
                 try:
                     yield
                 except BaseException:

@@ -62,7 +62,7 @@ def test_each_drift_of_a_service_namespace_is_reported_once(
         assert reports.empty()
         command = harm.format(netns=wanted.netns, device=wanted.device)
         subprocess.run(command, shell=True, check=True)
-        assert reports.get(timeout=10) == wanted.netns, command
+        assert reports.get(timeout=60) == wanted.netns, command
         make(stations, wanted)
         assert reports.empty()
         guard.watch(wanted)
@@ -109,7 +109,24 @@ def test_drift_between_observation_and_watch_is_reported(
         subprocess.run(f"ip -n {wanted.netns} route delete default", shell=True, check=True)
         assert_silent(reports)
         guard.watch(wanted)
-    assert reports.get(timeout=10) == wanted.netns
+    assert reports.get(timeout=60) == wanted.netns
+    guard.close()
+
+
+def test_drift_between_observation_and_first_watch_is_reported(
+    stations: ServiceNetnsExecutor, interface: OvsInterfaceDriver
+) -> None:
+    wanted, absent = station(interface, 1), station(interface, 2)
+    reports: Reports = queue.Queue()
+    guard = DriftMonitor(stations, reports.put)
+    make(stations, wanted)
+    with guard.held([wanted.netns, absent.netns], watch=True) as former:
+        assert former == ()
+        assert not stations.plan(wanted)
+        subprocess.run(f"ip -n {wanted.netns} route delete default", shell=True, check=True)
+        assert_silent(reports)
+        guard.watch(wanted)
+    assert reports.get(timeout=60) == wanted.netns
     guard.close()
 
 
@@ -174,7 +191,7 @@ def test_a_namespace_that_cannot_be_compared_concerns_no_other(
     for each in (failing, other):
         subprocess.run(f"ip -n {each.netns} route delete default", shell=True, check=True)
         wait_until(lambda: "not comparable" in caplog.text, seconds=30)
-    assert reports.get(timeout=10) == other.netns
+    assert reports.get(timeout=60) == other.netns
     guard.close()
 
 

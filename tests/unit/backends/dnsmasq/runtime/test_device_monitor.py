@@ -31,12 +31,12 @@ def test_networks_are_asked_for_unless_the_driver_failed_at_them() -> None:
     assert not told
     devices.handle_event(FeedLost("the switch is away"))
     assert told.pop() == FeedLost("the switch is away")
-    with devices.in_progress({ONE}) as done:
+    with devices.in_progress({ONE}, watch=False) as done:
         devices.handle_event(KeysChanged("", [FIRST, SECOND]))
         assert asked() == {NetworkKey(TWO)}, "the other one is being looked at"
         done.add(ONE)
     assert asked() == {NetworkKey(ONE)}
-    with devices.in_progress({ONE}):
+    with devices.in_progress({ONE}, watch=False):
         devices.handle_event(KeysChanged("", [FIRST]))
     assert not told, "it is tried again when it is time"
     devices.handle_event(KeysChanged("", [FIRST]))
