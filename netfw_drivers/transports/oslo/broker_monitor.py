@@ -1,8 +1,8 @@
 """Broker monitor: a separate AMQP connection that shows whether the broker is reachable.
 
 oslo.messaging waits for a broker indefinitely, without a log line, and does not report that it has
-returned.  Requests are sent only while this connection is open, and a callback runs each time it
-opens.
+returned.  Requests are sent only while this connection is open; callbacks run each time it opens
+or is lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def close_quietly(connection: amqp.Connection) -> None:
 class BrokerMonitor:
     """Keeps a connection to one of the *hosts*, and reconnects with back-off.
 
-    *connected* is called in the monitor's thread each time the connection opens.
+    *connected* and *disconnected* are called in the monitor's thread each time the connection
+    opens or is lost.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class BrokerMonitor:
         settings: Settings,
         hosts: Sequence[BrokerHost],
         connected: Callable[[], None],
+        disconnected: Callable[[], None],
     ) -> None:
-        self._settings, self._hosts, self._on_connected = settings, hosts, connected
+        self._settings, self._hosts = settings, hosts
+        self._on_connected, self._on_disconnected = connected, disconnected
         self._lock = threading.Condition()
         self._is_connected = False
         self._closed = False
@@ -146,6 +149,8 @@ class BrokerMonitor:
             there, self._is_connected, self._socket = self._socket, False, None
         if there is not None:
             there.close()
+        if not self._closed:
+            self._on_disconnected()
 
     def _log_error(self, why: str) -> None:
         LOG.log(logging.DEBUG if why == self.last_error else logging.WARNING, "%s", why)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from oslo_config import cfg
 
+from netfw.drivers.support.thread_pool import InFlight
 from netfw.errors import ConfigError
 from netfw_drivers.transports.oslo.no_eventlet import (
     oslo_messaging,
@@ -17,12 +21,13 @@ from netfw_drivers.transports.oslo.no_eventlet import (
 )
 from netfw_drivers.transports.oslo.options import Settings
 
+LOG = logging.getLogger(__name__)
 _DEFAULTS = {
     "kombu_reconnect_delay": "0",
     "kombu_missing_consumer_retry_timeout": "5",
     "rabbit_retry_interval": "1",
     "rabbit_retry_backoff": "1",
-    "rabbit_interval_max": "10",
+    "rabbit_interval_max": "3",
     "rabbit_transient_queues_ttl": "600",
 }
 """A reply whose caller is gone must not block a worker for a minute."""
@@ -42,8 +47,27 @@ class BrokerHost:
     """TLS arguments of py-amqp; empty: no TLS."""
 
 
+@frozen(eq=False)
+class SendingTransport:
+    """Transport of oslo.messaging for requests and notifications, with a queue for answers."""
+
+    transport: Any
+    calls: InFlight = field(factory=InFlight)
+    """Those that use it."""
+
+    def close(self) -> None:
+        """Wait for the calls, and close the connections: one in use would stay open."""
+        self.calls.end()
+        try:
+            self.transport.cleanup()
+        except Exception as exc:  # noqa: BLE001 - of kombu, of sockets; they are closed anyway
+            LOG.debug("connections to the broker could not be closed: %s", exc)
+
+
 class OsloMessaging:
-    """One transport of oslo.messaging.  The constructor makes no connection.
+    """Two transports of oslo.messaging: one consumes, the other sends and receives answers.
+
+    The constructor makes no connection.
 
     :raises ConfigError: the URL cannot be used; the text leaves out its password.
     """
@@ -59,7 +83,8 @@ class OsloMessaging:
             raise ConfigError("transport_url names no host")
         defaults = {**_DEFAULTS, "heartbeat_timeout_threshold": str(settings.heartbeat)}
         self._url.query = {**defaults, **self._url.query}
-        self._transport = oslo_messaging.get_rpc_transport(self._conf, self._url)
+        self._consuming = self._make_transport()
+        self._sending = SendingTransport(self._make_transport())
 
     def hosts(self) -> Sequence[BrokerHost]:
         """Return the brokers in the URL."""
@@ -82,34 +107,54 @@ class OsloMessaging:
 
     def call(self, topic: str, fields: dict[str, Any], timeout: float) -> object:
         """Send a request to *topic*, and return its answer."""
-        client = self._client(self._target("call", topic))
-        return client.prepare(timeout=timeout).call({}, "request", fields=fields, wait=timeout)
+        with self._client(self._target("call", topic)) as client:
+            prepared = client.prepare(timeout=timeout)
+            return prepared.call({}, "request", fields=fields, wait=timeout)
 
     def publish(self, topic: str, fields: dict[str, Any]) -> None:
         """Send a notification to all subscribers of *topic*."""
-        self._client(self._target("notification", topic, fanout=True)).cast(
-            {}, "notify", fields=fields
-        )
+        with self._client(self._target("notification", topic, fanout=True)) as client:
+            client.cast({}, "notify", fields=fields)
 
     def send_probe(self, kind: str, topic: str, name: str, token: str) -> None:
         """Send a probe to the server called *name*, which confirms that it is connected."""
-        self._client(self._target(kind, topic, server=name)).cast({}, "wake", token=token)
+        with self._client(self._target(kind, topic, server=name)) as client:
+            client.cast({}, "wake", token=token)
 
     def server(self, kind: str, topic: str, name: str, endpoint: object) -> Any:
         """Build a server of oslo.messaging; the caller starts it."""
         target = self._target(kind, topic, server=name)
-        return oslo_messaging.get_rpc_server(self._transport, target, [endpoint])
+        return oslo_messaging.get_rpc_server(self._consuming, target, [endpoint])
+
+    def renew(self) -> None:
+        """Send over new connections from now on, and receive answers in a new queue.
+
+        A server that could not deliver an answer, since the caller was connected later than itself,
+        discards all answers to that queue for a minute.
+        """
+        former, self._sending = self._sending, SendingTransport(self._make_transport())
+        threading.Thread(target=former.close, name="netfw-broker-close", daemon=True).start()
 
     def close(self) -> None:
-        """Close the sending connections."""
-        self._transport.cleanup()
+        """Close the connections of senders."""
+        self._consuming.cleanup()
+        self._sending.transport.cleanup()
+
+    def _make_transport(self) -> Any:
+        return oslo_messaging.get_rpc_transport(self._conf, self._url)
 
     def _target(self, kind: str, topic: str, **more: Any) -> Any:
         prefix = self._settings.prefix
         return oslo_messaging.Target(exchange=prefix, topic=f"{prefix}.{kind}.{topic}", **more)
 
-    def _client(self, target: Any) -> Any:
-        return oslo_messaging.get_rpc_client(self._transport, target, retry=_TRIES)
+    @contextmanager
+    def _client(self, target: Any) -> Iterator[Any]:
+        while not (sending := self._sending).calls.enter():
+            pass  # it was renewed just now
+        try:
+            yield oslo_messaging.get_rpc_client(sending.transport, target, retry=_TRIES)
+        finally:
+            sending.calls.leave()
 
     def _tls(self, host: str) -> Mapping[str, object]:
         """Return the TLS arguments that oslo.messaging derives from the URL."""

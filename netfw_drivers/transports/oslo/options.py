@@ -38,7 +38,7 @@ OPTIONS: tuple[cfg.Opt, ...] = (
     cfg.FloatOpt("reconnect_pause", default=0.2, min=0.01, max=600.0,
                  help="Seconds until a lost broker is tried again; each further pause is twice as "
                  "long."),
-    cfg.FloatOpt("reconnect_pause_max", default=10.0, min=0.01, max=600.0,
+    cfg.FloatOpt("reconnect_pause_max", default=3.0, min=0.01, max=600.0,
                  help="Seconds that such a pause takes at most."),
 )  # fmt: skip
 
@@ -55,7 +55,7 @@ class Settings:
     heartbeat: int = 30
     connect: float = 5.0
     pause: float = 0.2
-    pause_max: float = 10.0
+    pause_max: float = 3.0
 
 
 def settings_from(options: Mapping[str, Any]) -> Settings:

@@ -25,7 +25,7 @@ from netfw_drivers.transports.oslo.options import Settings
 LOG = logging.getLogger(__name__)
 _CHANNEL = 1
 """Reused: a channel that the broker closed with an error can be opened again."""
-_PAUSE, _PAUSE_MAX = 0.05, 2.0
+_PAUSE, _PAUSE_MAX = 0.05, 1.0
 """Seconds until the next check; each pause is twice as long as the one before."""
 
 

@@ -37,6 +37,7 @@ _SPARE_THREADS = 8
 """Threads that refuse requests beyond the limit."""
 _CLOSE_TIMEOUT = 5.0
 _CLOSED = "this transport was closed"
+_GONE = "the connection to the broker was lost; the request may have been lost with it"
 _BROKER = Caller("broker")
 _BUSY = BackendUnavailable("the server has more requests than it can answer: wait")
 
@@ -65,11 +66,15 @@ class OsloSession:
         self._lock = threading.Lock()
         self._callers = BoundedThreadPool("netfw-call", _CALLERS, queue=1000)
         self._waiting: set[Future[Message]] = set()
+        self._sent: set[Future[Message]] = set()
+        """Those of the waiting requests that the broker may have."""
         self._listener_pool = BoundedThreadPool("netfw-notifications", threads=1, queue=1 << 30)
         self._servers: dict[str, TopicServer] = {}
         self._subscriptions: dict[str, TopicSubscription] = {}
         self._closed = False
-        self._monitor = BrokerMonitor(settings, self._messaging.hosts(), self._wake_publisher)
+        self._monitor = BrokerMonitor(
+            settings, self._messaging.hosts(), self._wake_publisher, self._handle_loss
+        )
         self._queue_probe = QueueProbe(settings, self._messaging, self._monitor)
         self._publisher = Publisher(self._messaging, self._monitor, self._unconfirmed)
         self._monitor.start()
@@ -93,6 +98,7 @@ class OsloSession:
         finally:
             with self._lock:
                 self._waiting.discard(answer)
+                self._sent.discard(answer)
             answer.cancel()
 
     def serve(self, topic: str, handler: Handler) -> Stop:
@@ -175,8 +181,16 @@ class OsloSession:
         try:
             if not self._queue_probe.wait(message.topic, deadline, answer.done):
                 return  # the caller has timed out, or the transport was closed
+            with self._lock:
+                if answer not in self._waiting:
+                    return
+                self._sent.add(answer)
+            if not self._monitor.connected:
+                raise BackendUnavailable(_GONE)
             left = max(0.001, deadline - time.monotonic())
             outcome = to_answer(self._messaging.call(message.topic, from_message(message), left))
+        except BackendUnavailable as exc:
+            outcome = exc
         except oslo_messaging.MessagingTimeout:
             outcome = BackendUnavailable(f"no answer on {message.topic} to {message.method}")
         except oslo_messaging.MessagingException as exc:
@@ -184,6 +198,14 @@ class OsloSession:
         except Exception as exc:  # noqa: BLE001 - of kombu, of sockets, after this was closed
             outcome = BackendUnavailable(f"the request was lost: {type(exc).__name__}: {exc}")
         _resolve(answer, outcome)
+
+    def _handle_loss(self) -> None:
+        """Fail the requests that the broker had: after a restart nothing answers them."""
+        self._messaging.renew()
+        with self._lock:
+            lost = tuple(self._sent)
+        for answer in lost:
+            _resolve(answer, BackendUnavailable(_GONE))
 
     def _handle_request(self, fields: Mapping[str, Any], wait: float) -> dict[str, Any]:
         """Answer a request, in a thread of oslo.messaging; there are more threads than slots."""
