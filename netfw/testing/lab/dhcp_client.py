@@ -40,7 +40,7 @@ from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.prerequisites import search_path
 from netfw.testing.lab.temp_directory import temporary_directory
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 """Seconds within which an expected lease must arrive."""
 DEFAULT_OPTIONS = frozenset({1, 3, 6, 12, 15, 26, 28, 42, 66, 67, 121, 150, 249})
 """Options that every client requests."""

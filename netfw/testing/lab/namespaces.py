@@ -153,7 +153,7 @@ class NamespaceContext:
 
     def kill_processes(self) -> None:
         """End every process in here, and wait until they are gone."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while running := self.processes():
             for pid in running:
                 with contextlib.suppress(ProcessLookupError):

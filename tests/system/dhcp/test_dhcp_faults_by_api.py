@@ -166,7 +166,7 @@ def test_agents_can_be_stopped_while_the_server_is_away(net: DhcpNet) -> None:
         time.sleep(1.5)  # each has a report to make by now, and waits for the server
         began = time.monotonic()
         assert stop_all(*agents) == [0] * len(agents)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 25, "they waited for the server"
     finally:
         net.cloud.server.start()
         start_all(*agents)

@@ -24,7 +24,7 @@ def test_an_instance_on_each_host_has_its_address_soon_after_the_call(net: DhcpN
     for host in (0, 1):
         began = time.monotonic()
         port, client, lease = net.boot(host)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 25, "its agents were not notified, and pulled"
         wait_until(lambda id=port.id: net.cloud.network.get_port(id).status == "ACTIVE")
         assert [str(each) for each in lease.gateways] == [f"10.{net.number}.0.1"]
         assert lease.mtu == net.network.mtu

@@ -15,8 +15,8 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::Warning:openstack"),
 ]
-SOON = 15.0
-"""Seconds; far less than until the next complete pass."""
+SOON = 45.0
+"""Seconds; less than until the next health check of dnsmasq, and the next complete pass."""
 
 
 def carriers(net: DhcpNet, host: ServedHost) -> list[bool]:

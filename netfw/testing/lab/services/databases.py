@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 
 from netfw.errors import BackendBroken
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 class PrivateServer:

@@ -21,7 +21,7 @@ from typing import Any
 from netfw.errors import BackendBroken
 from netfw.testing.lab.host import Host
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 
 class MetadataService:

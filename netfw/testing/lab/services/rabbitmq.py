@@ -17,7 +17,7 @@ from netfw.errors import BackendBroken
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.services.certificates import Certificate
 
-START_SECONDS = 90.0
+START_SECONDS = 300.0
 PORT, TLS_PORT = 5672, 5671
 USER, PASSWORD = "netfw", "a password of tests"
 

@@ -52,7 +52,7 @@ def test_the_second_agent_touches_nothing_and_takes_over_when_the_first_ends(pai
     getattr(first, end)()
     began = time.monotonic()
     second.wait(lambda status: status["ready"])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 45  # less than the longest pause
     assert second.flows() != flows
     wait_until(lambda: port_id(1) in str(second.reported()))
 

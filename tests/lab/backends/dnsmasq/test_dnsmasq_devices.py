@@ -10,7 +10,7 @@ from netfw.drivers.values.events import KeysChanged
 from netfw.testing.conformance.dhcp.factories import make_network
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 
 
 def await_call(host: DnsmasqHost, key: object) -> None:

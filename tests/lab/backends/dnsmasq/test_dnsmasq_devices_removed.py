@@ -22,7 +22,7 @@ from netfw_drivers.dnsmasq.driver import DnsmasqDhcpDriver
 from netfw_drivers.dnsmasq.plan.observed import Observed
 from tests.lab.backends.dnsmasq.environment import BRIDGE, DnsmasqHost
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 QUIET = 0.5
 """Within which whoever has something to say has said it."""
 Harm = Callable[[DnsmasqHost, Net], None]

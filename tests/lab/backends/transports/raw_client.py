@@ -91,7 +91,7 @@ def token_file(path: Path, text: str) -> str:
     return str(path)
 
 
-def eventually(true: Callable[[], object], seconds: float = 10.0) -> bool:
+def eventually(true: Callable[[], object], seconds: float = 60.0) -> bool:
     """Whether *true* becomes true."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -28,7 +28,7 @@ from netfw.model.address import Mac
 
 
 def await_state(network: NetlinkClient, **wanted: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         links = network.links()
         states = {name: links[name].state for name in wanted}

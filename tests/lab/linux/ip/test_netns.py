@@ -222,7 +222,7 @@ def test_networks_are_those_of_the_host_that_the_calling_thread_was_moved_to():
 
 
 def await_command(pid: int, command: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while Path(f"/proc/{pid}/comm").read_text().strip() != command:
         assert time.monotonic() < deadline, f"{pid} did not become {command}"
         time.sleep(0.005)

@@ -145,7 +145,7 @@ def _has_ipv6(netns: str, device: str) -> bool:
 
 
 def awaited(question: Callable[[], Any], wanted: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (answer := question()) != wanted and time.monotonic() < deadline:
         time.sleep(0.01)
     assert answer == wanted

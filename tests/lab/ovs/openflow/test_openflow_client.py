@@ -70,7 +70,7 @@ def test_a_bridge_that_does_not_speak_our_version_says_what_to_set(
 
 
 def test_without_a_switch_every_call_fails_at_once_and_says_why(tmp_path: Path) -> None:
-    client = OpenFlow(f"unix:{tmp_path}/nothing.mgmt")
+    client = OpenFlow(f"unix:{tmp_path}/nothing.mgmt", timeout=60)
     try:
         with pytest.raises(BackendUnavailable, match="No such file"):
             client.wait_connected(0.2)
@@ -78,7 +78,7 @@ def test_without_a_switch_every_call_fails_at_once_and_says_why(tmp_path: Path) 
         for call in (client.barrier, client.flows, lambda: put(client, flow(1))):
             with pytest.raises(BackendUnavailable, match=r"nothing\.mgmt"):
                 call()
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 30, "it waited for the time-out"
     finally:
         client.close()
 

@@ -82,25 +82,25 @@ def test_a_peer_that_falls_silent_is_noticed_by_probing(connected_to) -> None:
 
 
 def test_a_request_without_an_answer_ends_in_time(connected_to) -> None:
-    _, client = connected_to(greets_and_falls_silent, timeout=0.2, probe=5)
-    client.wait_connected(5)
+    _, client = connected_to(greets_and_falls_silent, timeout=0.2, probe=60)
+    client.wait_connected(30)
     start = time.monotonic()
     for call in (client.barrier, client.flows):
         with pytest.raises(BackendUnavailable, match=r"did not answer within 0\.2 s"):
             call()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 30, "it waited for the probe"
     with pytest.raises(BackendUnavailable, match="not all flows were read"):
         FlowMirror(client).wait_current()
 
 
 def test_a_connection_lost_while_waiting_fails_the_waiting_at_once(connected_to) -> None:
-    _, client = connected_to(hangs_up_on_requests)
+    _, client = connected_to(hangs_up_on_requests, timeout=60)
     for call in (client.barrier, client.flows):
         client.wait_connected()
         start = time.monotonic()
         with pytest.raises(BackendUnavailable, match="hung up"):
             call()
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 30, "it waited for the time-out"
 
 
 def test_messages_in_pieces_are_put_together(connected_to) -> None:
@@ -153,8 +153,8 @@ def test_a_target_that_makes_no_sense_says_so(target: str, why: str) -> None:
 
 def test_closing_takes_no_time_in_any_state(connected_to) -> None:
     for behaviour in (silent, greets_and_falls_silent, garbage):
-        _, client = connected_to(behaviour)
+        _, client = connected_to(behaviour, timeout=60, probe=60)
         time.sleep(0.05)
         start = time.monotonic()
         client.close()
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < 30, "it waited for an answer"

@@ -16,7 +16,7 @@ def fragments(ovs: PrivateOvs) -> str:
 
 
 def until(ovs: PrivateOvs, said: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while fragments(ovs) != said:
         assert time.monotonic() < deadline, fragments(ovs)
         time.sleep(0.01)

@@ -25,7 +25,7 @@ from tests.lab.databases import DatabaseServers
 from tests.lab.server.db.samples import group, network, port, uid
 from tests.lab.server.db.test_db_subscriptions import INTERESTS, Site
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def processes() -> set[str]:
 
 
 def await_processes(wanted: set[str]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while processes() - wanted:
         assert time.monotonic() < deadline, processes() - wanted
         time.sleep(0.005)

@@ -21,7 +21,7 @@ from netfw_drivers.dnsmasq.config.paths import NetworkPaths
 from netfw_drivers.dnsmasq.config.render import PortText, render_network, render_port
 from netfw_drivers.dnsmasq.config.settings import Settings
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 IN_VAIN = 2.5
 """Seconds in which a client asks twice, who is not to be answered."""
 PLACE = DhcpLocation(netns="server", device="tap0")
