@@ -16,6 +16,7 @@ samples/conf/policy.yaml   every policy rule of the API, as it is
 
 from __future__ import annotations
 
+import ast
 import inspect
 import io
 import re
@@ -88,6 +89,7 @@ def contract_page(kind: type[Driver]) -> str:
     own = frozenset(each.__name__ for each in all_contracts())
     signatures = [(kind.__module__, signature(kind, member)) for _, member in methods(kind)]
     signatures += [(member.__module__, signature(kind, member)) for _, member in methods(kind)]
+    signatures.append((kind.__module__, written_bases(kind)))
     lines += ["", markdown("\n".join(contract_values.values(signatures, own)))]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -107,6 +109,13 @@ def methods(kind: type[Driver]) -> Iterator[tuple[str, object]]:
 def bases(kind: type[Driver]) -> list[type[Driver]]:
     """The contracts that this one extends."""
     return [each for each in kind.__mro__[1:] if issubclass(each, Driver) and each is not Driver]
+
+
+def written_bases(kind: type[Driver]) -> str:
+    """The bases as the class statement has them: names of aliases lead to keys and values."""
+    (statement,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(statement, ast.ClassDef)
+    return " ".join(map(ast.unparse, statement.bases))
 
 
 def type_arguments(kind: type) -> dict[str, str]:

@@ -26,8 +26,11 @@ class HaRole(enum.StrEnum):
     """The role of one instance of a highly available router."""
 
     ACTIVE = "active"
+    """This host has the addresses, and forwards."""
     STANDBY = "standby"
+    """This host takes part in the election; another one should have the addresses."""
     FAULT = "fault"
+    """This host takes no part in the election: its HA port or its process does not work."""
 
 
 @frozen(kw_only=True)
