@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from netfw.cli.demo.agents import becomes_true, reached
+from netfw.cli.demo.host_diagram import render_hosts
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.routed_site import RoutedSite
 from netfw.cli.demo.server import ServedHost
+from netfw.drivers.values.router_values import HA_PRIORITY
 
 ADVERT_INTERVAL = 1
 """Seconds between two VRRP advertisements; a standby that misses three in a row takes over."""
+DEAD_INTERVAL = ADVERT_INTERVAL * (3 + (256 - HA_PRIORITY) / 256)
+"""Seconds after which a standby takes over: three intervals and the skew."""
 BOUND = 3 * ADVERT_INTERVAL + 1
 """Seconds without traffic that the demo accepts: three intervals, and one for the rest."""
 CLIENT = """
@@ -42,11 +48,15 @@ def _convert(report: DemoReport, site: RoutedSite) -> None:
 
 def _add_standby(report: DemoReport, site: RoutedSite, host: ServedHost) -> None:
     report.step(
-        "Start an L3 agent on host1, too", ["the active host stays active when another one joins:"]
+        "Start an L3 agent on host1, too",
+        [
+            "the router is on both hosts now, with the same MAC addresses and rules; only the",
+            "active one has addresses and routes, and stays active when another one joins:",
+        ],
     )
     seconds = host.l3.start()
     report.say(f"ready after {seconds:.1f} s")
-    ok = _quote_roles(report, site, {"host1": "standby", "host2": "active"})
+    ok = _quote_pair(report, site, {"host1": "standby", "host2": "active"})
     report.check("host1 is the standby, host2 stays active", ok)
 
 
@@ -71,24 +81,57 @@ def _kill_host(report: DemoReport, site: RoutedSite, active: ServedHost) -> None
         back = becomes_true(lambda: reached(site.world, address))
         ping = running.stop()
     active.end()
-    report.say(f"{ping.sent} sent, {ping.lost} lost: {ping.outage:.2f} s without an answer")
+    known = becomes_true(lambda: site.cloud.ha_states(site.router).get("host1") == "active")
+    report.quote(_draw_pair(site, killed=active))
+    report.say(f"{ping.sent} sent, {ping.lost} lost: {ping.outage:.2f} s without an answer;")
+    report.say(f"VRRP waits for {DEAD_INTERVAL:.2f} s at most, and the demo accepts {BOUND} s")
     report.check("host1 takes over, and amber1 is reached through it", back)
     report.check(f"within {BOUND} seconds", back and ping.outage <= BOUND)
+    report.check("the API shows host1 as active", known)
     report.check("amber1 goes out through host1", reached(site.amber, "203.0.113.1"))
 
 
 def _return(report: DemoReport, site: RoutedSite, host: ServedHost) -> None:
-    report.step("Start host2 again", ["switch, L2 agent and L3 agent:"])
+    report.step(
+        "Start host2 again",
+        ["switch, L2 agent and L3 agent; the router is still active on host1, and stays there:"],
+    )
     host.host.revive()
     host.start()
     host.l3.start()
-    ok = _quote_roles(report, site, {"host1": "active", "host2": "standby"})
+    ok = _quote_pair(report, site, {"host1": "active", "host2": "standby"})
     report.check("it returns as the standby", ok)
 
 
-def _quote_roles(report: DemoReport, site: RoutedSite, expected: dict[str, str]) -> bool:
-    """Quote the roles of the hosts; return whether they are soon the *expected* ones."""
+def _quote_pair(report: DemoReport, site: RoutedSite, expected: dict[str, str]) -> bool:
+    """Quote both hosts; return whether their roles are soon the *expected* ones."""
     ok = becomes_true(lambda: site.cloud.ha_states(site.router) == expected)
-    found = site.cloud.ha_states(site.router)
-    report.quote(f"{host}  {role}" for host, role in sorted(found.items()))
+    report.quote(_draw_pair(site))
     return ok
+
+
+def _draw_pair(site: RoutedSite, killed: ServedHost | None = None) -> Iterator[str]:
+    """Return a diagram of both hosts: the role by the API, the addresses by the kernel."""
+    roles = site.cloud.ha_states(site.router)
+    contents = {
+        each.host.name: ("killed",)
+        if each is killed
+        else (roles.get(each.host.name, "no router"), *_addresses(site, each))
+        for each in site.cloud.hosts
+    }
+    return render_hosts(contents, "VRRP" if killed is None else "    ")
+
+
+def _addresses(site: RoutedSite, host: ServedHost) -> Iterator[str]:
+    """Yield the IPv4 addresses of the router on a host, inside and outside."""
+    netns = f"qrouter-{site.router.id}"
+    output = host.host.attempt(["ip", "-n", netns, "-br", "-4", "address"]).output
+    rows = [line.split() for line in output.splitlines()]
+    inside = [
+        each.partition("/")[0] for row in rows if row[0].startswith("qr-") for each in row[2:]
+    ]
+    outside = [each for row in rows if row[0].startswith("qg-") for each in row[2:]]
+    yield ", ".join(sorted(inside)) or "no address"
+    gateways = [each.partition("/")[0] for each in outside if not each.endswith("/32")]
+    if gateways:
+        yield f"{', '.join(gateways)}, floating IPs: {len(outside) - len(gateways)}"
