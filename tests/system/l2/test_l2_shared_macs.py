@@ -16,11 +16,13 @@ from uuid import uuid4
 import pytest
 from attrs import frozen
 
+from netfw.drivers.values.router_values import HA_PRIORITY
 from netfw.linux.sockets.arp_nd import announce_addresses
 from netfw.testing.lab.host import NIC
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.namespaces import NamespaceOwner
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.config.keepalived import VrrpSettings
 from tests.system.captures import listening
 from tests.system.l2.agent_host import MESH4, PHYSNET, POPULATED4, PROVIDER
 from tests.system.l2.environment import SOON, Site
@@ -33,9 +35,13 @@ INTERVAL = 0.02
 BURST = 200
 ON_THE_WAY = 1.0
 """Seconds that an announcement may take on a busy machine."""
-SKEW_TIME = 1.5
-"""Seconds for which VRRP has no router.  Where the MAC is learned it takes them: a switch that has
-cached a path may learn from packets of the old router once more, up to half a second later."""
+VRRP = VrrpSettings()
+SKEW_TIME = VRRP.advert_int * (256 - HA_PRIORITY) / 256
+"""Seconds without a router after a clean stop, with the default options."""
+REPEAT_DELAY = VRRP.garp_master_delay
+"""Seconds until the new router announces itself again.  Where the MAC is learned it needs that: a
+switch that has cached a path may learn from packets of the old router once more, up to half a
+second later, which is longer than the skew."""
 MLD_DELAY = 3.0
 """Seconds until a kernel has sent all reports of multicast groups that it left."""
 
@@ -87,8 +93,12 @@ class SharedRouter:
 
     def activate(self, host: str) -> None:
         """Give the addresses to the router of *host*, and announce them, as keepalived does."""
+        self.replicas[host].configure((f"{self.port.v4}/16", f"{self.port.v6}/64"))
+        self.announce(host)
+
+    def announce(self, host: str) -> None:
+        """Announce the addresses of the router from *host*."""
         replica = self.replicas[host]
-        replica.configure((f"{self.port.v4}/16", f"{self.port.v6}/64"))
         addresses = ip_address(self.port.v4), ip_address(self.port.v6)
         replica.call(announce_addresses, replica.device, addresses, router=True)
 
@@ -155,7 +165,8 @@ def test_instances_everywhere_reach_the_active_router_while_it_moves_without_age
 
 
 def move(router: SharedRouter, old: str, new: str) -> None:
-    """Move the addresses of a router; nothing is lost after the new one has announced itself."""
+    """Move the addresses of a router; nothing is lost after the new one has announced itself, the
+    second time where the MAC is learned."""
     addresses = {"IPv4": router.port.v4, "IPv6": router.port.v6}
     targets = {
         f"{name} {version}": (instance, address)
@@ -165,8 +176,11 @@ def move(router: SharedRouter, old: str, new: str) -> None:
     with pinging_all(targets, INTERVAL) as pings, listening(*router.instances.values()) as captures:
         began = time.monotonic()
         router.deactivate(old)
-        time.sleep(SKEW_TIME if router.is_learned else 0)
+        time.sleep(SKEW_TIME)
         router.activate(new)
+        if router.is_learned:
+            time.sleep(REPEAT_DELAY)
+            router.announce(new)
         moved = time.monotonic() - began
         router.await_reach()
         wait_until(lambda: time.monotonic() > began + MLD_DELAY)
