@@ -93,6 +93,12 @@ class QueryParser:
                 filters.setdefault(attribute, []).append(self._filter(name, value))
             except ValueError as exc:
                 problems[name if name.isprintable() and len(name) < 100 else "?"] = str(exc)
+        for name in TAG_FILTERS:
+            if (
+                sum(1 + str(value).count(",") for value in filters.get(name, ()))
+                > self._limits.tags
+            ):
+                problems[name] = f"more than {self._limits.tags} tags in one filter"
         if problems:
             raise InvalidInput(problems)
         unique = {name: tuple(dict.fromkeys(values)) for name, values in filters.items()}

@@ -27,7 +27,10 @@ class RequestLimits:
     """Brackets, commas, strings and escapes of a body, which bound its size in memory."""
     query: int = 65_536
     """Bytes of a query string."""
-    parameters: int = 2_000
+    parameters: int = 1_000
+    """Parameters of a query string; more ids than a request line of 32 KiB has."""
+    tags: int = 100
+    """Tags of one filter."""
     page: int | None = None
     """Rows of one response; ``None``: unlimited."""
 

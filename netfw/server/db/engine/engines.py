@@ -91,6 +91,11 @@ def create_sqlite_file(url: URL, named_by: str) -> None:
 _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -4000")
 
 
+READ_STATEMENTS = 32
+"""Statements that a reading connection of SQLite keeps: one of a list with a thousand values takes
+300 kB, and each number of values is another one."""
+
+
 @frozen(kw_only=True)
 class Limits:
     """Limits of one process on connections, lock time and concurrent writers."""
@@ -109,21 +114,27 @@ def writing_engine(url: URL, limits: Limits) -> Engine:
     the lock.
     """
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, limits, "BEGIN IMMEDIATE", connections=1)
+        return _sqlite(url, limits, "BEGIN IMMEDIATE", connections=1, statements=128)
     return _server(url, limits, "READ COMMITTED")
 
 
 def reading_engine(url: URL, limits: Limits) -> Engine:
     """Return the engine of read snapshots, which take no locks."""
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, limits, "BEGIN", connections=limits.connections)
+        return _sqlite(
+            url, limits, "BEGIN", connections=limits.connections, statements=READ_STATEMENTS
+        )
     return _server(url, limits, "REPEATABLE READ")
 
 
-def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int) -> Engine:
+def _sqlite(url: URL, limits: Limits, begin: str, *, connections: int, statements: int) -> Engine:
     engine = create_engine(
         url,
-        connect_args={"timeout": limits.lock_timeout, "check_same_thread": False},
+        connect_args={
+            "timeout": limits.lock_timeout,
+            "check_same_thread": False,
+            "cached_statements": statements,
+        },
         pool_size=connections,
         max_overflow=0,
         pool_timeout=limits.lock_timeout,

@@ -6,7 +6,7 @@ is asked for by ``IN``, since SQLite would look at every row for an ``EXISTS``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +40,9 @@ from netfw.server.db.schema.resource_tables import (
 
 Condition = ColumnElement[bool]
 Values = tuple[Value, ...]
+
+MAX_SUBSTRINGS = 16
+"""Parts of addresses in one query: each is a condition of its own in the statement."""
 
 _FLAGS: Mapping[Value, bool] = {True: True, False: False, "true": True, "false": False}
 
@@ -128,16 +131,18 @@ def _sortable(column: Column[Any]) -> ColumnElement[Any]:
 
 
 def _after(
-    order: Iterable[tuple[str, ColumnElement[Any], bool]], marker: Mapping[str, Any]
+    order: Sequence[tuple[str, ColumnElement[Any], bool]], marker: Mapping[str, Any]
 ) -> Condition:
-    """Return the condition of rows after *marker* in the order of the keys."""
-    ways: list[Condition] = []
-    equal: list[Condition] = []
-    for name, by, up in order:
-        value = marker[name]
-        ways.append(and_(*equal, by > value if up else by < value))
-        equal.append(by == value)
-    return or_(*ways)
+    """Return the condition of rows after *marker*; its size grows with the number of keys."""
+    *first, (name, by, up) = order
+    after = _beyond(by, marker[name], up)
+    for name, by, up in reversed(first):
+        after = or_(_beyond(by, marker[name], up), and_(by == marker[name], after))
+    return after
+
+
+def _beyond(by: ColumnElement[Any], value: Any, up: bool) -> Condition:
+    return by > value if up else by < value
 
 
 def _condition(how: TableMapping, name: str, values: Values) -> Condition:
@@ -194,6 +199,8 @@ def _by_fixed_ips(how: TableMapping, values: Values) -> Condition:
     parts: list[Condition] = []
     for name, given in wanted.items():
         if name == "ip_address_substr":
+            if len(given) > MAX_SUBSTRINGS:
+                raise ValueError(f"has more than {MAX_SUBSTRINGS} times ip_address_substr")
             parts.append(or_(*(rows.ip_address.contains(str(v), autoescape=True) for v in given)))
         elif name in ("ip_address", "subnet_id"):
             parts.append(_any_of(rows[name], given))
@@ -231,20 +238,19 @@ def _by_subnets(how: TableMapping, values: Values) -> Condition:
 
 
 def _tags(values: Values) -> list[str]:
-    return [tag for value in values for tag in str(value).split(",")]
-
-
-def _has_tag(how: TableMapping, values: Iterable[str]) -> Condition:
-    found = select(TAGS.c.resource_id).where(TAGS.c.tag.in_(list(values)))
-    return how.table.c.id.in_(found)
+    return list(dict.fromkeys(tag for value in values for tag in str(value).split(",")))
 
 
 def _all_tags(how: TableMapping, values: Values) -> Condition:
-    return and_(*(_has_tag(how, [tag]) for tag in _tags(values)))
+    """Filter by all tags; the statement is the same for any number of them."""
+    tags, rows = _tags(values), TAGS.c
+    found = select(rows.resource_id).where(rows.tag.in_(tags)).group_by(rows.resource_id)
+    return how.table.c.id.in_(found.having(func.count() == len(tags)))
 
 
 def _any_tag(how: TableMapping, values: Values) -> Condition:
-    return _has_tag(how, _tags(values))
+    found = select(TAGS.c.resource_id).where(TAGS.c.tag.in_(_tags(values)))
+    return how.table.c.id.in_(found)
 
 
 _SPECIAL: Mapping[tuple[Kind | None, str], Callable[[TableMapping, Values], Condition]] = {

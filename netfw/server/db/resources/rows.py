@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Result,
     Select,
     Table,
     and_,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.util import LRUCache
 
 from netfw.drivers.server.query import Query
 from netfw.errors import Conflict, NotFound
@@ -54,6 +56,9 @@ OF_NETWORK: Final = {
     )
     for kind in (Kind.SUBNET, Kind.SEGMENT)
 }
+LIST_STATEMENTS: LRUCache[Any, Any] = LRUCache(64)
+"""Compiled statements of lists.  Clients choose their shape by filters and order, and one can take
+250 kB: they must neither fill the engine's cache of 500 statements nor displace its own."""
 CACHED = 2048
 """Parsed rows in the cache, by their text: each port reads its network."""
 
@@ -144,7 +149,7 @@ class Rows:
         rows = selection(kind, query, marker)
         if project is not None:
             rows = rows.where(visible(kind, project))
-        found = [_row(kind, row) for row in self._connection.execute(rows)]
+        found = [_row(kind, row) for row in self._execute_list(rows)]
         if query.backwards:
             found.reverse()
         return self._with_subnets(kind, found)
@@ -155,7 +160,7 @@ class Rows:
         rows = rows.where(*conditions(kind, query.filters))
         if project is not None:
             rows = rows.where(visible(kind, project))
-        return int(self._connection.execute(rows).scalar_one())
+        return int(self._execute_list(rows).scalar_one())
 
     def get(
         self,
@@ -234,10 +239,14 @@ class Rows:
         row = select(*sort_columns(kind, query)).where(table.c.id == str(query.marker))
         if project is not None:
             row = row.where(visible(kind, project))
-        found = self._connection.execute(row).first()
+        found = self._execute_list(row).first()
         if found is None:
             raise NotFound(f"there is no {kind} {query.marker} to go on from")
         return dict(found._mapping)
+
+    def _execute_list(self, rows: Select[Any]) -> Result[Any]:
+        options = {"compiled_cache": LIST_STATEMENTS}
+        return self._connection.execute(rows, execution_options=options)
 
     def _with_subnets(self, kind: Kind, rows: Sequence[Row]) -> tuple[Row, ...]:
         """Add to networks the ids of their subnets, which are rows of their own."""

@@ -1,0 +1,126 @@
+"""What a request can cost: the memory that it leaves behind, and how work grows with its size."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import tracemalloc
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import Engine, event
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from tests.server.api.environment import Client
+
+MIB = 1024 * 1024
+TAG_FILTERS = ("tags", "not-tags", "tags-any", "not-tags-any")
+SORT_KEYS = ("name", "description", "status", "project_id", "device_id", "device_owner")
+SORT_KEYS += ("network_id", "mac_address", "admin_state_up", "created_at", "updated_at")
+
+
+def memory_kept(requests: Iterable[Callable[[], object]]) -> int:
+    """Return the bytes that are allocated and not released while *requests* are made."""
+    tracemalloc.start()
+    try:
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        for request in requests:
+            request()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def resident() -> int:
+    """Return the bytes of this process in memory, those of SQLite included."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def tags(count: int) -> str:
+    return ",".join(f"{at}" for at in range(count))
+
+
+@pytest.mark.parametrize("name", TAG_FILTERS)
+def test_filters_by_many_tags_leave_no_memory_behind(client: Client, name: str) -> None:
+    client.list("networks", (name, "a"))
+    requests = [lambda n=n: client.get("networks", (name, tags(n))) for n in range(390, 400)]
+    assert memory_kept(requests) < 4 * MIB
+
+
+@pytest.mark.parametrize("name", TAG_FILTERS)
+def test_any_number_of_tags_is_one_subquery(client: Client, name: str) -> None:
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        statements.append(sql)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        for count in (1, 2, 100):
+            client.list("networks", (name, tags(count)))
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    by_tags = [sql for sql in statements if "FROM tags" in sql]
+    assert [sql.count("SELECT tags.resource_id") for sql in by_tags] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", TAG_FILTERS)
+def test_a_filter_by_too_many_tags_is_refused(client: Client, name: str) -> None:
+    for pairs in ([(name, tags(1000))], [(name, tags(60)), (name, tags(60))]):
+        reply = client.get("networks", *pairs)
+        message = f"{name}: more than 100 tags in one filter"
+        assert (reply.status, reply.error["message"]) == (400, message)
+
+
+def test_filters_by_tags_find_the_networks_that_have_them(client: Client) -> None:
+    for name, given in (("a", ["x"]), ("ab", ["x", "y"]), ("none", []), ("c", ["z"])):
+        client.network(name=name, tags=given)
+
+    def names(*pairs: tuple[str, str]) -> list[str]:
+        return sorted(client.names("networks", *pairs))
+
+    assert names(("tags", "x,y")) == names(("tags", "x"), ("tags", "y,x")) == ["ab"]
+    assert names(("tags", "x")) == names(("tags", "x,x")) == ["a", "ab"]
+    assert names(("tags", "x,z")) == names(("tags", "")) == []
+    assert names(("not-tags", "x,y")) == ["a", "c", "none"]
+    assert names(("tags-any", "y,z")) == ["ab", "c"]
+    assert names(("not-tags-any", "y,z")) == ["a", "none"]
+
+
+def test_statements_of_many_orders_are_not_kept(client: Client) -> None:
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, SQLCompiler) for each in gc.get_objects())
+
+    network = client.network(name="n")["id"]
+    marker = client.make("ports", network_id=network)["id"]
+    random, before = Random(1), kept()
+    for _ in range(75):
+        keys = random.sample(SORT_KEYS, len(SORT_KEYS))
+        order = [("sort_key", key) for key in keys]
+        client.list("ports", *order, ("marker", marker), ("limit", "9"))
+    assert kept() - before < 110, "each request has two statements of its own"
+
+
+def test_lists_by_many_ids_leave_no_memory_behind(client: Client) -> None:
+    def request(count: int) -> None:
+        client.list("ports", *(("id", f"{at}") for at in range(count)))
+
+    request(1000)
+    before = resident()
+    for count in range(870, 1000):
+        request(count)
+    assert resident() - before < 20 * MIB
+
+
+def test_parts_of_addresses_are_few(client: Client) -> None:
+    pairs = [("fixed_ips", f"ip_address_substr={at}") for at in range(17)]
+    assert client.list("ports", *pairs[:16]) == []
+    reply = client.get("ports", *pairs)
+    message = "fixed_ips: has more than 16 times ip_address_substr"
+    assert (reply.status, reply.error["message"]) == (400, message)
