@@ -197,6 +197,10 @@ class CursorLost(NetfwError):
     retryable = True
 
 
+LONGEST_NAME = 64
+"""Longer names have no similar ones; to search for them takes time."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion like ``, did you mean 'vxlan'?``, or empty text if no name is near."""
     found = find_nearest(name, known)
@@ -205,5 +209,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the one of *known* that *name* may be a misspelling of."""
+    if len(name) > LONGEST_NAME:
+        return None
     close = get_close_matches(name, list(known), n=1)
     return close[0] if close else None

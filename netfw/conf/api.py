@@ -64,9 +64,10 @@ API = (
     ),
     cfg.IntOpt(
         "max_page",
-        default=0,
+        default=1000,
         min=0,
-        help="Rows in one answer at most; clients follow links to the others.  0: all rows.",
+        help="Rows in one answer at most; clients follow links to the others.  0: all rows, so "
+        "that a list of a large cloud can take gigabytes.",
     ),
 )
 

@@ -11,6 +11,9 @@ from attrs import field, frozen
 from netfw.model.text_validation import check_text
 from netfw.model.validation import Validated, checked_by, each
 
+MAX_TAGS = 50
+"""Tags that clients can give a resource."""
+
 
 class Status(enum.StrEnum):
     """The status of a resource, in the API's words."""

@@ -28,6 +28,8 @@ class Absent:
 ABSENT: Final = Absent()
 
 LIST_LENGTH = 4096
+MAX_PROBLEMS = 16
+"""Problems of a list that are reported; searching for similar names takes time."""
 
 
 class CodecError(ValueError):
@@ -106,6 +108,9 @@ class Listed(Generic[T]):
                 values.append(self.codec.parse(item))
             except ValueError as exc:
                 problems |= CodecError.within(f"[{position}]", exc)
+                if len(problems) >= MAX_PROBLEMS and position + 1 < len(raw):
+                    problems[f"[{position + 1}...]"] = "not checked after so many problems"
+                    break
         if problems:
             raise CodecError(problems)
         return self.gather(values)

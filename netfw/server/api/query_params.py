@@ -17,7 +17,13 @@ from netfw.http.http_error import malformed
 from netfw.model.text_validation import quote
 from netfw.model.wire.codec import Absent, Codec, Listed, Nullable
 from netfw.server.api.request_body import RequestLimits
-from netfw.server.api.schema.request_codecs import FLAG, Null, Record, normalised
+from netfw.server.api.schema.request_codecs import (
+    FLAG,
+    MAX_UNKNOWN,
+    Null,
+    Record,
+    normalised,
+)
 from netfw.server.api.schema.resource_schema import ApiAttribute, ApiResource
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
@@ -93,6 +99,8 @@ class QueryParser:
                 filters.setdefault(attribute, []).append(self._filter(name, value))
             except ValueError as exc:
                 problems[name if name.isprintable() and len(name) < 100 else "?"] = str(exc)
+                if len(problems) >= MAX_UNKNOWN:
+                    break
         for name in TAG_FILTERS:
             if (
                 sum(1 + str(value).count(",") for value in filters.get(name, ()))

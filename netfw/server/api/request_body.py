@@ -35,7 +35,8 @@ class RequestLimits:
     """Rows of one response; ``None``: unlimited."""
 
 
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
+"""Strings, the last of which may have no end: else each of its quotes would be tried as a start."""
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -46,8 +47,8 @@ class _Ambiguous(ValueError):
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        last = {name: at for at, (name, _) in enumerate(pairs)}
+        twice = next(name for at, (name, _) in enumerate(pairs) if last[name] != at)
         raise _Ambiguous(f"{quote(twice)} is there twice in one object")
     return members
 

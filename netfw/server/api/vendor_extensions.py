@@ -24,6 +24,7 @@ from netfw.server.api.schema.resource_schema import (
 )
 
 TEXT_LENGTH = 4095
+LIST_LENGTH = 256
 
 _CODECS: Mapping[AttributeType, Codec[Any]] = {
     AttributeType.TEXT: long_text(TEXT_LENGTH),
@@ -33,9 +34,9 @@ _CODECS: Mapping[AttributeType, Codec[Any]] = {
     AttributeType.ADDRESS: ADDRESS,
     AttributeType.PREFIX: PREFIX,
     AttributeType.MAC: MAC,
-    AttributeType.TEXTS: Listed(long_text(TEXT_LENGTH)),
+    AttributeType.TEXTS: Listed(long_text(TEXT_LENGTH), limit=LIST_LENGTH),
     AttributeType.OBJECT: DOCUMENT,
-    AttributeType.OBJECTS: Listed(DOCUMENT),
+    AttributeType.OBJECTS: Listed(DOCUMENT, limit=LIST_LENGTH),
 }
 _SCALARS = frozenset(AttributeType) - {
     AttributeType.TEXTS,

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from netfw.drivers.server.query import Body, Query, RequestContext
 from netfw.errors import InvalidInput, NotFound, NotSupported, Outdated, TagNotFound
+from netfw.model.common_fields import MAX_TAGS
 from netfw.model.resource import Kind, Resource
 from netfw.server.db.database import ReadSnapshot, Transaction
 from netfw.server.db.resources.rows import Row, api_body
@@ -180,7 +181,6 @@ class StoredResourceHandler(ResourceHandler, Generic[R]):
         return tuple(bodies)
 
 
-MAX_TAGS = 50
 Tags = frozenset[str]
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import gc
+import json
 import resource
+import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
+from oslo_config.cfg import ConfigOpts
 from sqlalchemy import Engine, event
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from netfw.conf.api import API, GROUP
+from netfw.model.wire.codec import Listed
+from netfw.server.api.config import request_limits
+from netfw.server.api.resources import RESOURCES
 from tests.server.api.environment import Client
 
 MIB = 1024 * 1024
@@ -124,3 +134,104 @@ def test_parts_of_addresses_are_few(client: Client) -> None:
     reply = client.get("ports", *pairs)
     message = "fixed_ips: has more than 16 times ip_address_substr"
     assert (reply.status, reply.error["message"]) == (400, message)
+
+
+def growth(run: Callable[[int], object], size: int) -> float:
+    """Return how much more CPU time *run* takes for eight times *size*: 8 if it is linear."""
+
+    def cpu(size: int) -> float:
+        best = float("inf")
+        for _ in range(5):
+            before = time.thread_time()
+            run(size)
+            best = min(best, time.thread_time() - before)
+        return best
+
+    return cpu(8 * size) / cpu(size)
+
+
+def duplicates(count: int) -> bytes:
+    """Return an object whose last two names are the same."""
+    names = [*range(count), count - 1]
+    return b"{" + b",".join(b'"%d":1' % name for name in names) + b"}"
+
+
+def endless_string(count: int) -> bytes:
+    """Return a string of quotes in escapes, without an end."""
+    return b"[]" * 24 + b'"' + b'\\"' * count
+
+
+@pytest.mark.parametrize("body", [duplicates, endless_string])
+def test_parsing_takes_time_in_proportion_to_the_body(
+    client: Client, body: Callable[[int], bytes]
+) -> None:
+    def post(count: int) -> None:
+        assert client.raw("POST", "/v2.0/networks", body(count)).status == 400
+
+    assert growth(post, 2000) < 24
+
+
+def searches(run: Callable[[], object]) -> int:
+    """Return how often *run* searches for similar names."""
+    count = 0
+
+    def note(frame: FrameType, what: str, _: object) -> None:
+        nonlocal count
+        count += what == "call" and frame.f_code.co_name == "get_close_matches"
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_few_unknown_names_of_a_request_are_searched_for(client: Client) -> None:
+    unknown = {f"fixed_ipz{at}": 1 for at in range(100)}
+    nested = {name: [unknown] * 50 for name in ("fixed_ips", "extra_dhcp_opts")}
+    body = json.dumps({"port": {**nested, **unknown}}).encode()
+    replies = []
+    assert searches(lambda: replies.append(client.raw("POST", "/v2.0/ports", body))) <= 48
+    query = [(f"nmae{at}", "x") for at in range(900)]
+    assert searches(lambda: replies.append(client.get("ports", *query))) <= 16
+    assert [(reply.status, len(reply.data) < 10_000) for reply in replies] == [(400, True)] * 2
+
+
+BY_OPTION = {"allowed_address_pairs", "dns_nameservers", "host_routes", "routes"}
+"""Lists with an option for their length."""
+
+
+def list_limits(codec: Any) -> list[int]:
+    """Return the limits of the lists within *codec*."""
+    inner = getattr(codec, "codec", None)
+    return [
+        *([codec.limit] if isinstance(codec, Listed) else []),
+        *(list_limits(inner) if inner else []),
+    ]
+
+
+def test_every_list_of_a_request_is_bounded() -> None:
+    found = {
+        f"{resource.name}.{attribute.name}": list_limits(attribute.codec)
+        for resource in RESOURCES
+        for attribute in resource.attributes
+        if (attribute.create or attribute.update) and attribute.name not in BY_OPTION
+    }
+    lists = {name: limits for name, limits in found.items() if limits}
+    assert {name: limits for name, limits in lists.items() if max(limits) > 64} == {}
+    assert {"network.tags", "port.extra_dhcp_opts", "subnet.service_types"} <= lists.keys()
+
+
+def test_a_resource_cannot_be_made_with_more_tags_than_it_can_have(client: Client) -> None:
+    many = [f"t{at}" for at in range(51)]
+    reply = client.post("networks", {"network": {"tags": many}})
+    assert (reply.status, reply.error["message"]) == (400, "tags: more than 50 entries")
+    assert len(client.network(tags=many[:50])["tags"]) == 50
+
+
+def test_a_page_is_bounded_unless_the_operator_says_otherwise() -> None:
+    conf = ConfigOpts()
+    conf.register_opts(API, GROUP)
+    conf([], project="netfw", default_config_files=[])
+    assert request_limits(conf).page == 1000

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from netfw.model.common_fields import MAX_TAGS
 from netfw.model.wire.codec import Codec, Listed, Nullable
 from netfw.model.wire.common import STATUS, ZONES
 from netfw.model.wire.scalars import (
     ADDRESS,
     DHCP_OPTION_NAME,
     DHCP_OPTION_VALUE,
+    HOST,
     ID,
     IP_VERSION,
     PREFIX,
@@ -21,6 +23,8 @@ from netfw.model.wire.scalars import (
 from netfw.server.api.schema.request_codecs import FLAG, NAME, Null, Record
 from netfw.server.api.schema.resource_schema import ADMIN, MEMBER, READER, ApiAttribute, Verb
 
+MAX_ITEMS = 64
+"""Items of a list that no option bounds."""
 OWN = {
     Verb.CREATE: MEMBER,
     Verb.SHOW: READER,
@@ -50,7 +54,7 @@ def read_only(
 
 IDENTITY = read_only("id", ID, filterable=True, sortable=True)
 DESCRIPTION = ApiAttribute(name="description", codec=NAME, default="", sortable=True)
-TAGS = ApiAttribute(name="tags", codec=Listed(TAG, frozenset), update=False, default=[])
+TAGS = ApiAttribute(name="tags", codec=Listed(TAG, frozenset, MAX_TAGS), update=False, default=[])
 REVISION_NUMBER = read_only("revision_number", REVISION, filterable=True, sortable=True)
 TIMES = (
     read_only("created_at", TIME, filterable=True, sortable=True),
@@ -67,7 +71,11 @@ STATUS_SHOWN = read_only("status", STATUS, filterable=True, sortable=True)
 STATUS_REASON = read_only("status_reason", Nullable(TEXT), checks={Verb.SHOW: ADMIN})
 """What hosts report of a resource that is not ACTIVE, for administrators."""
 ZONE_HINTS = ApiAttribute(
-    name="availability_zone_hints", codec=ZONES, default=[], update=False, filterable=False
+    name="availability_zone_hints",
+    codec=Listed(HOST, limit=MAX_ITEMS),
+    default=[],
+    update=False,
+    filterable=False,
 )
 ZONES_SHOWN = read_only("availability_zones", ZONES)
 
@@ -88,5 +96,5 @@ DHCP_OPTION = Record(
 )
 """A value of null takes an option away from a port."""
 ROUTE = Record({"destination": PREFIX, "nexthop": ADDRESS}, required=("destination", "nexthop"))
-FIXED_IPS = Listed(FIXED_IP)
-DHCP_OPTIONS = Null(Listed(DHCP_OPTION), [])
+FIXED_IPS = Listed(FIXED_IP, limit=MAX_ITEMS)
+DHCP_OPTIONS = Null(Listed(DHCP_OPTION, limit=MAX_ITEMS), [])

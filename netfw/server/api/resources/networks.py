@@ -25,6 +25,7 @@ from netfw.server.api.resources.common import (
     DHCP_OPTIONS,
     FOR_ADMINS,
     IDENTITY,
+    MAX_ITEMS,
     NAMED,
     ONLY_ADMINS,
     OWN,
@@ -89,7 +90,7 @@ NETWORK = ApiResource(
         ),
         ApiAttribute(
             name="segments",
-            codec=Null(Listed(Record(_PROVIDER))),
+            codec=Null(Listed(Record(_PROVIDER), limit=MAX_ITEMS)),
             filterable=False,
             update=False,
             checks=ONLY_ADMINS,
@@ -154,7 +155,9 @@ SUBNET = ApiResource(
             sortable=True,
             note="Unless given the first address; null: no gateway.",
         ),
-        ApiAttribute(name="allocation_pools", codec=Null(Listed(_POOL)), filterable=False),
+        ApiAttribute(
+            name="allocation_pools", codec=Null(Listed(_POOL, limit=MAX_ITEMS)), filterable=False
+        ),
         ApiAttribute(
             name="dns_nameservers",
             codec=Null(Listed(ADDRESS), []),
@@ -170,7 +173,7 @@ SUBNET = ApiResource(
         ApiAttribute(name="segment_id", codec=Nullable(ID), default=None, checks=FOR_ADMINS),
         ApiAttribute(
             name="service_types",
-            codec=Listed(TOKEN),
+            codec=Listed(TOKEN, limit=MAX_ITEMS),
             default=[],
             filterable=False,
             checks={Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER},

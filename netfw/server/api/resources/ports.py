@@ -24,6 +24,7 @@ from netfw.server.api.resources.common import (
     ADMIN_STATE,
     DHCP_OPTIONS,
     FIXED_IPS,
+    MAX_ITEMS,
     NAMED,
     STANDARD,
     STATUS_SHOWN,
@@ -101,7 +102,7 @@ PORT = ApiResource(
         ),
         ApiAttribute(
             name="security_groups",
-            codec=Null(Listed(ID, _once), []),
+            codec=Null(Listed(ID, _once, MAX_ITEMS), []),
             note="Unless given the project's default group.",
         ),
         ApiAttribute(

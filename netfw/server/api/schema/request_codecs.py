@@ -21,6 +21,9 @@ _FLAGS: Mapping[object, bool] = {
     word: word in ("true", "1", "t", "on", "y", "yes")
     for word in ("true", "false", "1", "0", "t", "f", "on", "off", "y", "n", "yes", "no")
 }
+MAX_UNKNOWN = 16
+"""Unknown names that are reported; searching for similar names takes time."""
+
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 
 
@@ -91,7 +94,7 @@ class Record:
         for name, value in raw.items():
             codec = self.codecs.get(name)
             if codec is None:
-                problems |= unknown(name, self.codecs)
+                problems |= unknown(name, self.codecs, len(problems))
                 continue
             try:
                 rendered = normalised(codec, value)
@@ -110,8 +113,10 @@ class Record:
         return value
 
 
-def unknown(name: object, known: Mapping[str, object]) -> dict[str, str]:
-    """Return the problem of a name that is none of *known*."""
+def unknown(name: object, known: Mapping[str, object], count: int) -> dict[str, str]:
+    """Return the problem of a name that is none of *known*, after *count* other problems."""
+    if count >= MAX_UNKNOWN:
+        return {"...": "and more that are unknown"}
     if isinstance(name, str) and _PLAIN_KEY.fullmatch(name):
         return {name: f"unknown attribute{nearest(name, known)}"}
     return {describe(name): "unknown attribute"}

@@ -14,9 +14,6 @@ from netfw.server.api.schema.resource_schema import ApiAction, ApiAttribute, Api
 
 Read = Callable[[object], Json | Absent]
 
-MAX_UNKNOWN = 16
-"""Unknown names that are reported; searching for similar names takes time."""
-
 
 class Validator:
     """Validates the attributes of a body, and reports all problems at once."""
@@ -84,9 +81,7 @@ class Validator:
     def _refused(self, name: object, count: int) -> dict[str, str]:
         if isinstance(name, str) and name in self._known:
             return {name: self._refusal}
-        if count >= MAX_UNKNOWN:
-            return {"...": "and more that are unknown"}
-        return unknown(name, self._known)
+        return unknown(name, self._known, count)
 
 
 def _reader(attribute: ApiAttribute) -> Read:
