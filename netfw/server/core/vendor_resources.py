@@ -42,6 +42,8 @@ class VendorResourceHandler(ResourceHandler):
 
     def create(self, unit: UnitOfWork, bodies: Sequence[Body]) -> tuple[Body, ...]:
         made = [self._new(unit, body) for body in bodies]
+        if self._declared.quota is not None and len(made) > 1:
+            unit.check_quota(self.name, (each["project_id"] for each in made))
         self._in(unit.tx).insert(*made, parent=self._parent)
         self._count(unit, made, 1)
         return tuple(made)

@@ -19,6 +19,7 @@ from netfw.drivers.server.attribute import Attribute, AttributeType
 from netfw.server.core.handler_plugin import HandlerPlugin
 from netfw.server.core.vendor_resources import DocumentsPlugin
 from tests.server.api.environment import Client, api
+from tests.server.core.core_client import statements
 
 VIP = ResourceDeclaration(
     name="vip",
@@ -79,6 +80,17 @@ def test_what_a_vendor_declares_is_counted_shown_and_limited_like_all_else(vips:
     assert admin.delete("quotas/alice").status == 204
     vips.make("vips")
     assert vips.post("vips", {"vip": {}}).status == 409
+
+
+@pytest.mark.spec("API-06")
+def test_a_bulk_beyond_the_limit_is_refused_before_anything_is_written(
+    vips: Client, plugins: list[HandlerPlugin]
+) -> None:
+    with statements(plugins[0].context.database) as seen:
+        reply = vips.post("vips", {"vips": [{}] * 1000})
+        assert (reply.status, reply.error["type"]) == (409, "OverQuota")
+        assert not [each for each in seen if each.startswith(("INSERT", "UPDATE"))]
+    assert vips.post("vips", {"vips": [{}] * 2}).status == 201
 
 
 @pytest.mark.spec("API-12")
