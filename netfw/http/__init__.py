@@ -9,6 +9,8 @@ requests that never reach it.
     such sockets
 ``connection``, ``request_buffer``
     reading a request within its limits of size and time
+``response_writer``
+    sending responses to clients that are slow to read them, without a thread for each
 ``request_parser``
     parsing it strictly
 ``http_error``

@@ -21,6 +21,7 @@ from cheroot import wsgi
 from netfw.http.http_error import HttpError, busy, malformed, render_response
 from netfw.http.request_buffer import ReadState, RequestBuffer
 from netfw.http.request_parser import Head, parse_head, read_chunks
+from netfw.http.response_writer import ResponseBuffer
 
 if TYPE_CHECKING:
     from netfw.http.server import HttpSettings
@@ -180,6 +181,7 @@ class Connection(cheroot_server.HTTPConnection):
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
         super().__init__(server, sock, makefile)
         self.rfile = RequestBuffer(sock, server.settings.headers)
+        self.wfile = ResponseBuffer(sock)
 
     def communicate(self) -> bool:
         """Read and handle a request; return whether the connection stays open for more."""
@@ -196,10 +198,18 @@ class Connection(cheroot_server.HTTPConnection):
         try:
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
-            self.server.watch.note(self, None)
+            if not self.wfile.pending:
+                self.server.watch.note(self, None)
 
     def close(self) -> None:
-        """Close the connection in any state."""
+        """Close the connection in any state, after the rest of its response was sent."""
+        if self.wfile.pending:
+            self.server.writer.add(self, keep=False)
+        else:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the connection, whether its response was sent or not."""
         self.server.watch.note(self, None)
         if self.lingers:
             self._discard_input()

@@ -25,6 +25,7 @@ from cheroot.ssl.builtin import BuiltinSSLAdapter
 from netfw.errors import ConfigError
 from netfw.http.connection import Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
+from netfw.http.response_writer import ResponseWriter
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,9 @@ class HttpSettings:
     body: int = 4 * 1024 * 1024
     """Bytes of a request's body that are read; the application refuses what is longer."""
     headers: int = 32 * 1024
+    unsent: int = 64 * 1024 * 1024
+    """Bytes of responses that are kept for clients that are slow to read them; beyond, the oldest
+    connection is closed."""
 
 
 @frozen(kw_only=True)
@@ -105,8 +109,10 @@ class HttpServer:
         return not stopping.is_alive()
 
     def _stop(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         self._server.shutdown_timeout = seconds
         self._server.stop()
+        self._server.writer.stop(max(0.0, deadline - time.monotonic()))
         self._server.watch.stop()
 
     def _serve(self) -> None:
@@ -154,9 +160,11 @@ class _Server(wsgi.Server):
         """Threads that may wait for large bodies; the others handle requests that have arrived."""
         self.max_request_header_size = settings.headers
         self.keep_alive_conn_limit = _connection_limit(settings.connections)
+        self.writer = ResponseWriter(self.keep_alive_conn_limit, settings.unsent)
 
     def prepare(self) -> None:
         self.watch.start()
+        self.writer.start()
         super().prepare()
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
@@ -181,7 +189,13 @@ class _Server(wsgi.Server):
             self._respond_busy(conn)
 
     def put_conn(self, conn: Any) -> None:
-        """Register the connection for its next request; close it if the server stops meanwhile."""
+        """Register the connection for its next request, after the rest of its response was sent.
+
+        It is closed if the server stops meanwhile.
+        """
+        if conn.wfile.pending:
+            self.writer.add(conn, keep=True)
+            return
         try:
             super().put_conn(conn)
         except (OSError, ValueError, KeyError):

@@ -21,6 +21,7 @@ from netfw.errors import ConfigError
 from netfw.http.listen_sockets import listen_unix
 from netfw.http.server import HttpServer, HttpSettings
 from netfw.server.api.error_responses import render_json_error
+from netfw.testing.lab.wait import wait_until
 
 Handler = Callable[[dict[str, Any]], bytes]
 
@@ -283,3 +284,67 @@ def test_no_client_makes_the_server_hold_more_than_a_body_may_have(
     assert told in lines[0] + b" " + lines[-1]
     assert sent < 1_000_000
     assert not caplog.records
+
+
+LARGE = b"x" * 3_000_000
+
+
+def begin(path: Path, target: str = "/") -> Unix:
+    """Return a client that has sent a request, and does not read the response, which has begun."""
+    client = Unix(path)
+    client.request("GET", target)
+    poller = select.poll()
+    poller.register(client.sock, select.POLLIN)
+    assert poller.poll(60_000)
+    return client
+
+
+def size_read(client: Unix) -> int:
+    """Read the response of *client*; return how many bytes of its body arrive."""
+    try:
+        return len(client.getresponse().read())
+    except http.client.IncompleteRead as exc:
+        return len(exc.partial)
+
+
+@pytest.mark.spec("API-13")
+def test_clients_that_do_not_read_hold_no_thread(serve: Any) -> None:
+    _, path = serve(lambda environ: LARGE if environ["PATH_INFO"] == "/large" else b"ok", threads=2)
+    clients = [begin(path, "/large") for _ in range(8)]
+    assert ask(path) == (200, b"ok")
+    for client in clients:
+        assert size_read(client) == len(LARGE)
+        client.request("GET", "/")
+        assert client.getresponse().read() == b"ok", "the connection serves further requests"
+
+
+@pytest.mark.spec("API-13")
+def test_responses_that_nobody_reads_take_bounded_memory(serve: Any) -> None:
+    _, path = serve(lambda _: LARGE, threads=1, unsent=4 * len(LARGE))
+    clients = [begin(path) for _ in range(12)]
+    wait_until(lambda: is_lost(clients[7]), "the first eight connections are closed")
+    complete = [size_read(client) == len(LARGE) for client in clients]
+    assert complete == [False] * 8 + [True] * 4
+
+
+def is_lost(client: Unix) -> bool:
+    """Return whether the server has closed the connection of *client*."""
+    poller = select.poll()
+    poller.register(client.sock, 0)
+    return bool(poller.poll(0))
+
+
+def test_a_client_that_does_not_read_is_given_up_in_time(serve: Any) -> None:
+    _, path = serve(lambda _: LARGE, threads=1, writing=0.3)
+    client = begin(path)
+    wait_until(lambda: is_lost(client), "the server hangs up")
+
+
+def test_a_stop_sends_what_clients_still_take(serve: Any) -> None:
+    server, path = serve(lambda _: LARGE, threads=1)
+    client = begin(path)
+    stopping = threading.Thread(target=server.stop, args=(60,))
+    stopping.start()
+    assert size_read(client) == len(LARGE)
+    stopping.join(60)
+    assert not stopping.is_alive()
