@@ -71,6 +71,8 @@ class MetadataDriver(HostDriver[MetadataKey, MetadataProxy]):
     4. A dropped proxy leaves no process and no file; it is gone before ``converge`` returns.
     5. A missing namespace is a ``NotFound`` for that key.
     6. The proxy runs with no more privileges than its options grant.
+    7. A request with a body reaches the agent only if its method is POST, PUT or PATCH: a service
+       may take any other body for the next request on its connection.
     """
 
     GROUP: ClassVar[str] = "netfw.metadata_drivers"

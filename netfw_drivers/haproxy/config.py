@@ -2,8 +2,9 @@
 
 Identity headers of an instance are not trusted: they are deleted, in every spelling that a server
 behind the proxy could accept, before the proxy's own are set.  Ambiguous requests (chunked body,
-another protocol, proxy forms of the target, control characters) are refused.  Each request goes to
-the agent on a connection of its own, so that no request can become part of another instance's.
+body of GET or HEAD, another protocol, proxy forms of the target, control characters) are refused.
+Each request goes to the agent on a connection of its own, so that no request can become part of
+another instance's.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ _RULES = (
     "deny deny_status 400 unless { path -m beg / }",
     "deny deny_status 400 if { req.hdr(transfer-encoding) -m found }",
     r"deny deny_status 400 if { req.hdrs -m reg '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]' }",
+    "deny deny_status 400 if !{ method POST PUT } { req.body_size gt 0 }",
     f"deny deny_status 413 if {{ req.body_size gt {_BODY} }}",
     "set-uri %[pathq]",
     "del-header _ -m sub",  # some servers treat an underscore as a dash

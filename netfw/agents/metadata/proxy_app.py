@@ -32,6 +32,9 @@ MAX_REQUEST_BODY = 1024 * 1024
 """Maximum number of bytes of a request's body."""
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Forwarded methods; TRACE would show a guest the headers that the agent adds."""
+METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose body is forwarded.  A service may leave any other body unread, and take it for the
+next request on the connection."""
 PROBE = "X-Netfw-Probe"
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
@@ -121,6 +124,9 @@ class MetadataProxyApp:
             allowed = {"Allow": ", ".join(sorted(METHODS))}
             raise HttpError(405, "HTTPMethodNotAllowed", "that method is not forwarded", allowed)
         body = _body(environ)
+        if body and environ["REQUEST_METHOD"] not in METHODS_WITH_BODY:
+            text = f"a {environ['REQUEST_METHOD']} request has no body: send it without one"
+            raise HttpError(400, "HTTPBadRequest", text)
         if environ["netfw.is_abandoned"]():
             raise busy()  # the client gave up while the request was queued
         with self._limited(request):
@@ -132,7 +138,7 @@ class MetadataProxyApp:
                 headers=request_headers(headers, request.address, instance, policy.secret),
                 body=body,
             )
-            return policy.upstream.send(forwarded)
+            return policy.upstream.send(forwarded, instance.id)
 
     @contextmanager
     def _limited(self, request: FindPorts) -> Iterator[None]:

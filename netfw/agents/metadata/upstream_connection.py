@@ -42,13 +42,14 @@ class UpstreamResponse:
 
 
 class UpstreamConnection:
-    """One connection; used by one thread at a time."""
+    """One connection for the requests of one instance; used by one thread at a time."""
 
     def __init__(
         self,
         address: tuple[str, int],
         context: ssl.SSLContext | None,
         *,
+        instance: str,
         until: float,
         connecting: float,
     ) -> None:
@@ -56,6 +57,7 @@ class UpstreamConnection:
 
         :raises OSError: the service cannot be reached, or its certificate is not valid.
         """
+        self.instance = instance
         timeout = max(0.001, min(connecting, until - time.monotonic()))
         self._raw = socket.create_connection(address, timeout=timeout)
         try:
@@ -110,7 +112,8 @@ class UpstreamConnection:
             length=_declared_length(response) if request.method == "HEAD" else len(body),
         )
         self.idle_since = time.monotonic()
-        return answer, response.isclosed() and not response.will_close
+        was_read = response.isclosed() and not response.will_close
+        return answer, was_read and not _may_leave_bytes(request, response.status)
 
     def close(self) -> None:
         """Close the connection."""
@@ -168,6 +171,14 @@ class _HeadReader(io.BufferedReader):
             raise http.client.HTTPException("an answer that ends early")
         self._started = True
         return line
+
+
+def _may_leave_bytes(request: UpstreamRequest, status: int) -> bool:
+    """Return whether a defective service could leave bytes on the connection.
+
+    It leaves the body of the request unread, or sends a body with a response that has none.
+    """
+    return bool(request.body) or request.method == "HEAD" or status in (204, 304)
 
 
 def _declared_length(response: http.client.HTTPResponse) -> int:

@@ -1,4 +1,8 @@
-"""Connection pool to the metadata service."""
+"""Connection pool to the metadata service.
+
+A connection is used for one instance only: bytes that a defective service leaves on it, such as the
+response to a request that an instance hid in another, cannot reach another instance.
+"""
 
 from __future__ import annotations
 
@@ -93,14 +97,14 @@ class UpstreamPool:
         self.problem = ""
         """Why the last request got no answer; empty: it did."""
 
-    def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send a request to the service; return its response.
+    def send(self, request: UpstreamRequest, instance: str) -> UpstreamResponse:
+        """Send a request of the instance with that id to the service; return its response.
 
         :raises HttpError: there is none; the error response for the guest.
         """
         until = time.monotonic() + self._service.timeout
         try:
-            response = self._send(request, until)
+            response = self._send(request, instance, until)
         except TimeoutError as exc:
             raise self._error(504, "does not answer in time", exc) from exc
         except _Unreachable as exc:
@@ -118,12 +122,12 @@ class UpstreamPool:
         for connection in idle:
             connection.close()
 
-    def _send(self, request: UpstreamRequest, until: float) -> UpstreamResponse:
-        connection = self._reuse() if request.method in _REPEATABLE else None
+    def _send(self, request: UpstreamRequest, instance: str, until: float) -> UpstreamResponse:
+        connection = self._reuse(instance) if request.method in _REPEATABLE else None
         if connection is not None:
             with suppress(ConnectionError, http.client.RemoteDisconnected):
                 return self._exchange(connection, request, until)
-        return self._exchange(self._connect(until), request, until)
+        return self._exchange(self._connect(instance, until), request, until)
 
     def _exchange(
         self, connection: UpstreamConnection, request: UpstreamRequest, until: float
@@ -138,32 +142,36 @@ class UpstreamPool:
         return response
 
     def _keep(self, connection: UpstreamConnection) -> bool:
-        """Return *connection* to the pool, and close those that were idle for too long."""
+        """Return *connection* to the pool; close the oldest beyond its size, and those too old."""
         with self._lock:
-            if self._closed or len(self._idle) >= self._spare:
+            if self._closed:
                 return False
+            oldest = connection.idle_since - _IDLE
             self._idle.append(connection)
-            while connection.idle_since - self._idle[0].idle_since > _IDLE:
+            while len(self._idle) > self._spare or self._idle[0].idle_since < oldest:
                 self._idle.popleft().close()
         return True
 
-    def _reuse(self) -> UpstreamConnection | None:
-        """Take a reusable connection from the pool, the most recently used first."""
+    def _reuse(self, instance: str) -> UpstreamConnection | None:
+        """Take a reusable connection of *instance* from the pool, the most recently used first."""
         while True:
             with self._lock:
-                if not self._idle:
+                own = (each for each in reversed(self._idle) if each.instance == instance)
+                connection = next(own, None)
+                if connection is None:
                     return None
-                connection = self._idle.pop()
+                self._idle.remove(connection)
             if time.monotonic() - connection.idle_since < _IDLE and connection.is_reusable:
                 return connection
             connection.close()
 
-    def _connect(self, until: float) -> UpstreamConnection:
+    def _connect(self, instance: str, until: float) -> UpstreamConnection:
         service = self._service
         try:
             return UpstreamConnection(
                 (service.host, service.port),
                 self._context,
+                instance=instance,
                 until=until,
                 connecting=service.connecting,
             )

@@ -60,6 +60,8 @@ class FakeProxy:
             size = self.length(headers)
             if size is None or len(rest) < size:
                 return sent, answered + BAD
+            if size and not self.may_have_body(lines[0]):
+                return sent, answered + BAD
             body, data = rest[:size], rest[size:]
             out = [*self.clean(headers), *self.own(key, source)]
             text = "".join(f"{name}: {value}\r\n" for name, value in out)
@@ -78,6 +80,9 @@ class FakeProxy:
         if not lengths:
             return 0
         return int(lengths[0]) if lengths[0].isdecimal() else None
+
+    def may_have_body(self, line: bytes) -> bool:
+        return line.startswith((b"POST ", b"PUT "))
 
     def clean(self, headers: Headers) -> Headers:
         return [

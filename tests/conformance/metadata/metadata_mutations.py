@@ -63,6 +63,12 @@ def send_router_as_network(proxy, original, key):
     return "X-Neutron-Network-ID", original(key)[1]
 
 
+@override_proxy("may_have_body", breaks(MetadataDriver, 7))
+def forward_body_of_get(proxy, _, line):
+    """Forward the body of a request whose method has none."""
+    return True
+
+
 class Ipv4Proxy(FakeProxy):
     LINK_LOCAL = False
 

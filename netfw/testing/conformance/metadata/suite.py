@@ -29,6 +29,7 @@ from netfw.testing.conformance.metadata.requests import (
     SPELT,
     Arrival,
     header_mismatches,
+    request,
 )
 
 METADATA = ip_address("169.254.169.254")
@@ -198,6 +199,20 @@ class MetadataDriverConformance(ReconcilerConformance[MetadataKey, MetadataProxy
         assert self.ask(proxy, address, head + b"\r\n\r\nsecret").endswith(b"metadata")
         (arrival,) = self.arrivals()
         assert (arrival.line.split()[0], arrival.body) == ("POST", b"secret")
+
+    @proves(MetadataDriver, 7)
+    @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS"])
+    def test_a_body_of_a_method_without_one_is_not_forwarded(
+        self, driver: MetadataDriver, method: str
+    ) -> None:
+        ((_, proxy),) = self.put(driver, 1).items()
+        address = next(iter(self.listen_addresses(proxy)))
+        line = f"{method} /latest HTTP/1.1".encode()
+        length = b"Content-Length: %d" % len(HONEST)
+        self.ask(proxy, address, request(length, line=line, body=HONEST))
+        assert not [each.body for each in self.arrivals() if each.body]
+        empty = request(b"Content-Length: 0")
+        assert self.ask(proxy, address, empty).endswith(b"metadata"), "a length of 0 is no body"
 
     @proves(MetadataDriver, 2)
     def test_a_proxy_that_is_right_is_not_started_again(

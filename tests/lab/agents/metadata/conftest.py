@@ -57,4 +57,5 @@ def known(lasting_service: RecordingService) -> RecordingService:
     """The service of the agent that lasts, with nothing said or seen yet."""
     lasting_service.seen.clear()
     lasting_service.behave = lambda _: Response()
+    lasting_service.reads_bodies = True
     return lasting_service

@@ -42,6 +42,8 @@ class Response:
     """Seconds that it thinks about it."""
     raw: bytes | None = None
     """Bytes to send instead, before it hangs up."""
+    late: bytes = b""
+    """Bytes to send a second after the answer, on the same connection."""
 
 
 Behaviour = Callable[[Seen], Response]
@@ -50,7 +52,8 @@ Behaviour = Callable[[Seen], Response]
 class RecordingService:
     """Serves HTTP at *address*, or HTTPS with *context*, until closed; ``seen`` has the requests.
 
-    What it answers is up to ``behave``, which may be replaced at any time.
+    What it answers is up to ``behave``, which may be replaced at any time.  A service that does not
+    read bodies takes them for the next request, as some do for methods that have none.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class RecordingService:
     ) -> None:
         self.seen: list[Seen] = []
         self.behave: Behaviour = lambda _: Response()
+        self.reads_bodies = True
         self._server = _Server(address, self)
         if context is not None:
             self._server.socket = context.wrap_socket(
@@ -65,6 +69,11 @@ class RecordingService:
             )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Number of connections that were accepted so far."""
+        return self._server.accepted
 
     @property
     def port(self) -> int:
@@ -99,12 +108,14 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], service: RecordingService) -> None:
         self.service = service
+        self.accepted = 0
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         super().__init__(address, _Handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         request, address = super().get_request()
         self._open.add(request)
+        self.accepted += 1
         return request, address
 
     def server_close(self) -> None:
@@ -126,14 +137,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
     def _answer(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
+        service = self.server.service
+        length = int(self.headers.get("Content-Length") or 0) if service.reads_bodies else 0
         seen = Seen(
             method=self.command,
             target=self.path,
             headers=tuple(self.headers.items()),
             body=self.rfile.read(length) if length else b"",
         )
-        service = self.server.service
         service.seen.append(seen)
         said = service.behave(seen)
         time.sleep(said.after)
@@ -149,5 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD" and said.status not in (204, 304):
             self.wfile.write(said.body)
+        if said.late:
+            time.sleep(1)
+            self.wfile.write(said.late)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer

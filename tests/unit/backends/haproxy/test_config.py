@@ -57,6 +57,7 @@ listen metadata
     http-request deny deny_status 400 unless { path -m beg / }
     http-request deny deny_status 400 if { req.hdr(transfer-encoding) -m found }
     http-request deny deny_status 400 if { req.hdrs -m reg '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]' }
+    http-request deny deny_status 400 if !{ method POST PUT } { req.body_size gt 0 }
     http-request deny deny_status 413 if { req.body_size gt 65536 }
     http-request set-uri %[pathq]
     http-request del-header _ -m sub
