@@ -97,8 +97,8 @@ class FirewallDriver(HostDriver[FirewallKey, FirewallValue]):
     1. A filtered port sends and receives only what a rule of its groups allows, and replies to
        that.  DHCP and neighbour discovery work without a rule; a port can be neither DHCP server
        nor router.
-    2. A filtered port sends only from its ``sources``, in ARP and neighbour advertisements too
-       (``FirewallCapability.SPOOF_GUARD``).
+    2. A filtered port sends only from its ``sources``, in ARP and neighbour advertisements too, and
+       probes only for them in duplicate address detection (``FirewallCapability.SPOOF_GUARD``).
     3. A rule that refers to a group follows its members: a new member is allowed at once, and a
        dropped member is cut off at once.
     4. When a rule, member or group is dropped, connections that only it allowed end; all other

@@ -40,6 +40,8 @@ class FrameRule:
     source: Mac | None = None
     arp_source: IPv4Network | None = None
     """Sender protocol address of an ARP packet."""
+    arp_target: IPv4Network | None = None
+    """Target protocol address of an ARP packet."""
     arp_mac: Mac | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -65,10 +67,13 @@ class FrameRule:
             words += ["-i", self.in_device]
         if self.out_device is not None:
             words += ["-o", self.out_device]
-        if self.arp_source is not None and self.arp_source.prefixlen:
-            single = self.arp_source.prefixlen == self.arp_source.max_prefixlen
-            shown = self.arp_source.network_address if single else self.arp_source
-            words += ["--arp-ip-src", str(shown)]
+        for option, prefix in (
+            ("--arp-ip-src", self.arp_source),
+            ("--arp-ip-dst", self.arp_target),
+        ):
+            if prefix is not None and prefix.prefixlen:
+                single = prefix.prefixlen == prefix.max_prefixlen
+                words += [option, str(prefix.network_address if single else prefix)]
         if self.arp_mac is not None:
             words += ["--arp-mac-src", self.arp_mac]
         target = self.verdict if self.chain is None else full_name(owner, self.chain)

@@ -13,9 +13,10 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from netfw.drivers.firewall import FilteredPort
+from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.linux.ebtables.chains import FrameChain, FrameRule
 from netfw.linux.iptables.chain import Chain, ChainKey
 from netfw.linux.iptables.rule import ACCEPT, DROP, RETURN, Family, Jump, Match, Rule, match
@@ -118,6 +119,9 @@ def port_chains(id: PortId, port: FilteredPort, location: PortLocation) -> Chain
 
 def _sent(id: PortId, port: FilteredPort, family: Family) -> Iterable[Rule]:
     """Render address configuration first, then the check of source addresses and the rules."""
+    if family is Family.IPV6:
+        ours = {source for source in port.sources if source.prefix.version == 6}
+        yield from (_probes(source) for source in sorted(ours, key=_by_mac_and_prefix))
     yield from (_unaddressed(mac, family) for mac in _macs(port))
     yield _to(f"{SOURCES}{short(id)}")
     if family is Family.IPV6:
@@ -134,7 +138,7 @@ def _groups(port: FilteredPort, family: Family, direction: Direction) -> list[Ru
 
 def _sources(port: FilteredPort, family: Family) -> Iterable[Rule]:
     ours = {source for source in port.sources if source.prefix.version == family}
-    for source in sorted(ours, key=lambda source: (source.mac, str(source.prefix))):
+    for source in sorted(ours, key=_by_mac_and_prefix):
         yield Rule(target=RETURN, source=source.prefix, matches=(_mac(source.mac),))
 
 
@@ -144,6 +148,10 @@ def _macs(port: FilteredPort) -> list[Mac]:
 
 def _by_text(prefix: IpNetwork) -> str:
     return str(prefix)
+
+
+def _by_mac_and_prefix(source: AllowedSource) -> tuple[Mac, str]:
+    return source.mac, str(source.prefix)
 
 
 @cache
@@ -167,7 +175,18 @@ def _unaddressed(mac: Mac, family: Family) -> Rule:
 
 
 def _advertises(target: IpNetwork) -> Rule:
-    """Accepts a neighbour advertisement for an address in *target*.
+    """Accepts a neighbour advertisement for an address in *target*."""
+    return Rule(target=ACCEPT, protocol="ipv6-icmp", matches=_neighbour(136, target))
+
+
+def _probes(source: AllowedSource) -> Rule:
+    """Accepts duplicate address detection for an address of *source*."""
+    matches = (_mac(source.mac), *_neighbour(135, source.prefix))
+    return Rule(target=ACCEPT, source=NO_IPV6, protocol="ipv6-icmp", matches=matches)
+
+
+def _neighbour(kind: int, target: IpNetwork) -> tuple[Match, Match]:
+    """Match neighbour discovery of an address in *target*.
 
     The header of ICMPv6 has to follow that of IPv6 at once, or what is compared here would be
     something of the sender's choice.
@@ -181,8 +200,7 @@ def _advertises(target: IpNetwork) -> Rule:
             mask = (0xFFFFFFFF << (32 - bits)) & 0xFFFFFFFF
             offset = hex(48 + 4 * at)
             words.append(f"{offset}={part:#x}" if bits == 32 else f"{offset}&{mask:#x}={part:#x}")
-    matches = (match("icmp6", icmpv6_type="136"), match("u32", u32="&&".join(words)))
-    return Rule(target=ACCEPT, protocol="ipv6-icmp", matches=matches)
+    return match("icmp6", icmpv6_type=str(kind)), match("u32", u32="&&".join(words))
 
 
 UNADDRESSED = "unaddressed"
@@ -197,9 +215,14 @@ def _icmp6(kind: int, accept: bool) -> Rule:
     )
 
 
-def _udp(source: int, destination: int, accept: bool) -> Rule:
+def _accept_udp(source: int, destination: int) -> Rule:
     ports = match("udp", sport=str(source), dport=str(destination))
-    return Rule(target=ACCEPT if accept else DROP, protocol="udp", matches=(ports,))
+    return Rule(target=ACCEPT, protocol="udp", matches=(ports,))
+
+
+def _drop_udp(destination: int) -> Rule:
+    """Drops what a DHCP server sends: clients accept it from any source port."""
+    return Rule(target=DROP, protocol="udp", matches=(match("udp", dport=str(destination)),))
 
 
 @cache
@@ -208,18 +231,18 @@ def basics(family: Family) -> Chains:
     key_in, key_out = in_table(family, BASICS_IN), in_table(family, BASICS_OUT)
     if family is Family.IPV4:
         return {
-            key_out: Chain((_udp(67, 68, accept=False), _udp(68, 67, accept=True))),
-            key_in: Chain((_udp(67, 68, accept=True),)),
+            key_out: Chain((_drop_udp(68), _accept_udp(68, 67))),
+            key_in: Chain((_accept_udp(67, 68),)),
         }
     out = [_icmp6(kind, accept=False) for kind in (134, 136)]
     out += [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
-    out += [_udp(547, 546, accept=False), _udp(546, 547, accept=True)]
-    solicitations = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 135, 143)]
+    out += [_drop_udp(546), _accept_udp(546, 547)]
+    unaddressed = [_icmp6(kind, accept=True) for kind in (131, 132, 133, 143)]
     received = [_icmp6(kind, accept=True) for kind in (130, 131, 132, 134, 135, 136, 143)]
     return {
-        in_table(family, UNADDRESSED): Chain((*solicitations, _DROPPED)),
+        in_table(family, UNADDRESSED): Chain((*unaddressed, _DROPPED)),
         key_out: Chain(tuple(out)),
-        key_in: Chain((*received, _udp(547, 546, accept=True))),
+        key_in: Chain((*received, _accept_udp(547, 546))),
     }
 
 
@@ -229,16 +252,20 @@ def frames_name(id: PortId) -> str:
 
 
 def frames_chain(port: FilteredPort) -> FrameChain:
-    """Accept IPv4, IPv6 and ARP from the port's MAC addresses, ARP only for its addresses."""
+    """Accept IPv4, IPv6 and ARP from the port's MAC addresses, ARP only for its addresses.
+
+    ARP without a sender's address is a probe, which is only for its addresses, too.
+    """
     rules: list[FrameRule] = []
     for mac in _macs(port):
         rules += [FrameRule(protocol=name, source=mac) for name in ("IPv4", "IPv6")]
         prefixes = {source.prefix for source in port.sources if source.mac == mac}
-        v4 = [prefix for prefix in prefixes if isinstance(prefix, IPv4Network)]
-        for prefix in [NO_IPV4, *sorted(v4)]:
-            rules.append(_arp(mac, prefix))
+        v4 = sorted(prefix for prefix in prefixes if isinstance(prefix, IPv4Network))
+        rules += [_arp(mac, NO_IPV4, target=prefix) for prefix in v4]
+        rules.append(evolve(_arp(mac, NO_IPV4), verdict="DROP"))
+        rules += [_arp(mac, prefix) for prefix in v4]
     return FrameChain(tuple(rules), policy="DROP")
 
 
-def _arp(mac: Mac, prefix: IPv4Network) -> FrameRule:
-    return FrameRule(protocol="ARP", source=mac, arp_source=prefix, arp_mac=mac)
+def _arp(mac: Mac, sender: IPv4Network, target: IPv4Network | None = None) -> FrameRule:
+    return FrameRule(protocol="ARP", source=mac, arp_source=sender, arp_target=target, arp_mac=mac)

@@ -12,7 +12,7 @@ from netfw import flows as of
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.pipeline_grant import Grant, PipelineHook
 from netfw.drivers.values.switch_contribution import SwitchContribution
-from netfw.flows.field import ADVERTISEMENT
+from netfw.flows.field import ADVERTISEMENT, SOLICITATION
 from netfw.model.address import Mac
 from netfw.model.segment import NetworkType, Provider
 from netfw.ovs.openflow.encode import Encoded, Key
@@ -55,6 +55,8 @@ _BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
 """Hooks that a firewall follows: that of the sender, or those of the receivers."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
+_NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.ipv6_src(IPv6Address(0))
+"""A solicitation of duplicate address detection."""
 _GROUP_REPORTS = (131, 132, 143)
 """ICMPv6 types of MLD by which a listener reports its multicast groups, and leaves them."""
 Chunk = tuple[Domain, int]
@@ -169,7 +171,7 @@ def port_flows(port: PlannedPort, layout: ExtensionLayout) -> Iterator[of.Flow]:
     first = onward if port.guard is None else of.goto(SPOOF_MAC)
     yield LOCAL_SWITCHING.flow(here, *known, first, priority=ADMISSION, cookie=_cookie(port))
     if port.guard is not None:
-        for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT)):
+        for claims in (of.arp(), of.icmpv6() & of.icmpv6_type(ADVERTISEMENT), _NEIGHBOUR_PROBE):
             yield LOCAL_SWITCHING.flow(
                 here & claims, *known, of.goto(SPOOF_ARP), priority=10, cookie=COOKIE
             )
@@ -274,19 +276,22 @@ def _deliver(receiver: Receiver, layout: ExtensionLayout) -> tuple[of.Action, ..
 def _guards(
     here: of.Match, guard: frozenset[AllowedSource], onward: of.Resubmit
 ) -> Iterator[of.Flow]:
-    """Yield the flows that allow ARP and advertisements of own addresses, and probes."""
+    """Yield the flows that allow ARP, advertisements and probes of own addresses."""
     checked = of.goto(SPOOF_MAC)
     for source in guard:
         if isinstance(source.prefix, IPv4Network):
             claim = of.arp() & of.arp_sha(source.mac)
+            probe = claim & of.arp_spa(_NOBODY)
             if source.prefix.prefixlen:
                 claim &= of.arp_spa(source.prefix)
+                probe &= of.arp_tpa(source.prefix)
         else:
             claim = of.icmpv6() & of.icmpv6_type(ADVERTISEMENT) & of.eth_src(source.mac)
+            probe = _NEIGHBOUR_PROBE & of.eth_src(source.mac)
             if source.prefix.prefixlen:
                 claim &= of.nd_target(source.prefix)
+                probe &= of.nd_target(source.prefix)
         yield SPOOF_ARP.flow(here & claim, checked, priority=2, cookie=COOKIE)
-    for mac in {source.mac for source in guard}:
-        probe = of.arp() & of.arp_sha(mac) & of.arp_spa(_NOBODY)
         yield SPOOF_ARP.flow(here & probe, checked, priority=3, cookie=COOKIE)
+    for mac in {source.mac for source in guard}:
         yield SPOOF_MAC.flow(here & of.eth_src(mac), onward, priority=2, cookie=COOKIE)

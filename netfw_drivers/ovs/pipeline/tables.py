@@ -106,7 +106,7 @@ CANARY = of.Table(
 SPOOF_ARP = of.Table(
     number=24,
     name="spoof-arp",
-    asks="May this port claim this address, in ARP and neighbour advertisements?",
+    asks="May this port claim this address, or probe for it, in ARP and neighbour discovery?",
     leads_to=("spoof-mac", "dropped"),
     miss=(of.goto(93),),
 )

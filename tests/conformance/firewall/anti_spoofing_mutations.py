@@ -55,9 +55,29 @@ def ignore_source_mac(cls, _, sent, port):
 @MUTATIONS.override("classify", breaks(FirewallDriver, 2))
 def ignore_arp_sender(cls, _, sent, port):
     """Ignore the sender of ARP."""
-    own = isinstance(sent, Arp)
-    unspecified = type(sent.sender)(0) if own else None
-    return evolve(sent, sender=unspecified, source_mac=port.mac, sender_mac=None) if own else sent
+    if not isinstance(sent, Arp):
+        return sent
+    return evolve(sent, sender=_own(port, 4), source_mac=port.mac, sender_mac=None)
+
+
+def _own(port, version):
+    """Return an address of the port's own."""
+    prefixes = (s.prefix for s in port.sources if s.mac == port.mac and s.prefix.version == version)
+    return min(prefix.network_address for prefix in prefixes)
+
+
+@MUTATIONS.override("classify", breaks(FirewallDriver, 2))
+def ignore_target_of_arp_probes(cls, _, sent, port):
+    """Let a port probe any IPv4 address."""
+    probe = isinstance(sent, Arp) and not int(sent.sender)
+    return evolve(sent, target=_own(port, 4)) if probe else sent
+
+
+@MUTATIONS.override("classify", breaks(FirewallDriver, 2))
+def ignore_target_of_neighbour_probes(cls, _, sent, port):
+    """Let a port solicit any IPv6 address from the unspecified one."""
+    probe = isinstance(sent, Packet) and not int(sent.source) and sent.icmp[0] == 135
+    return evolve(sent, claims=_own(port, 6)) if probe else sent
 
 
 @MUTATIONS.override("classify", breaks(FirewallDriver, 2))

@@ -191,6 +191,13 @@ def pass_dhcp_server_replies(cls, _, sent, opened):
 
 
 @MUTATIONS.override("fixed_decision", breaks(FirewallDriver, 1))
+def match_dhcp_servers_by_source_port(cls, _, sent, opened):
+    """Drop replies of a DHCP server only if they come from its port."""
+    udp = isinstance(sent, Packet) and sent.protocol == UDP and sent.target_port in (68, 546)
+    return True if udp and sent.source_port not in (67, 547) else None
+
+
+@MUTATIONS.override("fixed_decision", breaks(FirewallDriver, 1))
 def pass_router_advertisements(cls, _, sent, opened):
     """Let every port send router advertisements."""
     icmp = isinstance(sent, Packet) and sent.protocol == ICMPV6

@@ -109,7 +109,30 @@ class FirewallSourcesConformance(FirewallSuite):
             self.assert_blocked(one, outside, evolve(asks, source_mac=_OTHER_MAC))
             forged = evolve(asks, source_mac=_OTHER_MAC, sender_mac=one.mac)
             self.assert_blocked(one, outside, forged)
-        self.assert_passes(one, outside, one.arp(outside, sender=_NONE4))  # is it free?
+
+    @proves(FirewallDriver, 2)
+    def test_probes_of_addresses_are_about_oneself(self, driver: FirewallDriver) -> None:
+        """Check that no port can deny others their addresses in duplicate address detection."""
+        self.require(driver, FirewallCapability.SPOOF_GUARD)
+        one, outside = self.make_ports(2)
+        pairs = [pair(one, "10.98.0.0/24"), pair(one, "fd00:98::/64")]
+        probe = one.arp(outside, sender=_NONE4)
+        asks = one.to_group(_ALL_NODES, ICMPV6, icmp=NEIGHBOUR_SOLICITATION, source=_NONE6)
+        own4, own6 = (one.address, "10.98.0.7"), (one.address6, one.link_local, "fd00:98::7")
+        others4 = outside.address, "10.99.0.1"
+        others6 = outside.address6, outside.link_local, "fd00:99::1"
+        stateless = FirewallCapability.STATELESS_GROUPS in driver.describe().capabilities
+        for stateful in (True, False) if stateless else (True,):
+            id = a_group()
+            state = {**port(one, id, pairs=pairs), **trusted(outside)}
+            self.apply(driver, {**state, **everything(id, stateful=stateful)})
+            for targets, check in ((own4, self.assert_passes), (others4, self.assert_blocked)):
+                check(one, outside, *(evolve(probe, target=IPv4Address(t)) for t in targets))
+            for targets6, check in ((own6, self.assert_passes), (others6, self.assert_blocked)):
+                check(one, outside, *(evolve(asks, claims=IPv6Address(t)) for t in targets6))
+            forged = evolve(asks, claims=one.address6, source_mac=_OTHER_MAC)
+            self.assert_blocked(one, outside, evolve(probe, target=one.address, answer=True,
+                source_mac=_OTHER_MAC), forged)  # fmt: skip
 
     @proves(FirewallDriver, 2)
     def test_arp_of_others_arrives(self, driver: FirewallDriver) -> None:
@@ -222,10 +245,13 @@ class FirewallSourcesConformance(FirewallSuite):
     @proves(FirewallDriver, 1)
     def test_an_instance_cannot_be_a_dhcp_server(self, driver: FirewallDriver) -> None:
         one, outside = self.open_port(driver)
-        offer = one.udp(outside, 68, source_port=67)
-        to_all = one.to_group("255.255.255.255", UDP, 68, source_port=67)
-        offer6 = one.udp(outside, 546, version=6, source_port=547, source=one.link_local)
-        self.assert_blocked(one, outside, offer, to_all, offer6)
+        for number in (67, 547, 68, 20067):  # clients accept a reply from any port
+            offer = one.udp(outside, 68, source_port=number)
+            to_all = one.to_group("255.255.255.255", UDP, 68, source_port=number)
+            offer6 = one.udp(outside, 546, version=6, source_port=number)
+            linked = evolve(offer6, source=one.link_local)
+            self.assert_blocked(one, outside, offer, to_all, offer6, linked)
+            self.assert_blocked(one, outside, evolve(offer, pieces=2, body=b"offer" * 100))
 
     @proves(FirewallDriver, 1)
     def test_an_instance_cannot_be_a_router(self, driver: FirewallDriver) -> None:

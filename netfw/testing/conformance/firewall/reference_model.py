@@ -18,7 +18,8 @@ from netfw.testing.conformance.firewall.packets import Arp, Packet, Sent
 Policy = Mapping[FirewallKey, FirewallValue]
 _CLIENT, _SERVER = {(68, 67), (546, 547)}, {(67, 68), (547, 546)}
 _SENT, _RECEIVED = {131, 132, 133, 135, 143}, {130, 131, 132, 134, 135, 136, 143}
-_ADVERTISED, _ROUTER = 136, 134
+_SOLICITED, _ADVERTISED, _ROUTER = 135, 136, 134
+_CLIENT_PORT = {4: 68, 6: 546}
 
 
 def passes(
@@ -41,21 +42,33 @@ def _may_leave(policy: Policy, port: FilteredPort, sent: Sent, opened: Packet | 
     if not isinstance(sent, Packet):
         return isinstance(sent, Arp) and known and _is_honest(sent, own)
     nd, dhcp = _kind(sent), _dhcp(sent)
-    if dhcp in _SERVER or nd == _ROUTER or sent.vlan is not None:
+    if _is_server(sent) or sent.vlan is not None or not _may_claim(sent, own):
         return False
     if int(sent.source) == 0:  # it has no address yet
         return known and (dhcp in _CLIENT or nd in _SENT)
     if not any(sent.source in prefix for prefix in own):
         return False
-    if nd == _ADVERTISED:
-        return any((sent.claims or IPv6Address(0)) in prefix for prefix in own)
-    return dhcp in _CLIENT or nd in _SENT or _allowed(policy, port, _OUT, sent, opened)
+    free = dhcp in _CLIENT or nd in _SENT or nd == _ADVERTISED
+    return free or _allowed(policy, port, _OUT, sent, opened)
+
+
+def _is_server(packet: Packet) -> bool:
+    to_client = packet.protocol == UDP and packet.target_port == _CLIENT_PORT[packet.version]
+    return to_client or _kind(packet) == _ROUTER
+
+
+def _may_claim(packet: Packet, own: list[IpNetwork]) -> bool:
+    """Return whether neighbour discovery claims nothing, or an address of the sender's own."""
+    probes = _kind(packet) == _SOLICITED and int(packet.source) == 0
+    if not probes and _kind(packet) != _ADVERTISED:
+        return True
+    return any((packet.claims or IPv6Address(0)) in prefix for prefix in own)
 
 
 def _is_honest(arp: Arp, own: list[IpNetwork]) -> bool:
-    asks_only = int(arp.sender) == 0
+    about = arp.sender if int(arp.sender) else arp.target  # without a sender it is a probe
     about_itself = arp.sender_mac in (None, arp.source_mac)
-    return about_itself and (asks_only or any(arp.sender in prefix for prefix in own))
+    return about_itself and any(about in prefix for prefix in own)
 
 
 def _may_enter(policy: Policy, port: FilteredPort, sent: Sent, opened: Packet | None) -> bool:

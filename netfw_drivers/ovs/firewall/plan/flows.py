@@ -61,12 +61,17 @@ _TO_CLIENT = (
     of.udp() & of.udp_src(67) & of.udp_dst(68),
     of.udp6() & of.udp_src(547) & of.udp_dst(546),
 )
+_CLIENT_BOUND = (of.udp() & of.udp_dst(68), of.udp6() & of.udp_dst(546))
+"""What a DHCP server sends: clients accept it from any source port."""
 _HIDDEN_PROTOCOL = (
     of.ipv6() & of.ip_proto(0),
     of.udp6() & of.ip_frag("first") & of.udp_src(0) & of.udp_dst(0),
     of.icmpv6() & of.ip_frag("first") & of.icmpv6_type(0),
 )
 """IPv6 whose extension headers hide the upper protocol until it is reassembled."""
+_ARP_PROBE = of.arp() & of.arp_spa(_NOBODY)
+_NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.ipv6_src(_UNSPECIFIED)
+"""Duplicate address detection.  A probe of another port's address would deny it that address."""
 _BOTH = of.ipv4(), of.ipv6()
 _UNTRACKED, _INVALID = of.ct_state("-inv-trk"), of.ct_state("+inv")
 """Fragments that reassembly gives up on are invalid without having been tracked."""
@@ -99,8 +104,10 @@ def _icmpv6(kind: int) -> of.Match:
 def static_flows() -> Iterator[of.Flow]:
     """Yield the flows that all ports share."""
     yield from _multicast_tracking()
-    for forbidden in (*_TO_CLIENT, _icmpv6(_ROUTER), *_HIDDEN_PROTOCOL):
+    for forbidden in (*_CLIENT_BOUND, _icmpv6(_ROUTER), *_HIDDEN_PROTOCOL):
         yield _flow(BASE_EGRESS, forbidden, of.goto(DROPPED), priority=90)
+    yield _flow(BASE_EGRESS, _ARP_PROBE, of.goto(DROPPED), priority=41)
+    yield _flow(BASE_EGRESS, _NEIGHBOUR_PROBE, of.goto(DROPPED), priority=31)
     for allowed in (*map(_icmpv6, _SENT_TYPES), *_TO_SERVER):
         onward = of.goto(ACCEPTED_EGRESS)
         yield _flow(RULES_EGRESS, _UNTRACKED & allowed, onward, priority=120)
@@ -196,7 +203,11 @@ def _source_flows(
     accepted = of.goto(ACCEPTED_EGRESS)
     if isinstance(prefix, IPv4Network):
         claim = mac & of.arp() & of.arp_sha(source.mac)
+        probe = claim & of.arp_spa(_NOBODY)
         sent = mac & of.ipv4()
+        yield _flow(
+            BASE_EGRESS, probe if anything else probe & of.arp_tpa(prefix), accepted, priority=42
+        )
         yield _flow(
             BASE_EGRESS, claim if anything else claim & of.arp_spa(prefix), accepted, priority=40
         )
@@ -205,7 +216,10 @@ def _source_flows(
         )
     else:
         claim = _UNTRACKED & mac & _icmpv6(ADVERTISEMENT)
+        probe = mac & _NEIGHBOUR_PROBE
         sent = mac & of.ipv6()
+        own_probe = probe if anything else probe & of.nd_target(prefix)
+        yield _flow(BASE_EGRESS, own_probe, *to_rules, priority=32)
         own = claim if anything else claim & of.nd_target(prefix)
         yield _flow(RULES_EGRESS, own, accepted, priority=120)
         yield _flow(
@@ -218,8 +232,6 @@ def _unaddressed_flows(
 ) -> Iterator[of.Flow]:
     """Yield what a device may send that has no address yet."""
     own, accepted = here & of.eth_src(mac), of.goto(ACCEPTED_EGRESS)
-    probe = own & of.arp() & of.arp_sha(mac) & of.arp_spa(_NOBODY)
-    yield _flow(BASE_EGRESS, probe, accepted, priority=41)
     asks = own & _TO_SERVER[0] & of.ipv4_src(_NOBODY)
     yield _flow(BASE_EGRESS, asks, accepted, priority=41)
     solicits = own & of.icmpv6() & of.ipv6_src(_UNSPECIFIED)

@@ -7,11 +7,12 @@ from attrs import evolve
 
 from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.keys import PortKey
-from netfw.linux.iptables.rule import render_rule
+from netfw.linux.iptables.rule import Family, render_rule
 from netfw.plan import Update
 from netfw_drivers.iptables.plan.names import OWNER, short
 from netfw_drivers.iptables.plan.port_chains import (
     PortLocation,
+    basics,
     frames_chain,
     port_chains,
     read_note,
@@ -58,10 +59,32 @@ def test_a_port_advertises_only_its_own_neighbour_addresses() -> None:
         PORT, sources=PORT.sources | {AllowedSource(PORT.mac, ip_network("2001:db8:4000::/34"))}
     )
     head = '-p ipv6-icmp -m icmp6 --icmpv6-type 136 -m u32 --u32 "0x4&0xffff=0x3aff&&'
-    assert [line for line in shown(wide, 6)["o"] if "u32" in line] == [
+    assert [line for line in shown(wide, 6)["o"] if "type 136" in line] == [
         f'{head}0x30=0x20010db8&&0x34&0xc0000000=0x40000000" -j ACCEPT',
         f'{head}0x30=0xfd000000&&0x34=0x0&&0x38=0x0&&0x3c=0x1" -j ACCEPT',
     ]
+
+
+@pytest.mark.spec("FW-05")
+def test_a_port_probes_only_its_own_neighbour_addresses() -> None:
+    lines = shown(PORT, 6)["o"]
+    probe = (
+        f"-s ::/128 -p ipv6-icmp -m mac --mac-source {PORT.mac} -m icmp6 --icmpv6-type 135 "
+        '-m u32 --u32 "0x4&0xffff=0x3aff&&0x30=0xfd000000&&0x34=0x0&&0x38=0x0&&0x3c=0x1" -j ACCEPT'
+    )
+    assert lines.index(probe) < next(n for n, line in enumerate(lines) if "unaddressed" in line)
+    assert not [line for line in rendered_basics("unaddressed") if "135" in line]
+
+
+@pytest.mark.spec("FW-06")
+def test_packets_to_dhcp_clients_are_dropped_from_any_source_port() -> None:
+    assert rendered_basics("basics-out", 4)[0] == "-p udp -m udp --dport 68 -j DROP"
+    assert "-p udp -m udp --dport 546 -j DROP" in rendered_basics("basics-out")
+
+
+def rendered_basics(name: str, family: int = 6) -> list[str]:
+    chains = {key.name: chain for key, chain in basics(Family(family)).items()}
+    return [render_rule(rule, OWNER) for rule in chains[name].rules]
 
 
 def test_a_port_that_may_have_every_address_is_known_by_its_mac() -> None:
@@ -95,11 +118,14 @@ def test_a_port_sends_frames_of_ip_and_arp_from_its_own_macs() -> None:
     assert lines == [
         f"-p IPv4 -s {one} -j RETURN",
         f"-p IPv6 -s {one} -j RETURN",
-        f"-p ARP -s {one} --arp-ip-src 0.0.0.0 --arp-mac-src {one} -j RETURN",
+        f"-p ARP -s {one} --arp-ip-src 0.0.0.0 --arp-ip-dst 10.0.0.1 --arp-mac-src {one} -j RETURN",
+        f"-p ARP -s {one} --arp-ip-src 0.0.0.0 --arp-mac-src {one} -j DROP",
         f"-p ARP -s {one} --arp-ip-src 10.0.0.1 --arp-mac-src {one} -j RETURN",
         f"-p IPv4 -s {two} -j RETURN",
         f"-p IPv6 -s {two} -j RETURN",
-        f"-p ARP -s {two} --arp-ip-src 0.0.0.0 --arp-mac-src {two} -j RETURN",
+        f"-p ARP -s {two} --arp-ip-src 0.0.0.0 --arp-ip-dst 10.9.0.0/16 --arp-mac-src {two}"
+        " -j RETURN",
+        f"-p ARP -s {two} --arp-ip-src 0.0.0.0 --arp-mac-src {two} -j DROP",
         f"-p ARP -s {two} --arp-ip-src 10.9.0.0/16 --arp-mac-src {two} -j RETURN",
     ]
 

@@ -169,6 +169,8 @@ def test_a_guarded_port_is_led_through_the_guards():
         "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,24)",
         "priority=10,icmp6,in_port=5,vlan_tci=0x0000/0x1fff,icmp_type=136 actions="
         "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,24)",
+        "priority=10,icmp6,in_port=5,vlan_tci=0x0000/0x1fff,ipv6_src=::,icmp_type=135 actions="
+        "load:0x5->NXM_NX_REG5[0..15],load:0x7->NXM_NX_REG6[0..15],resubmit(,24)",
     ]
     guards = [line for line in flows if line.startswith("table=24")]
     assert (
