@@ -18,6 +18,8 @@ _PHYSICAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
 _OPTION = re.compile(r"(tag:!?[A-Za-z0-9_-]+,)*[A-Za-z0-9][A-Za-z0-9-]*")
 _SYNTAX = re.compile(r"[\"\\]|(^|\s)#|^\s|\s$")
 _PATH = re.compile(r"/[A-Za-z0-9_.:@/+-]*")
+_AUTODISCOVERY_NAMES = frozenset({"isatap", "localhost", "wpad"})
+"""Names that hosts look up by themselves: a tunnel endpoint, the host itself, a web proxy."""
 
 
 def quote(text: str) -> str:
@@ -66,6 +68,11 @@ def check_dns_name(text: str) -> None:
                 f"not a DNS name: {quote(text)} "
                 "(labels of 1 to 63 of A-Z a-z 0-9 -, no hyphen first or last)"
             )
+
+
+def is_autodiscovery_name(text: str) -> bool:
+    """Return whether systems look this host name up by themselves, and trust what they find."""
+    return text.split(".", maxsplit=1)[0].lower() in _AUTODISCOVERY_NAMES
 
 
 def check_dhcp_option_name(text: str) -> None:

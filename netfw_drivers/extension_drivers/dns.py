@@ -18,7 +18,7 @@ from netfw.model.address import IpAddress
 from netfw.model.network import Network
 from netfw.model.port import DnsAssignment, Port
 from netfw.model.resource import Kind, Resource
-from netfw.model.text_validation import TEXT_LENGTH, check_dns_name
+from netfw.model.text_validation import TEXT_LENGTH, check_dns_name, is_autodiscovery_name
 
 NAME, DOMAIN = "dns_name", "dns_domain"
 LABEL_LENGTH = 63
@@ -29,8 +29,9 @@ class DnsDriver(ExtensionDriver):
     """Adds names of ports and domains of ports and networks; a port's names follow from both.
 
     A port without a name is named after its address.  Without a domain of port or network, the
-    configured one applies.  A domain that a network gets later applies to a port from its next
-    change on.
+    configured one applies.  The domain of a port belongs to the owner of its network, since all
+    instances of the network resolve names in it.  A domain that a network gets later applies to a
+    port from its next change on.
     """
 
     VERSION: ClassVar[int] = 2
@@ -58,6 +59,7 @@ class DnsDriver(ExtensionDriver):
 
     def attributes(self) -> Mapping[Kind, tuple[Attribute, ...]]:
         domain = _text(DOMAIN, check_domain, filterable=False)
+        port_domain = evolve(domain, network_owner_only=True)
         assigned = Attribute(
             name="dns_assignment",
             type=AttributeType.OBJECTS,
@@ -65,7 +67,8 @@ class DnsDriver(ExtensionDriver):
             mutable=False,
             filterable=False,
         )
-        return {Kind.NETWORK: (domain,), Kind.PORT: (_text(NAME, check_name), domain, assigned)}
+        names = (_text(NAME, check_name), port_domain, assigned)
+        return {Kind.NETWORK: (domain,), Kind.PORT: names}
 
     def apply_fields(self, change: Change, requested: Body) -> Resource:
         after = change.resource
@@ -103,9 +106,14 @@ def _called_after(address: IpAddress) -> str:
 def check_name(value: Value) -> None:
     """Validate the name of a port.
 
-    :raises ValueError: it is not a DNS name.
+    :raises ValueError: it is not a DNS name, or one that other hosts would trust by itself.
     """
-    check_dns_name(cast(str, value))
+    text = cast(str, value)
+    check_dns_name(text)
+    if is_autodiscovery_name(text):
+        raise ValueError(
+            f"{text!r} is looked up by other hosts to configure themselves: choose another name"
+        )
 
 
 def check_domain(value: Value) -> None:

@@ -11,6 +11,12 @@ from netfw.agents.common.grouped_state import GroupedState
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.dhcp.jobs import NetworkSpec, on_subnets
 from netfw.agents.dhcp.metadata_proxy import MetadataPolicy, plan_proxy
+from netfw.agents.dhcp.port_names import (
+    HostnameKey,
+    hostname_keys,
+    served_name,
+    sole_project,
+)
 from netfw.agents.dhcp.resource_index import DhcpResourceIndex, is_service_port
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, ServerPort
 from netfw.drivers.values.agent_requests import EnsureDhcpPort
@@ -54,16 +60,20 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
         self._answers = answers
         self._specs: dict[NetworkId, NetworkSpec] = {}
         self._ports: dict[PortId, DhcpPort] = {}
+        self._name_projects: dict[HostnameKey, str | None] = {}
         self._changed: set[DhcpKey] = set()
         self._touched: set[DhcpKey] = set()
 
     def apply(self, changes: Iterable[ResourceChange]) -> None:
         ports: set[PortId] = set()
         networks: set[NetworkId] = set()
+        names: set[HostnameKey] = set()
         for change in changes:
             if change.key.kind is Kind.PORT:
                 ports.add(PortId(change.key.id))
             for resource in (change.before, change.after):
+                if isinstance(resource, Port):
+                    names.update(hostname_keys(resource))
                 match resource:
                     case Network():
                         networks.add(resource.id)
@@ -73,6 +83,8 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
                         networks.add(resource.network_id)
         for network in networks:
             ports.update(self._update_network(network))
+        for name in names:
+            ports.update(self._update_name(name))
         for port in ports:
             self._update_port(port)
 
@@ -136,16 +148,40 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
         answer = self._answers.get(spec.request.network)
         return spec.own == answer and evolve(former, own=answer) == spec
 
+    def _update_name(self, name: HostnameKey) -> Iterable[PortId]:
+        """Update which project uses a name; return the ports that have to be updated with it."""
+        former = self._name_projects.pop(name, None)
+        project = sole_project(self._index.named(name))
+        if any(self._index.named(name)):
+            self._name_projects[name] = project
+        return () if project == former else [port.id for port in self._index.named(name)]
+
     def _update_port(self, id: PortId) -> None:
         self._touched.add(PortKey(id))
         port, former = self._index.port(id), self._ports.pop(id, None)
         value = None
         if port is not None and port.network_id in self._specs:
-            value = make_dhcp_port(port)
+            value = self._make_port(port)
         if value is not None:
             self._ports[id] = value
         if value != former:
             self._changed.add(PortKey(id))
+
+    def _make_port(self, port: Port) -> DhcpPort | None:
+        """Return the desired value of *port*; ``None``: no address, or a DHCP server's own."""
+        network = self._index.network(port.network_id)
+        if network is None or not port.fixed_ips or is_dhcp(port.device_owner):
+            return None
+        project = next(map(self._name_projects.get, hostname_keys(port)), None)
+        hostname, domain = served_name(port, network, project)
+        return DhcpPort(
+            network=port.network_id,
+            mac=port.mac,
+            fixed_ips=port.fixed_ips,
+            hostname=hostname,
+            domain=domain,
+            options=port.dhcp_options,
+        )
 
     def _spec(self, id: NetworkId) -> NetworkSpec | None:
         network, subnets = self._index.network(id), self._index.subnets(id)
@@ -167,33 +203,6 @@ class Desired(GroupedState[NetworkId, DhcpKey, NetworkSpec | DhcpPort]):
             proxy=plan_proxy(id, subnets, service_ports, self._view.metadata),
         )
         return spec if own is None else evolve(spec, own=spec.server(own))
-
-
-def make_dhcp_port(port: Port) -> DhcpPort | None:
-    """Return the desired value of *port*; ``None``: no address, or a DHCP server's own."""
-    if not port.fixed_ips or is_dhcp(port.device_owner):
-        return None
-    hostname, domain = _name(port)
-    return DhcpPort(
-        network=port.network_id,
-        mac=port.mac,
-        fixed_ips=port.fixed_ips,
-        hostname=hostname,
-        domain=domain,
-        options=port.dhcp_options,
-    )
-
-
-def _name(port: Port) -> tuple[str, str]:
-    """Return the host name that all addresses of a port share, and the port's domain; or empty.
-
-    The domain of an assigned name is ignored: unless the port sets one, it is that of the network
-    or the default of the source.  The driver has a default of its own; if the two differed, every
-    port would get its own DHCP options.  A source that assigns no names, such as a file, may still
-    set the name of a port.
-    """
-    hostnames = {assignment.hostname for assignment in port.dns_assignment} or {port.dns_name}
-    return hostnames.pop() if len(hostnames) == 1 else "", port.dns_domain
 
 
 def _answers(port: Port, request: EnsureDhcpPort) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import cast
 
 from netfw.agents.common.resource_index import ResourceIndex
+from netfw.agents.dhcp.port_names import HostnameKey, hostname_keys
 from netfw.model.device_owner import is_dhcp, is_router_port
 from netfw.model.ids import NetworkId, PortId
 from netfw.model.port import Port
@@ -31,6 +32,8 @@ class DhcpResourceIndex(ResourceIndex):
             Port, lambda port: (port.network_id,) if is_service_port(port) else ()
         )
 
+        self._names = self.declare(Port, hostname_keys)
+
     def subnets(self, network: NetworkId) -> tuple[Subnet, ...]:
         """Return the subnets of a network, in order of id."""
         keys = sorted(self._subnets.refs(network), key=lambda key: key.id)
@@ -39,6 +42,10 @@ class DhcpResourceIndex(ResourceIndex):
     def ports(self, network: NetworkId) -> Iterator[PortId]:
         """Yield the ids of all ports of a network."""
         return (PortId(key.id) for key in self._ports.refs(network))
+
+    def named(self, name: HostnameKey) -> Iterator[Port]:
+        """Yield the ports with that host name on that network."""
+        return (cast(Port, self[key]) for key in self._names.refs(name))
 
     def service_ports(self, network: NetworkId) -> Collection[Port]:
         """Return the ports of DHCP servers and routers on a network, in order of id."""

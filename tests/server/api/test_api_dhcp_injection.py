@@ -101,6 +101,12 @@ def test_a_dns_name_is_no_syntax(client: Client, name: str) -> None:
         refused(client, "ports", field, network_id=network, **{field: name})
 
 
+@pytest.mark.parametrize("name", ["wpad", "WPAD", "wpad.example.org.", "isatap", "localhost"])
+def test_names_that_hosts_look_up_by_themselves_are_refused(client: Client, name: str) -> None:
+    network = client.network()["id"]
+    refused(client, "ports", "dns_name", network_id=network, dns_name=name)
+
+
 @pytest.mark.spec("DHCP-48")
 @pytest.mark.parametrize("mac", ["fa:16:3e:00:00:01\n", "fa:16:3e:00:00:01,ignore", "*", "#"])
 def test_a_mac_address_is_no_syntax(client: Client, mac: str) -> None:

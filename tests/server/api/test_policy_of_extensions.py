@@ -25,7 +25,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.spec("API-09", "ML2-06")
-def test_port_security_is_disabled_only_by_the_network_owner() -> None:
+def test_port_security_and_domain_are_set_only_by_the_network_owner() -> None:
     drivers = (PortSecurityDriver(), DnsDriver(), QosDriver())
     declared = resource_registry.build(
         {"network", "port"}, extending=ExtensionDrivers(drivers).declared()
@@ -35,6 +35,7 @@ def test_port_security_is_disabled_only_by_the_network_owner() -> None:
     )
     port, network = declared.resource("port"), declared.resource("network")
     off, named = {"port_security_enabled": False}, {"dns_name": "web"}
+    domain = {"dns_domain": "bank.example."}
 
     def may(network_id: str, verb: Verb, asked: dict[str, Any]) -> None:
         target = {"id": "p", "project_id": "red", "network_id": network_id, "device_owner": ""}
@@ -43,6 +44,8 @@ def test_port_security_is_disabled_only_by_the_network_owner() -> None:
     for verb in (Verb.CREATE, Verb.UPDATE):
         may("own", verb, off)
         may("others", verb, named)
-        with pytest.raises(Forbidden):
-            may("others", verb, off)
+        may("own", verb, domain)
+        for owners_alone in (off, domain):
+            with pytest.raises(Forbidden):
+                may("others", verb, owners_alone)
     policy.authorize(RED, network, Verb.CREATE, {"project_id": "red", **off}, off)

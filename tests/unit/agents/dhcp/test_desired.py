@@ -86,6 +86,62 @@ def test_a_port_to_which_no_names_are_assigned_is_called_as_it_says():
     assert (value.hostname, value.domain) == ("web", "example.org.")
 
 
+OWNED = evolve(NET, project_id="owner")
+OWNERS = evolve(ONE, project_id="owner", dns_name="Web")
+MEMBERS = evolve(TWO, project_id="member", dns_name="web")
+OTHERS = evolve(port(13, NET), project_id="other", dns_name="web")
+
+
+def names(found):
+    return {id: (value.hostname, value.domain) for id, value in found.ports.items()}
+
+
+def test_a_domain_of_a_port_is_served_for_the_owner_of_the_network_alone():
+    theirs = [evolve(each, dns_domain="bank.example") for each in (OWNERS, MEMBERS)]
+    found = desired(OWNED, SUBNET, evolve(theirs[0], dns_name="a"), theirs[1])
+    assert names(found) == {ONE.id: ("a", "bank.example"), TWO.id: ("web", "")}
+
+
+def test_a_name_that_two_projects_use_is_the_network_owners_or_nobodys():
+    found = desired(OWNED, SUBNET, MEMBERS)
+    assert names(found) == {TWO.id: ("web", "")}
+    found.take_changed()
+    learn(found, [OTHERS])
+    assert names(found) == {TWO.id: ("", ""), OTHERS.id: ("", "")}
+    assert found.take_changed() == {PortKey(TWO.id), PortKey(OTHERS.id)}
+    learn(found, [OWNERS])
+    assert names(found) == {ONE.id: ("Web", ""), TWO.id: ("", ""), OTHERS.id: ("", "")}
+    learn(found, drop=[ref(OTHERS), ref(OWNERS)])
+    assert names(found) == {TWO.id: ("web", "")}
+
+
+def test_ports_of_one_project_can_share_a_name():
+    again = evolve(OTHERS, project_id="member")
+    found = desired(OWNED, SUBNET, MEMBERS, again)
+    assert names(found) == {TWO.id: ("web", ""), again.id: ("web", "")}
+    found.take_changed()
+    learn(found, [evolve(port(14, NET), project_id="member", dns_name="web")])
+    assert found.take_changed() == {PortKey(port(14, NET).id)}, "the others are as they were"
+
+
+@pytest.mark.parametrize("name", [
+    "wpad", "WPAD.example.org.", "isatap", "localhost", "host-10-1-0-12", "Host-10-1-0-12",
+    "host-fd00-0000-0000-0000-0000-0000-0000-000c",
+])  # fmt: skip
+def test_reserved_names_are_not_served(name):
+    assert desired(NET, SUBNET, evolve(ONE, dns_name=name)).ports[ONE.id].hostname == ""
+
+
+@given(st.permutations([OWNED, SUBNET, OWNERS, MEMBERS, OTHERS]), st.integers(0, 4))
+def test_names_depend_on_no_order(resources, cut):
+    found = desired(*resources[:cut])
+    learn(found, resources[cut:])
+    learn(found, drop=[ref(OTHERS)])
+    assert names(found) == {ONE.id: ("Web", ""), TWO.id: ("", "")}
+    learn(found, [evolve(OWNERS, dns_name="", revision=2)])
+    assert names(found) == {ONE.id: ("", ""), TWO.id: ("web", "")}
+
+
 @pytest.mark.spec("DHCP-20")
 def test_the_servers_port_is_taken_from_the_source_when_it_is_as_it_should_be():
     second = evolve(subnet(NET, 7), enable_dhcp=True)
