@@ -69,6 +69,13 @@ PLUGINS = (
         help="How many routes a subnet may name.",
     ),
     cfg.IntOpt(
+        "max_fixed_ips_per_port",
+        default=10,
+        min=1,
+        help="How many addresses a request may name for a port, but for ports of routers and DHCP "
+        "servers: so that one port cannot take all addresses of a shared subnet.",
+    ),
+    cfg.IntOpt(
         "max_allowed_address_pairs",
         default=10,
         min=0,

@@ -44,6 +44,8 @@ class Settings:
     l3_ha_network_physical_name: str = ""
     default_availability_zones: tuple[str, ...] = ()
     """Zones of networks and routers that name none."""
+    max_fixed_ips_per_port: int = 10
+    """Maximum that a request may name, but for ports of routers and DHCP servers."""
     max_allowed_address_pairs: int = 10
     """Maximum per port."""
     dvr_base_mac: str = "fa:16:3f:00:00:00"

@@ -320,3 +320,16 @@ def _ids(request: AnyAddress) -> tuple[SubnetId, ...]:
 def requested_ips(body: Mapping[str, Any]) -> Sequence[Entry] | None:
     """Return the ``fixed_ips`` of a request; ``None``: it has none."""
     return cast("Sequence[Entry] | None", body.get("fixed_ips"))
+
+
+def check_address_count(
+    requested: Sequence[Entry] | None, owner: str, most: int, present: Sequence[FixedIp] = ()
+) -> None:
+    """Check the number of addresses that a request names; ports of the network itself have any.
+
+    :raises InvalidInput: they are more than *most*, and more than the port has at present.
+    """
+    count = len(requested or ())
+    if count > max(most, len(present)) and not is_trusted(owner):
+        text = f"{count} are more than {most}, which max_fixed_ips_per_port of the server allows"
+        raise InvalidInput({"fixed_ips": text})

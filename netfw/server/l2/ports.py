@@ -28,6 +28,7 @@ from netfw.server.db.engine.errors import Duplicate, RetryTransaction
 from netfw.server.l2.port_addresses import (
     AddressAllocator,
     AddressOwner,
+    check_address_count,
     requested_ips,
     requests,
     requests_for_new_mac,
@@ -68,6 +69,8 @@ class PortHandler(StoredResourceHandler[Port]):
         bodies = [_trusted(body) for body in bodies]
         for body in bodies:
             unit.visible_network(_network(body))
+            most = unit.context.settings.max_fixed_ips_per_port
+            check_address_count(requested_ips(body), _text(body, "device_owner"), most)
             if not unit.requester.admin:
                 check_owner(None, _text(body, "device_owner"), _text(body, "device_id"))
         groups = Groups(unit, bodies)
@@ -184,6 +187,8 @@ class PortHandler(StoredResourceHandler[Port]):
         requested = requested_ips(body)
         if requested is None and port.mac == before.mac:
             return port
+        most = unit.context.settings.max_fixed_ips_per_port
+        check_address_count(requested, port.device_owner, most, before.fixed_ips)
         subnets, present = unit.subnets(port.network_id), before.fixed_ips
         wanted: Sequence[Any] = ()
         if port.mac != before.mac:

@@ -44,6 +44,11 @@ from netfw.server.api.schema.resource_schema import (
 
 _OWNERS = {Verb.CREATE: NETWORK_OWNER, Verb.UPDATE: NETWORK_OWNER}
 _ON_SHARED = f"{NETWORK_OWNER} or True:%(network:shared)s"
+_CREATE = (
+    f"{MEMBER} and (not True:%(network:router:external)s or True:%(network:shared)s"
+    f" or {NETWORK_OWNER} or {SERVICE})"
+)
+"""Members get addresses of external networks by floating IPs and router gateways only."""
 _SERVICES = {Verb.CREATE: SERVICE, Verb.UPDATE: SERVICE, Verb.SHOW: SERVICE}
 _DEVICES = f"not rule:network_device or {NETWORK_OWNER} or {SERVICE}"
 
@@ -62,7 +67,7 @@ PORT = ApiResource(
     name="port",
     collection="ports",
     checks={
-        Verb.CREATE: MEMBER,
+        Verb.CREATE: _CREATE,
         Verb.SHOW: f"{READER} or {NETWORK_OWNER}",
         Verb.UPDATE: MEMBER,
         Verb.DELETE: f"{MEMBER} or {NETWORK_OWNER}",
