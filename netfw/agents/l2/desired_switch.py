@@ -13,6 +13,7 @@ from typing import cast
 from netfw.agents.common.changed_values import ChangedValues
 from netfw.agents.common.resource_index import ResourceChange
 from netfw.agents.l2.host_context import L2HostContext
+from netfw.agents.l2.mixed_networks import MixedNetworks
 from netfw.agents.l2.port_wiring import WiringDecision, decide_wiring, is_unfiltered
 from netfw.agents.l2.resource_index import L2ResourceIndex, ports_of
 from netfw.agents.l2.tunnel_peers import OverlayPeers
@@ -56,6 +57,7 @@ class DesiredSwitch:
         self._touched: set[PortId] = set()
         self._unbound: set[PortId] = set()
         self._untrusted: set[PortId] = set()
+        self._mixed = MixedNetworks()
         self._peers = OverlayPeers(view, self._put, self._drop)
 
     @property
@@ -93,6 +95,11 @@ class DesiredSwitch:
     def untrusted(self) -> Set[PortId]:
         """The plugged ports that need filters."""
         return self._untrusted
+
+    @property
+    def mixed_networks(self) -> Set[NetworkId]:
+        """The networks with filtered ports of one project and unfiltered ones of another."""
+        return self._mixed.networks
 
     @property
     def advertised_addresses(self) -> frozenset[IpAddress]:
@@ -182,6 +189,7 @@ class DesiredSwitch:
         unbound = decision is None and device is not None and not device.ancillary
         (self._unbound.add if unbound else self._unbound.discard)(id)
         port = None if decision is None else self.port(id)
+        self._mixed.update(id, port)
         untrusted = port is not None and not is_unfiltered(port)
         (self._untrusted.add if untrusted else self._untrusted.discard)(id)
         self._update_uses(id)

@@ -26,6 +26,12 @@ def collect_warnings(
             f"security groups of {_ports(len(desired.untrusted))} are not enforced; "
             f"set {'' if firewall is None else 'another '}firewall_driver of [agent]"
         )
+    elif desired.mixed_networks:
+        warnings["port_security"] = (
+            "ports without port security share networks with filtered ports of other projects, "
+            "and can open connections to them whatever their security groups: "
+            f"{_named(map(str, desired.mixed_networks), len(desired.mixed_networks))}"
+        )
     own = {endpoint.address for endpoint in desired.view.facts.endpoints}
     if own and (advertised := desired.advertised_addresses - own):
         warnings["local_ip"] = (
@@ -34,16 +40,20 @@ def collect_warnings(
         )
     if desired.unbound:
         names = (device.name for port in desired.unbound if (device := desired.device(port)))
-        more = len(desired.unbound) - _MAX_NAMED
         warnings["unbound_devices"] = (
             "plugged, but not bound to this host, and therefore dead: "
-            f"{', '.join(nsmallest(_MAX_NAMED, names))}{f' and {more} more' if more > 0 else ''}"
+            f"{_named(names, len(desired.unbound))}"
         )
     return warnings
 
 
 def _texts(addresses: Iterable[IpAddress]) -> str:
     return ", ".join(sorted(map(str, addresses)))
+
+
+def _named(names: Iterable[str], count: int) -> str:
+    more = count - _MAX_NAMED
+    return f"{', '.join(nsmallest(_MAX_NAMED, names))}{f' and {more} more' if more > 0 else ''}"
 
 
 def _ports(number: int) -> str:

@@ -53,6 +53,8 @@ ADMISSION = 9
 _GROUP = "01:00:00:00:00:00/01:00:00:00:00:00"
 _BEFORE_FIREWALL = (PipelineHook.FROM_PORT, PipelineHook.SENT)
 """Hooks that a firewall follows: that of the sender, or those of the receivers."""
+_TAG_TYPES = (0x8100, 0x88A8)
+"""Ethertypes of VLAN tags."""
 _NOBODY = "0.0.0.0"
 """The sender of an ARP probe."""
 _NEIGHBOUR_PROBE = of.icmpv6() & of.icmpv6_type(SOLICITATION) & of.ipv6_src(IPv6Address(0))
@@ -101,6 +103,10 @@ def base_flows(from_tunnels: int | None, layout: ExtensionLayout) -> Iterator[of
     for table in INTEGRATION.tables:
         yield _miss(table, layout)
     yield LOCAL_SWITCHING.flow(of.vlan(DEAD_VLAN), of.drop(), priority=65535, cookie=COOKIE)
+    # Another tag behind a priority tag would be that of a VLAN of the physical network.
+    for tag_type in _TAG_TYPES:
+        nested = of.untagged() & of.eth_type(tag_type)
+        yield LOCAL_SWITCHING.flow(nested, of.drop(), priority=65535, cookie=COOKIE)
     # A priority tag (VLAN 0) has no network.
     yield LOCAL_SWITCHING.flow(
         of.vlan(0), of.PopVlan(), of.goto(LOCAL_SWITCHING), priority=65534, cookie=COOKIE

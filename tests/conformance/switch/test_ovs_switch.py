@@ -5,37 +5,22 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from ipaddress import ip_network
-from itertools import islice
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from netfw.drivers.registry.local_host import LocalHostResources
 from netfw.drivers.switch import SwitchDriver
-from netfw.drivers.values.allowed_source import AllowedSource
 from netfw.drivers.values.pipeline_grant import GrantRequest, RegisterRequest
 from netfw.drivers.values.switch_values import Endpoint, SwitchKey, SwitchValue, Tunnel
-from netfw.model.address import IpAddress, Mac
 from netfw.model.segment import NetworkType
 from netfw.ovs.ovsdb.client import Ovsdb, share_ovsdb
-from netfw.plan import Update
-from netfw.testing.conformance.common.raw_socket import drain
-from netfw.testing.conformance.switch import frames
 from netfw.testing.conformance.switch.cross_host import SwitchTunnelsConformance
-from netfw.testing.conformance.switch.environment import (
-    Net,
-    Stamp,
-    StateDump,
-    SwitchTestPort,
-    a_network,
-)
+from netfw.testing.conformance.switch.environment import Net, Stamp, StateDump, SwitchTestPort
 from netfw.testing.conformance.switch.lab_environment import SwitchLabEnvironment
 from netfw.testing.conformance.switch.suite import SwitchDriverConformance
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
-from netfw.testing.lab.wait import wait_until
 from netfw_drivers.ovs.switch.driver import OvsSwitchDriver
 from netfw_drivers.ovs.switch.plan.settings import tunnel_name
 
@@ -310,28 +295,6 @@ class TestOvsSwitch(SwitchDriverConformance):
         self.ovs.vsctl("add-port", "br-phy", name, "--", "set", "Interface", name, "type=internal")
         self.environment.foreign.add(name)
 
-    @pytest.mark.spec("L2-26")
-    def test_a_guarded_port_probes_its_own_addresses_alone(self, driver: SwitchDriver) -> None:
-        net = a_network()
-        guarded, receiver = self.make_ports(net, 2)
-        self.wire(driver, net, receiver)
-        guard = frozenset(AllowedSource(guarded.mac, ip_network(a)) for a in guarded.addresses)
-        wiring = evolve(guarded.wiring(), guard=guard)
-        self.bring(driver, Update(put={guarded.key: wiring}))
-        own = [probe(guarded.mac, address) for address in guarded.addresses]
-        foreign = [probe(guarded.mac, address) for address in receiver.addresses]
-        received: set[bytes] = set()
-        with self.environment.socket(guarded) as wire, self.environment.socket(receiver) as ear:
-
-            def arrive() -> bool:
-                for each in (*foreign, *own):
-                    wire.send(each)
-                received.update(islice(drain(ear), 100))
-                return received.issuperset(own)
-
-            wait_until(arrive)
-        assert received.isdisjoint(foreign)
-
     def name_of(self, value: SwitchValue) -> str:
         keys = {one.host: tunnel_name(key) for key, one in self.examples(9).items()}
         return keys[value.host]
@@ -355,11 +318,6 @@ class TestOvsSwitch(SwitchDriverConformance):
             ),
             "it is gone": self.vanish,
         }
-
-
-def probe(mac: Mac, address: IpAddress) -> bytes:
-    """Return a frame of duplicate address detection."""
-    return frames.question(mac, type(address)(0), address)
 
 
 @pytest.mark.spec("L2-33")

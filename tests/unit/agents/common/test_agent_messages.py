@@ -60,6 +60,25 @@ def test_unfiltered_ports_are_logged_once_and_kept_in_status(firewall, caplog):
     assert env.turn().warnings == {}
 
 
+def test_ports_without_port_security_beside_other_projects_are_warned_of(caplog):
+    open_, secured = evolve(OPEN, project_id="a"), evolve(SECURED, project_id="b")
+    env = L2AgentEnvironment(NET, SEGMENT, open_, secured, SERVICE, firewall=FakeFirewall())
+    for each in (secured, SERVICE):
+        env.switch.plug(each.id, quiet=True)
+    assert env.turn().warnings == {}
+    env.switch.plug(open_.id)
+    (warning,) = env.turn().warnings.items()
+    assert warning[0] == "port_security"
+    assert str(NET.id) in warning[1]
+    assert warning[1] in caplog.text
+    env.source.put(evolve(secured, project_id="a", revision=2))
+    assert env.turn().warnings == {}, "a project has only itself to fear"
+    env.source.put(evolve(secured, revision=3))
+    assert env.turn().warnings
+    env.switch.unplug(open_.id)
+    assert env.turn().warnings == {}
+
+
 def test_unbound_devices_are_named(caplog):
     env = L2AgentEnvironment(NET, SEGMENT, OPEN)
     env.switch.plug(OPEN.id, quiet=True)
