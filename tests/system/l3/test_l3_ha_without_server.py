@@ -14,7 +14,13 @@ from netfw.testing.lab.instance import Instance
 from netfw.testing.lab.wait import wait_until
 from tests import ROOT
 from tests.system.file_hosts import FileHost
-from tests.system.l3.environment import FileSite, fetch, file_site, is_reached
+from tests.system.l3.environment import (
+    FileSite,
+    fetch,
+    file_site,
+    is_reached,
+    prefer_switch,
+)
 
 pytestmark = pytest.mark.timeout(300)
 SAMPLE = ROOT / "samples/topologies/ha-router.yaml"
@@ -66,6 +72,8 @@ def site() -> Iterator[HaFileSite]:
     """A site that works; each test leaves it so."""
     sandbox.require()
     with file_site(SAMPLE) as made:
+        for host in made.hosts.values():
+            prefer_switch(host.host)
         yield HaFileSite(made, made.boot("web1", "10.0.1.1"), made.boot("world"))
 
 
