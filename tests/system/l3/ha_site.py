@@ -71,7 +71,7 @@ class HaSite(RoutedNetworks):
         self.world = self.make_world(self.router, self.outside, self.hosts[2])
         self.floating_ip = self.make_floating_ip(self.guests[2])
         self.await_reached()
-        wait_until(lambda: self.reported_active() is self.active(), self.roles)
+        self.await_reported()
 
     def make_floating_ip(self, guest: Guest) -> Any:
         """A floating IP that is ACTIVE."""
@@ -131,6 +131,15 @@ class HaSite(RoutedNetworks):
         """The host that alone is active by the API."""
         found = [host for host, role in self.roles().items() if role == "active"]
         return next((h for h in self.routing if [h.host.name] == found), None)
+
+    def await_reported(self) -> None:
+        """Wait until exactly one host is active, and the same one by the API."""
+
+        def is_reported() -> bool:
+            found = self.active()
+            return found is not None and self.reported_active() is found
+
+        wait_until(is_reported, self.roles)
 
     def keepalived(self, host: ServedHost) -> list[int]:
         """The processes of the router's keepalived on a host, the parent first."""

@@ -14,7 +14,7 @@ from netfw.testing.lab import sandbox
 from netfw.testing.lab.dhcp_client import solicit
 from netfw.testing.lab.wait import wait_until
 from tests.system.file_hosts import start_all
-from tests.system.l3.environment import fetch, is_reached
+from tests.system.l3.environment import fetch, is_reached, prefer_switch
 from tests.system.l3.ha_site import ADVERT, AWAY, TAKEOVER, UNITED, HaSite, ha_site
 from tests.system.pings import pinging_all
 
@@ -89,7 +89,7 @@ def test_another_host_takes_over_from_one_that_is_cut_off(site: HaSite) -> None:
         site.await_active()
         site.await_reached()
         assert pings.outage() <= AWAY, pings.report()
-    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+    site.await_reported()
 
 
 @pytest.mark.spec("L3-41", "L3-43", "MD-03")
@@ -110,7 +110,7 @@ def test_a_failover_needs_no_agent(site: HaSite) -> None:
     finally:
         start_all(*agents)
     site.await_reached()
-    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+    site.await_reported()
 
 
 @pytest.mark.spec("L3-41", "L3-43")
@@ -143,7 +143,7 @@ def test_a_split_pair_is_one_again_when_it_is_healed(site: HaSite) -> None:
         site.await_reached()
         assert pings.outage() <= UNITED, pings.report()
     assert sampler.longest(2) <= UNITED
-    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+    site.await_reported()
 
 
 @pytest.mark.spec("L3-40")
@@ -182,6 +182,19 @@ def test_restarted_agents_change_no_role_and_no_process(site: HaSite) -> None:
 
 
 @pytest.mark.spec("L3-43")
+def test_a_restarted_switch_leaves_one_active(site: HaSite) -> None:
+    """The devices of a switch in userspace go with it, and the other host takes over."""
+    active = site.await_active()
+    with site.sampling() as sampler:
+        active.host.restart_switch()
+        prefer_switch(active.host)
+        site.await_active()
+        site.await_reached()
+    assert sampler.longest(2) <= UNITED
+    site.await_reported()
+
+
+@pytest.mark.spec("L3-43")
 def test_both_killed_become_one(site: HaSite) -> None:
     with pinging_all(site.targets()) as pings, site.sampling() as sampler:
         former = [site.signal_keepalived(each, signal.SIGKILL) for each in site.routing]
@@ -192,7 +205,7 @@ def test_both_killed_become_one(site: HaSite) -> None:
         site.await_reached()
         assert pings.outage() <= AWAY, pings.report()
     assert sampler.longest(2) <= UNITED
-    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+    site.await_reported()
 
 
 @pytest.mark.spec("L3-43")
@@ -223,4 +236,4 @@ def test_both_hosts_that_crash_return_as_one(site: HaSite) -> None:
         site.await_active()
         site.await_reached(site.targets(*site.routing))
     assert sampler.longest(2) <= UNITED
-    wait_until(lambda: site.reported_active() is site.active(), site.roles)
+    site.await_reported()
