@@ -97,24 +97,23 @@ def never_take_over(driver, original, backend):
 def elect_before_the_port_is_wired(driver, original, backend):
     """Take part in the election, deaf to others, before the HA port is wired."""
     original(backend)
-    elect = type(backend.fabric).elected_role
-
-    def elected_role(host, router):
-        role = elect(backend.fabric, host, router)
-        return HaRole.ACTIVE if role is HaRole.FAULT else role
-
-    backend.fabric.elected_role = elected_role
+    _elect_for_a_fault(backend, HaRole.ACTIVE)
 
 
 @MUTATIONS.override("__init__", breaks(RouterDriver, 7))
 def call_a_fault_a_standby(driver, original, backend):
     """Report a host that takes no part in the election as a standby."""
     original(backend)
+    _elect_for_a_fault(backend, HaRole.STANDBY)
+
+
+def _elect_for_a_fault(backend, instead):
+    """Have hosts that take no part in the election get the role *instead*."""
     elect = type(backend.fabric).elected_role
 
     def elected_role(host, router):
         role = elect(backend.fabric, host, router)
-        return HaRole.STANDBY if role is HaRole.FAULT else role
+        return instead if role is HaRole.FAULT else role
 
     backend.fabric.elected_role = elected_role
 

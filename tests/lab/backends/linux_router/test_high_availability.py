@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
-from attrs import evolve
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
-from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
+from netfw.drivers.values.router_values import RoleChanged
 from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net
@@ -159,33 +157,6 @@ def test_role_is_reported_while_a_repair_is_due(environment, make_driver, pair):
             for each in role_changes(events)
         )
     )
-
-
-@pytest.mark.spec("L3-43")
-def test_joining_instance_with_a_higher_priority_does_not_preempt(environment, make_driver, pair):
-    driver = make_driver()
-    higher, lower = pair
-    assert higher.full.ha is not None
-    higher = higher.with_full(ha=evolve(higher.full.ha, priority=HA_PRIORITY + 50))
-    bring(driver, lower)
-    wait_until(lambda: role(driver, lower) is HaRole.ACTIVE, seconds=60)
-    bring(driver, higher)
-    wait_until(lambda: len(pids(higher)) == 2)
-    time.sleep(environment.election)
-    assert wait_roles(driver, higher, lower) == (lower, higher)
-
-
-@pytest.mark.spec("L3-43")
-def test_killed_standby_is_started_again_and_nothing_else_changes(make_driver, pair, inside):
-    driver = make_driver()
-    first, second = bring_pair(driver, pair)
-    wait_until(lambda: reached(inside, first))
-    with pinged(inside, first.external.address(1)) as stop:
-        former = pids(second)
-        kill_all(second)
-        wait_until(lambda: len(pids(second)) == 2 and not {*pids(second)} & {*former})
-        assert stop().lost == 0
-    assert wait_roles(driver, *pair) == (first, second)
 
 
 @pytest.mark.spec("L3-43")
