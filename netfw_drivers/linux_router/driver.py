@@ -24,7 +24,14 @@ from netfw.drivers.values.router_values import (
     RouterState,
     RouterStatus,
 )
-from netfw.errors import Conflict, NetfwError, NotFound, OperationRefused, PartlyInvalid
+from netfw.errors import (
+    BackendUnavailable,
+    Conflict,
+    NetfwError,
+    NotFound,
+    OperationRefused,
+    PartlyInvalid,
+)
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import write_problem
 from netfw.linux.fs.directory_lock import DirectoryLock
@@ -301,8 +308,11 @@ class LinuxRouterDriver(
 
     def _refused_routes(
         self, update: RouterUpdate, lost: Mapping[RouterDriverKey, NetfwError]
-    ) -> Iterator[tuple[RouterDriverKey, PartlyInvalid]]:
-        """Yield the highly available routers of which the kernel refused a route of keepalived."""
+    ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
+        """Yield the highly available routers without a route of keepalived.
+
+        The kernel refused it, or keepalived has not read it yet.
+        """
         for key, state in update.put.items():
             error = lost.get(key)
             if not isinstance(key, RouterKey) or not isinstance(state, RouterState):
@@ -310,7 +320,11 @@ class LinuxRouterDriver(
             if state.full is None or state.full.ha is None or not _is_in_force(error):
                 continue
             routes = self._context.desired(key.router, state).routes().routes.values()
-            refused = self._keepalived.refused_routes(key.router, routes)
+            try:
+                refused = self._keepalived.refused_routes(key.router, routes)
+            except BackendUnavailable as unavailable:
+                yield key, unavailable
+                continue
             if left_out := left_out_routes(state, refused):
                 others = error.problems if isinstance(error, PartlyInvalid) else {}
                 yield key, PartlyInvalid({**others, **left_out})

@@ -170,13 +170,13 @@ def configured_routes(text: str, routes: Iterable[Route]) -> tuple[Route, ...]:
     return tuple(each for each in routes if _entry(_route(each)) in lines)
 
 
-def parse_route_errors(log: str) -> tuple[str, ...]:
-    """Return why the kernel refused routes, one reason for each.
+def parse_route_errors(log: str) -> tuple[str, ...] | None:
+    """Return why the kernel refused routes, one reason for each; None: none was tried yet.
 
     keepalived adds all routes that it does not have when it becomes active, and at each reload.
     """
     _, *attempts = _ROUTE_ATTEMPT.split(log)
-    return tuple(_ROUTE_ERROR.findall(attempts[-1])) if attempts else ()
+    return tuple(_ROUTE_ERROR.findall(attempts[-1])) if attempts else None
 
 
 def change_addresses(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from netfw.drivers.values.keys import RouterKey
 from netfw.drivers.values.router_values import FloatingIpNat, RouterDriverKey, RouterDriverValue
@@ -12,7 +12,14 @@ from netfw.plan import Update
 from netfw_drivers.linux_router.config.keepalived import VirtualAddress
 
 _NAMED = 3
-"""Limit of addresses that an error names."""
+"""Limit of what an error names."""
+
+
+def unapplied_text(missing: Iterable[object]) -> str:
+    """Return a text that names the first of *missing* addresses or routes."""
+    names = sorted(map(str, missing))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"keepalived has not applied {', '.join(names[:_NAMED])}{more} yet"
 
 
 def unapplied_errors(
@@ -26,10 +33,7 @@ def unapplied_errors(
     """
     if not missing:
         return {}
-    names = sorted(str(each.interface) for each in missing)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    text = f"keepalived has not applied {', '.join(names[:_NAMED])}{more} yet"
-    error = BackendUnavailable(text)
+    error = BackendUnavailable(unapplied_text(each.interface for each in missing))
     addresses = {each.interface.ip for each in missing}
     return {
         key: error

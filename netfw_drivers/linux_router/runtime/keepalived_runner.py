@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from attrs import evolve, frozen
 
-from netfw.errors import NetfwError, NotFound
+from netfw.errors import BackendUnavailable, NetfwError, NotFound
 from netfw.linux.ip.netlink_client import NetlinkClient
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, Route
 from netfw.linux.process import Program, handles
@@ -32,7 +32,9 @@ from netfw_drivers.linux_router.plan.keepalived_plan import (
     make_program,
 )
 from netfw_drivers.linux_router.plan.names import GATEWAY, INTERFACE, router_namespace
+from netfw_drivers.linux_router.plan.unapplied_addresses import unapplied_text
 from netfw_drivers.linux_router.runtime.daemon_runner import DaemonRunner, RouterProcesses
+from netfw_drivers.linux_router.runtime.keepalived_log import LogPosition, read_since
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +42,6 @@ RELOAD_TIMEOUT = 10.0
 """Seconds until keepalived has read its configuration, and has its routes or logged why not."""
 ADDRESS_TIMEOUT = 0.02
 """Further seconds for each address: ten times what keepalived needs for a new one."""
-_LOG_TAIL = 1 << 16
 _POLL_INTERVAL = 0.01
 
 
@@ -57,8 +58,8 @@ class KeepalivedRunner(DaemonRunner):
         """The configured addresses of instances that did not have them in time."""
         self._reloaded: set[RouterId] = set()
         """The instances whose routes were not looked at since their last reload."""
-        self._log_offsets: dict[RouterId, int] = {}
-        """Where the logs of instances end before their last reload."""
+        self._log_ends: dict[RouterId, LogPosition] = {}
+        """Where the logs of instances ended before their last reload."""
 
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""
@@ -85,14 +86,14 @@ class KeepalivedRunner(DaemonRunner):
             self._await_reload(step.router, after, frozenset(before) - after)
 
     def write(self, router: RouterId, text: str) -> bool:
-        self._log_offsets[router] = self._log_size(router)
+        self._log_ends[router] = self._log_end(router)
         return super().write(router, text)
 
     def supervise(self, router: RouterId) -> bool:
-        offset = self._log_size(router)
+        log_end = self._log_end(router)
         reloaded = super().supervise(router)
         if reloaded:
-            self._log_offsets[router] = offset
+            self._log_ends[router] = log_end
             present = parse_addresses(self.observe(router).text or "")
             self._await_reload(router, frozenset(present))
         return reloaded
@@ -100,7 +101,7 @@ class KeepalivedRunner(DaemonRunner):
     def stop(self, router: RouterId) -> None:
         self._unapplied.pop(router, None)
         self._reloaded.discard(router)
-        self._log_offsets.pop(router, None)
+        self._log_ends.pop(router, None)
         super().stop(router)
 
     def has_released(self, router: RouterId) -> bool:
@@ -119,7 +120,7 @@ class KeepalivedRunner(DaemonRunner):
     def forget(self) -> None:
         self._unapplied.clear()
         self._reloaded.clear()
-        self._log_offsets.clear()
+        self._log_ends.clear()
         super().forget()
 
     def missing_addresses(self, router: RouterId) -> frozenset[VirtualAddress]:
@@ -144,7 +145,8 @@ class KeepalivedRunner(DaemonRunner):
 
         Only an active instance has routes.
 
-        :raises BackendUnavailable: the kernel was too busy to answer.
+        :raises BackendUnavailable: keepalived has not read its configuration in time, or the kernel
+            was too busy to answer.
         """
         wanted = configured_routes(self.observe(router).text or "", routes)
         timeout = RELOAD_TIMEOUT if router in self._reloaded else 0.0
@@ -154,9 +156,13 @@ class KeepalivedRunner(DaemonRunner):
             with NetlinkClient(router_namespace(router)) as network:
                 while missing := network.run(lambda: _find_missing(network, wanted)):
                     errors = parse_route_errors(self._read_log(router))
-                    if len(errors) >= len(missing):
+                    if errors is not None and len(errors) >= len(missing):
                         return dict.fromkeys(missing, "; ".join(dict.fromkeys(errors)))
                     if time.monotonic() > deadline:
+                        if errors is None:
+                            raise BackendUnavailable(
+                                unapplied_text(each.destination for each in missing)
+                            )
                         break  # it does not say why they are not there
                     time.sleep(_POLL_INTERVAL)
         except NotFound:
@@ -173,22 +179,14 @@ class KeepalivedRunner(DaemonRunner):
         with NetlinkClient(router_namespace(router)) as network:
             return network.run(lambda: _decide_role(network, running=running))
 
-    def _read_log(self, router: RouterId) -> str:
-        """Return the end of the log since the last reload."""
-        offset, size = self._log_offsets.get(router, 0), self._log_size(router)
-        start = offset if offset <= size else 0  # it was truncated meanwhile
-        try:
-            with self._log_path(router).open("rb") as file:
-                file.seek(max(start, size - _LOG_TAIL))
-                return file.read(_LOG_TAIL).decode(errors="replace")
-        except OSError:
-            return ""
+    def _log_end(self, router: RouterId) -> LogPosition:
+        pid = self._supervisor.pid(self._key(router))
+        return LogPosition.end_of(self._log_path(router), pid)
 
-    def _log_size(self, router: RouterId) -> int:
-        try:
-            return self._log_path(router).stat().st_size
-        except OSError:
-            return 0
+    def _read_log(self, router: RouterId) -> str:
+        """Return the log since the last reload."""
+        position, pid = self._log_ends.get(router), self._supervisor.pid(self._key(router))
+        return read_since(position, self._log_path(router), pid)
 
     def _await_reload(
         self,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from netfw.errors import BackendUnavailable
+from netfw.model.route import Route
 from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
@@ -72,3 +73,27 @@ def test_floating_ip_is_not_done_before_keepalived_has_its_address(
     bring(driver, site, present, floating)
     assert f" {floating.address}/32 " in addresses(environment, site)
     assert pids(site) == running
+
+
+@pytest.mark.spec("L3-40")
+def test_router_is_not_done_before_keepalived_has_read_a_new_route(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keepalived_runner, "RELOAD_TIMEOUT", 0.5)
+    driver, site = make_driver(), pair[0]
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    bring(driver, site)
+    route = Route(destination="198.51.100.0/24", nexthop=site.nets[0].address(9))
+    routed = site.with_state(routes=(route,))
+    with suspended_child(environment, site):
+        for _ in range(2):
+            outcome = driver.converge(Update(put=routed.wanted()))
+            error = outcome.failed[site.key]
+            assert isinstance(error, BackendUnavailable)
+            assert str(route.destination) in str(error)
+    bring(driver, routed)
+    assert str(route.destination) in {each["dst"] for each in environment.routes(site.router)}

@@ -177,7 +177,7 @@ def refused(reason: str, number: int, message: str = "RTM_NEWROUTE(24)") -> str:
 def test_errors_of_routes_are_those_of_the_last_attempt(attempt: str):
     unreachable, invalid = refused("Network is unreachable", 101), refused("Invalid argument", 22)
     other = refused("File exists", 17, "RTM_NEWADDR(20)")
-    assert parse_route_errors(log(unreachable, "Reloading ...")) == ()
+    assert parse_route_errors(log(unreachable, "Reloading ...")) is None
     assert parse_route_errors(log(attempt, unreachable, attempt, "Reload complete")) == ()
     found = parse_route_errors(log(attempt, unreachable, attempt, invalid, other, unreachable))
     assert found == ("Invalid argument", "Network is unreachable")
