@@ -208,18 +208,28 @@ class Api(Backend):  # type: ignore[misc]
             ) from error
         except RuntimeError as error:
             raise self._translated(command) from error
+        except ValueError as error:
+            if link.is_running:
+                raise
+            name = self.idl.session_name()
+            raise BackendUnavailable(f"{name}: the connection was closed meanwhile") from error
         return command.result  # type: ignore[no-any-return]
 
     def runs_in_this_thread(self) -> bool:
         return self.ovsdb_connection.thread is threading.current_thread()
 
     def end(self, timeout: float) -> None:
-        """Stop the replica's thread, even if it waits for a reply that does not come."""
+        """Stop the replica's thread, even if it waits for a reply that does not come.
+
+        The pipe that wakes it is closed: the garbage collector would close it with a warning.
+        """
         link = self.ovsdb_connection
         link.is_running = False
         self.idl.session.interrupt()
         link.txns.alert_notify()
         link.thread.join(timeout)
+        if not link.thread.is_alive():
+            link.txns.close()
 
     def _translated(self, command: Execute) -> NetfwError:
         refusal = self.idl.take_refusal()

@@ -244,6 +244,17 @@ def test_closing_ends_the_thread_even_while_a_database_hangs(ovs):
         ovsdb.snapshot()
 
 
+def test_closing_leaves_no_descriptor_to_the_garbage_collector(ovs):
+    with Ovsdb(ovs.remote, timeout=30) as ovsdb:
+        ovsdb.snapshot()
+        api = ovsdb._api
+    queue = api.ovsdb_connection.txns._wait_queue
+    assert queue.alertin.closed
+    assert queue.alertout.closed
+    with pytest.raises(BackendUnavailable, match="closed"):
+        api.execute(list, count=False, timeout=1)
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"], ids=["NUL", "lone surrogate"])
 def test_text_that_no_database_can_hold_is_refused_at_once_by_name(ovs, text):
     ovs.add_bridge("br-int")
