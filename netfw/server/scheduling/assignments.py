@@ -57,6 +57,11 @@ class AgentAssignments:
         """Return the hosts of agents that are switched off."""
         return frozenset(agent.host for agent in self.agents(reader) if not agent.admin_up)
 
+    def withdrawn(self, reader: Reader) -> frozenset[str]:
+        """Return the hosts of agents that are switched off, and those with assignments although
+        their agent was deleted."""
+        return self.switched_off(reader) | {each.host for each in self.without_agent(reader)}
+
     def hosts(self, reader: Reader, target: Ref) -> frozenset[str]:
         """Return the hosts that serve *target*."""
         found = AssignmentRows(reader.connection).of([target])

@@ -116,8 +116,8 @@ class DhcpScheduler:
         return self.orphaned.find() if wanted else ()
 
     def _withdrawn_from(self, view: ReadSnapshot) -> tuple[UUID, ...]:
-        """Return the networks of agents that are switched off."""
-        off = sorted(self.assignments.switched_off(view))
+        """Return the networks of agents that are switched off or deleted."""
+        off = sorted(self.assignments.withdrawn(view))
         return tuple(id for host in off for id in self.assignments.at(view, host))
 
     def _move(self, network: UUID) -> bool:
@@ -129,8 +129,9 @@ class DhcpScheduler:
 
     def _withdraw(self, network: UUID) -> bool:
         def withdrawn(unit: UnitOfWork) -> bool:
-            off = self.assignments.switched_off(unit.tx)
-            return self._replaced(unit, NetworkId(network), off, "switched off", anyway=True)
+            off = self.assignments.withdrawn(unit.tx)
+            why = "switched off or deleted"
+            return self._replaced(unit, NetworkId(network), off, why, anyway=True)
 
         return run_as_server(self.context, withdrawn)
 

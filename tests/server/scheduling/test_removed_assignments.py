@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
+from netfw.model.resource import Kind, Ref
+from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
+from netfw.server.scheduling.assignments import AgentAssignments
 from tests.server.core.agent_samples import grow_old
 from tests.server.core.core_client import ADMIN
 from tests.server.scheduling.environment import DHCP, L3, Cloud
@@ -103,6 +107,27 @@ def test_a_network_is_not_assigned_again_to_an_agent_that_it_was_removed_from(ma
     assert cloud.hosts(network) == []
     cloud.agents(DHCP, "b")
     assert cloud.hosts(network) == ["b"]
+
+
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("kind", [DHCP, L3])
+def test_nothing_stays_with_a_host_whose_agent_was_deleted_meanwhile(
+    make: Make, kind: str, others: bool
+) -> None:
+    cloud = make(max_l3_agents_per_router=1)
+    cloud.agents(kind, *(["a"] if others else []))
+    id = cloud.network() if kind == DHCP else cloud.router(ha=True)
+    target = Ref(Kind.NETWORK if kind == DHCP else Kind.ROUTER, UUID(id))
+    serving = AgentAssignments(kind, cloud.context.settings)
+
+    def move(unit: UnitOfWork) -> None:
+        serving.unassign(unit, target)
+        serving.assign(unit, target, "gone")
+
+    cloud.context.run(ADMIN, move)
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(id) == (["a"] if others else [])
+    assert cloud.rescheduler.reconcile() == 0
 
 
 @pytest.mark.parametrize("deleted", ["agent", "router"])
