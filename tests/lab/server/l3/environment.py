@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, cast
 
+from netfw.drivers.server.mechanism import MechanismDriver
 from netfw.drivers.server.query import Query, RequestContext
 from netfw.drivers.server.type_driver import TypeDriver
 from netfw.model.segment import NetworkType
@@ -36,10 +37,13 @@ class Layer3:
         database: Database,
         quotas: dict[str, int] | None = None,
         types: Sequence[TypeDriver] = (),
+        mechanisms: Sequence[MechanismDriver] = (),
         **options: Any,
     ) -> None:
         local = LocalTypeDriver.from_conf(_DEFAULTS, cast(Any, None))
-        drivers = Drivers(ipam=InternalIpamDriver(), types=types or (local,))
+        drivers = Drivers(
+            ipam=InternalIpamDriver(), types=types or (local,), mechanisms=tuple(mechanisms)
+        )
         settings = Settings(tenant_network_types=(NetworkType.LOCAL,), max_routes=5, **options)
         core = self.core = build_core(database, drivers, settings, quotas)
         self.context = core.context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import event
 
+from netfw.drivers.server.mechanism import MechanismDriver
 from netfw.drivers.values.reports import RoleReport
 from netfw.model.resource import Kind, Ref
 from netfw.model.router import HaRole
@@ -23,6 +24,7 @@ from netfw.server.db import Database
 from netfw.server.l3.router_roles import RouterRoles
 from netfw.server.l3.split_detection import SplitDetector
 from netfw.server.scheduling.assignments import AgentAssignments
+from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.lab.server.l3.environment import ADMIN, Layer3
 from tests.server.core.agent_samples import beat, grow_old
 
@@ -31,14 +33,17 @@ pytestmark = pytest.mark.spec("API-18", "L3-42")
 ACTIVE, STANDBY, FAULT = HaRole.ACTIVE, HaRole.STANDBY, HaRole.FAULT
 HOSTS = ("a", "b")
 BOOT = UUID(int=1)
+OPTIONS: dict[str, Any] = {"max_l3_agents_per_router": 2, "agent_down_time": 500}
+"""Agents report once in a test, and live until it ends, however slow the machine is."""
 
 
 class HaSite:
     """A highly available router with gateway and interface on hosts ``a`` and ``b``."""
 
-    def __init__(self, database: Database) -> None:
-        self.core = Layer3(database, max_l3_agents_per_router=2)
+    def __init__(self, database: Database, mechanisms: Sequence[MechanismDriver] = ()) -> None:
+        self.core = Layer3(database, mechanisms=mechanisms, **OPTIONS)
         for host in (*HOSTS, "c"):
+            self.core.core.agent_services.agents([beat(host)])
             self.beat(host)
         self.outside, _ = self.core.outside()
         self.router = self.make_router("10.0.0.0/24")
@@ -82,6 +87,12 @@ class HaSite:
             for host, role in roles
         ]
         (handle or self.core.plugin("network").handle_reports)(reports)
+
+    def another_server(self) -> Callable[[list[RoleReport]], object]:
+        """Return the handler of reports of another server on the same database."""
+        core = Layer3(self.core.context.database, **OPTIONS)
+        handle: Callable[[list[RoleReport]], object] = core.plugin("network").handle_reports
+        return handle
 
     def states(self) -> dict[str, str | None]:
         agents = self.core.find("l3_agent", router_id=self.router)
@@ -288,8 +299,9 @@ def test_reports_in_one_message_are_one_transaction_and_known_ones_none(site: Ha
 
 
 def test_a_failover_costs_an_update_of_each_port_and_nothing_else_for_each_router(
-    site: HaSite,
+    file_database: Database,
 ) -> None:
+    site = HaSite(file_database, mechanisms=(OvsMechanismDriver(),))
     routers = [site.router, *(site.make_router(f"10.{number}.0.0/24") for number in range(1, 5))]
 
     def fail_over(host: str, *some: str) -> int:
@@ -305,11 +317,13 @@ def test_a_failover_costs_an_update_of_each_port_and_nothing_else_for_each_route
     one, four = fail_over("b", routers[0]), fail_over("b", *routers[1:])
     ports = 2
     assert four - one == 3 * ports
+    bound = {port["binding:vif_type"] for port in site.core.ports_of(site.router)}
+    assert bound == {"ovs"}
     assert all(site.bound_to(router) == {"b"} for router in routers)
 
 
 def test_a_report_that_was_overtaken_by_a_later_one_changes_nothing(site: HaSite) -> None:
-    other = Layer3(site.core.context.database).plugin("network").handle_reports
+    other = site.another_server()
     site.report(("a", STANDBY), ("b", STANDBY), boot=BOOT, since=5)
     site.report(("b", ACTIVE), boot=BOOT, since=8, handle=other)
     site.report(("a", STANDBY), boot=BOOT, since=7, handle=other)
@@ -333,7 +347,7 @@ def test_reports_of_one_host_that_servers_handle_at_once_leave_the_later_role(
     database: Database, reverse: bool
 ) -> None:
     site = HaSite(database)
-    other = Layer3(database).plugin("network").handle_reports
+    other = site.another_server()
     site.report(("a", STANDBY), ("b", STANDBY), boot=BOOT, since=5)
     both = [
         partial(site.report, ("a", ACTIVE), boot=BOOT, since=6),
