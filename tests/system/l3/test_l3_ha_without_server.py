@@ -117,3 +117,22 @@ def test_failover_without_agents_is_complete_and_reported_afterwards(site: HaFil
         host.serving.start()
     site.await_roles(standby, active)
     site.await_traffic()
+
+
+@pytest.mark.spec("L3-41", "DRV-21")
+def test_status_files_have_no_role_of_a_router_that_is_not_on_the_host(site: HaFileSite) -> None:
+    active, standby = site.await_one_active()
+    assignments = site.site.content["assignments"]
+    (left,) = (each for each in assignments if each["host"] == active.host.name)
+    assignments.remove(left)
+    site.site.write()
+    wait_until(lambda: site.roles() == {standby.host.name: "active"}, site.roles)
+    assignments.append(left)
+    (router,) = site.site.content["routers"]
+    router["admin_state_up"] = False
+    site.site.write()
+    wait_until(lambda: site.roles() == dict.fromkeys(site.hosts, "fault"), site.roles)
+    del router["admin_state_up"]
+    site.site.write()
+    site.await_one_active()
+    site.await_traffic()
