@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -38,6 +41,20 @@ def wait_until(
             raise TimeoutError(f"not in {seconds:g} s: {description}")
         time.sleep(_default_pause(waited) if pause is None else pause)
     return result
+
+
+def suspend(pid: int) -> None:
+    """Stop a process, and return when none of its threads runs: on a busy machine that is later."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: _is_stopped(pid), f"the stop of process {pid}")
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        stats = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:  # a thread has ended
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def _default_pause(waited: float) -> float:

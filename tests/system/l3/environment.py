@@ -19,7 +19,7 @@ from netfw.testing.lab.ini import Groups
 from netfw.testing.lab.instance import Instance, Plug
 from netfw.testing.lab.lab import Lab
 from netfw.testing.lab.temp_directory import temporary_directory
-from netfw.testing.lab.wait import wait_until
+from netfw.testing.lab.wait import suspend, wait_until
 from tests import ROOT
 from tests.system.file_hosts import FileHost, TopologyFile, start_all, stop_all
 
@@ -42,7 +42,7 @@ def running(*agents: PrivateAgent) -> Iterator[None]:
 @contextmanager
 def suspended(agent: PrivateAgent) -> Iterator[None]:
     """Stop the process of *agent*, and continue it at the end: it reports no status by itself."""
-    os.kill(agent.pid, signal.SIGSTOP)
+    suspend(agent.pid)
     try:
         yield
     finally:

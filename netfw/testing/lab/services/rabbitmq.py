@@ -16,6 +16,7 @@ from urllib.parse import quote
 from netfw.errors import BackendBroken
 from netfw.testing.lab import sandbox
 from netfw.testing.lab.services.certificates import Certificate
+from netfw.testing.lab.wait import suspend
 
 START_SECONDS = 300.0
 PORT, TLS_PORT = 5672, 5671
@@ -90,7 +91,7 @@ class PrivateRabbitmq:
     def pause(self) -> None:
         """Suspend the broker: connections stay, and nothing is answered."""
         if self._broker is not None:
-            self._broker.send_signal(signal.SIGSTOP)
+            suspend(self._broker.pid)
 
     def resume(self) -> None:
         """Resume the broker."""
