@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
-from netfw.http.http_error import HttpError, busy, malformed, render_response
+from netfw.http.http_error import HttpError, malformed, render_response
 from netfw.http.request_buffer import ReadState, RequestBuffer
-from netfw.http.request_parser import Head, parse_head, read_chunks
+from netfw.http.request_parser import Head, parse_head
 from netfw.http.response_writer import ResponseBuffer
 
 if TYPE_CHECKING:
@@ -79,13 +79,44 @@ class SlowClientReaper:
                 connection.hang_up()
 
 
+class BodyMemory:
+    """Bounds the bytes of the bodies that are awaited: beyond *limit*, the oldest is given up."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._sizes: dict[Connection, int] = {}
+        self._total = 0
+
+    def note(self, connection: Connection, size: int) -> None:
+        """Record how many bytes of its body *connection* has; 0: it awaits none any more."""
+        oldest: Connection | None = None
+        with self._lock:
+            self._total += size - self._sizes.get(connection, 0)
+            if size:
+                self._sizes[connection] = size
+            else:
+                self._sizes.pop(connection, None)
+            if self._total > self._limit and len(self._sizes) > 1:
+                oldest = next(iter(self._sizes))
+                self._total -= self._sizes.pop(oldest)
+        if oldest is not None:
+            oldest.hang_up()
+
+
 class Request(cheroot_server.HTTPRequest):
-    """A request, created when its head has arrived in full."""
+    """A request, created when its head has arrived in full.
+
+    While its body is awaited, its connection is registered with the selector again.
+    """
 
     head: Head
+    awaits_body = False
 
     def parse_request(self) -> None:
-        """Parse the head, or respond with an error."""
+        """Parse the head, or respond with an error; once."""
+        if self.ready:
+            return
         self.started_request = True
         longest = self.server.settings.headers
         try:
@@ -96,9 +127,12 @@ class Request(cheroot_server.HTTPRequest):
         self.ready = True
 
     def respond(self) -> None:
-        """Read the body, if its size allows, and call the application."""
+        """Call the application once the body has arrived; before, see whether it is wanted."""
         try:
-            body = self._body(self.head, self.server.settings.body)
+            if not self.awaits_body and self._is_incomplete():
+                self._await_body()
+                return
+            body = self._body()
         except HttpError as refusal:
             self.refuse(refusal)
             return
@@ -127,7 +161,7 @@ class Request(cheroot_server.HTTPRequest):
         self.conn.lingers = True
 
     def _take(self, head: Head) -> None:
-        self.head = head
+        self.head, self.rfile = head, _Unread()
         self.method, self.uri = head.method, head.target
         self.path, self.qs, self.authority = head.path, head.query, b""
         self.inheaders = dict(head.headers)
@@ -137,31 +171,44 @@ class Request(cheroot_server.HTTPRequest):
         self.close_connection = not head.keep_alive or head.chunked
         # What follows a chunked body is not parsed.
 
-    def _body(self, head: Head, limit: int) -> bytes | None:
-        """Read the body, at most *limit* + 1 bytes; ``None`` if its declared length is more."""
-        if head.length > limit:
+    def _is_incomplete(self) -> bool:
+        """Return whether a body is missing that the server would read."""
+        if self.head.length > self.server.settings.body:
+            return False
+        return self.head.chunked or not self.conn.rfile.holds(self.head.length)
+
+    def _await_body(self) -> None:
+        """Let the connection gather the body, if the client may send one.
+
+        :raises HttpError: it may not.
+        """
+        self.server.admit(self.server.gateway(self).env)
+        incoming: RequestBuffer = self.conn.rfile
+        if self.head.expects:
+            self.conn.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.head.chunked:
+            self.conn.lingers = True
+            incoming.await_chunks(self.server.settings.body)
+        else:
+            incoming.await_body(self.head.length)
+        self.awaits_body = True
+        self.conn.request = self
+        self.server.bodies.note(self.conn, incoming.size)
+
+    def _body(self) -> bytes | None:
+        """Return the body; ``None`` if its declared length is more than the server reads."""
+        if self.head.length > self.server.settings.body:
             self.close_connection = True
             return None
         incoming: RequestBuffer = self.conn.rfile
-        if not head.chunked and incoming.holds(head.length):
-            return incoming.read(head.length)
-        if not self.server.waiting.acquire(blocking=False):
-            raise busy()
         try:
-            if head.expects:
-                self.conn.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            if head.chunked:
-                self.conn.lingers = True
-                return read_chunks(incoming, limit)
-            return incoming.read(head.length)
+            return incoming.read_chunks() if self.head.chunked else incoming.read(self.head.length)
         except ValueError as exc:
             raise malformed(str(exc)) from exc
-        finally:
-            self.server.waiting.release()
 
 
 class _Unread:
-    """The body of a request that is too large."""
+    """A body that has not arrived, or is too large."""
 
     @staticmethod
     def read(size: int | None = None) -> bytes:
@@ -171,35 +218,49 @@ class _Unread:
 class Connection(cheroot_server.HTTPConnection):
     """A connection that uses no thread until a request has arrived."""
 
-    RequestHandlerClass = Request
+    RequestHandlerClass: Any = Request
     server: Any
     fresh = True
     """Whether it was accepted just now, and is not registered with the selector yet."""
     lingers = False
     """Whether the client may still send while the last response is sent."""
+    request: Request | None = None
+    """The request whose body is awaited."""
 
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = None) -> None:
         super().__init__(server, sock, makefile)
+        sock.settimeout(0)
         self.rfile = RequestBuffer(sock, server.settings.headers)
         self.wfile = ResponseBuffer(sock)
 
     def communicate(self) -> bool:
         """Read and handle a request; return whether the connection stays open for more."""
         self.server.watch.note(self, "reading")
-        self.socket.settimeout(0)
         try:
             arrival = self.rfile.gather()
         except OSError as exc:
             LOG.debug("connection lost: %s", exc)
             return False
         if arrival is not ReadState.COMPLETE:
+            if self.request is not None:
+                self.server.bodies.note(self, self.rfile.size)
             return arrival is ReadState.UNDER_WAY
-        self.socket.settimeout(self.server.timeout)
         try:
-            return bool(super().communicate())  # type: ignore[no-untyped-call]
+            return self._handle()
         finally:
-            if not self.wfile.pending:
+            if not self.wfile.pending and self.request is None:
                 self.server.watch.note(self, None)
+
+    def _handle(self) -> bool:
+        """Handle a request: a new one, or the one whose body was awaited."""
+        if self.request is not None:
+            awaited, self.request = self.request, None
+            self.server.bodies.note(self, 0)
+            self.RequestHandlerClass = lambda *_: awaited
+        else:
+            self.RequestHandlerClass = Request
+        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+        return keep or self.request is not None
 
     def close(self) -> None:
         """Close the connection in any state, after the rest of its response was sent."""
@@ -211,6 +272,7 @@ class Connection(cheroot_server.HTTPConnection):
     def abandon(self) -> None:
         """Close the connection, whether its response was sent or not."""
         self.server.watch.note(self, None)
+        self.server.bodies.note(self, 0)
         if self.lingers:
             self._discard_input()
         with suppress(OSError, ValueError):
@@ -247,13 +309,14 @@ class Connection(cheroot_server.HTTPConnection):
 class WsgiGateway(wsgi.Gateway_10):
     """Calls the application; the environ has the peer credentials, and a test for a lost client."""
 
-    def respond(self) -> None:
-        """Call the application and send its response."""
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]
+        """Return the environ of the request."""
+        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
         credentials = _credentials(self.req.conn)
         if credentials is not None:
-            self.env["netfw.peer_credentials"] = credentials
-        self.env["netfw.is_abandoned"] = self.req.conn.is_abandoned
-        super().respond()
+            environ["netfw.peer_credentials"] = credentials
+        environ["netfw.is_abandoned"] = self.req.conn.is_abandoned
+        return environ
 
     def write(self, chunk: bytes) -> None:
         """Send a part of the response, within the time limit."""

@@ -1,7 +1,7 @@
 """Request buffer: bytes that a client has sent, and that were not parsed yet.
 
 They are received without blocking until a request can be handled, so that a slow client uses no
-thread; only the rest of a large body is waited for.
+thread.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import ssl
 from enum import Enum, auto
 from typing import Final
 
+from netfw.http.request_parser import ChunkDecoder
+
 SMALL_BODY: Final = 16 * 1024
-"""Bytes of a body that is received before a thread is used."""
+"""Bytes of a body that is received before its client is authenticated."""
 _PIECE: Final = 64 * 1024
 
 _BEGINNING = re.compile(rb"[A-Z]{1,20}(?: [!-~]*(?: (?:H(?:T(?:T(?:P(?:/[0-9.]*\r?)?)?)?)?)?)?)?")
@@ -28,7 +30,8 @@ class ReadState(Enum):
 
     UNDER_WAY = auto()
     COMPLETE = auto()
-    """It can be handled: its head has arrived, and its body if that is small; or it is invalid."""
+    """It can be handled: its head has arrived, and its body if that is small or awaited; or it is
+    invalid, or its body ends early."""
     GONE = auto()
     """The client closed its sending side."""
 
@@ -43,7 +46,9 @@ class RequestBuffer:
         self._plausible = False
         """Whether the request line has arrived and is plausible."""
         self._needed: int | None = None
-        """Bytes of the head, and of a small body, once the head has arrived."""
+        """Bytes of the head, and of a small body, once the head has arrived; or of the body."""
+        self._chunks: ChunkDecoder | None = None
+        """The awaited body, if it is chunked."""
         self.bytes_read = 0
         self.closed = False
 
@@ -58,7 +63,7 @@ class RequestBuffer:
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return ReadState.UNDER_WAY
             if not piece:
-                return ReadState.COMPLETE if self._held and self._needed else ReadState.GONE
+                return ReadState.COMPLETE if self._under_way() else ReadState.GONE
             self._held += piece
         return ReadState.COMPLETE
 
@@ -81,26 +86,38 @@ class RequestBuffer:
             return True
         return self._complete()
 
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return len(self._held) + (0 if self._chunks is None else len(self._chunks))
+
+    def await_body(self, size: int) -> None:
+        """Gather a body of *size* bytes next."""
+        self._needed = size
+
+    def await_chunks(self, limit: int) -> None:
+        """Gather a chunked body next; of one longer than *limit*, its first *limit* + 1 bytes."""
+        self._chunks = ChunkDecoder(limit)
+
     def read(self, size: int) -> bytes:
-        """Read *size* bytes, or as many as arrive before the end.
+        """Remove and return *size* bytes, or those that arrived before the end."""
+        data = bytes(self._held[:size])
+        del self._held[:size]
+        self.bytes_read += len(data)
+        self._reset()
+        return data
 
-        :raises OSError: the connection is lost, or timed out.
+    def read_chunks(self) -> bytes:
+        """Remove and return the awaited chunked body.
+
+        :raises ValueError: it is not in chunks, or ends early.
         """
-        while len(self._held) < size and self._more():
-            pass
-        return self._take(size)
-
-    def readline(self, size: int) -> bytes:
-        """Read a line with its end, or its first *size* bytes, or what arrives before the end.
-
-        :raises OSError: the connection is lost, or timed out.
-        """
-        searched = 0
-        while (end := self._held.find(b"\n", searched, size)) < 0:
-            searched = len(self._held)
-            if searched >= size or not self._more():
-                return self._take(size)
-        return self._take(end + 1)
+        if self._chunks is None:
+            raise ValueError("No chunks are awaited.")
+        body = self._chunks.body()
+        self.bytes_read += len(body)
+        self._reset()
+        return body
 
     def close(self) -> None:
         """Discard what was not read."""
@@ -110,23 +127,19 @@ class RequestBuffer:
 
     def _reset(self) -> None:
         self._searched, self._needed, self._plausible = 0, None, False
+        self._chunks = None
 
-    def _more(self) -> bool:
-        piece = self._socket.recv(_PIECE)
-        self._held += piece
-        return bool(piece)
-
-    def _take(self, size: int) -> bytes:
-        data = bytes(self._held[:size])
-        del self._held[:size]
-        self.bytes_read += len(data)
-        return data
+    def _under_way(self) -> bool:
+        """Return whether a request has begun whose head has arrived."""
+        return self._chunks is not None or self._needed is not None
 
     def _leading(self) -> int:
         """Return the length of one empty line before the request, which is ignored."""
         return 2 if self._held.startswith(b"\r\n") else 0
 
     def _complete(self) -> bool:
+        if self._chunks is not None:
+            return self._chunks.decode(self._held)
         if self._needed is None:
             self._needed = self._measure()
         return self._needed is not None and len(self._held) >= self._needed

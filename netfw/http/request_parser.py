@@ -195,40 +195,76 @@ def _keeps_alive(headers: Mapping[bytes, bytes], version: tuple[int, int]) -> bo
     return b"close" not in options and (version == (1, 1) or b"keep-alive" in options)
 
 
-class ByteStream(Protocol):
-    """The stream that chunks are read from."""
+class ChunkDecoder:
+    """Decodes a chunked body as it arrives; what follows it is not decoded.
 
-    def read(self, size: int, /) -> bytes: ...
-
-    def readline(self, size: int, /) -> bytes: ...
-
-
-def read_chunks(stream: ByteStream, limit: int) -> bytes:
-    """Read a chunked body; of one that is longer than *limit*, its first *limit* + 1 bytes.
-
-    What follows it is not read.
-
-    :raises ValueError: it is not in chunks, or ends early; the text says which, without repeating
-        anything of it.
+    Of a body longer than *limit*, its first *limit* + 1 bytes are decoded.
     """
-    body = bytearray()
-    count = 0
-    while size := _read_chunk_size(stream):
-        count += 1
-        if count > MAX_CHUNKS:
-            raise ValueError(f"The body has more than {MAX_CHUNKS} chunks.")
-        wanted = min(size, limit + 1 - len(body))
-        chunk = stream.read(wanted)
-        body += chunk
-        if len(body) > limit:
-            break
-        if len(chunk) < wanted or stream.read(2) != b"\r\n":
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._chunks = limit, 0
+        self._left: int | None = None
+        """Bytes of the chunk that are missing; ``None``: its size is; 0: the line end after it."""
+        self._body = bytearray()
+        self._ended = False
+        self._problem: ValueError | None = None
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    def decode(self, arrived: bytearray) -> bool:
+        """Move what can be decoded out of *arrived*; return whether the body needs no more."""
+        if not self._ended and self._problem is None:
+            try:
+                self._ended = self._decode(arrived)
+            except ValueError as exc:
+                self._problem = exc
+        return self._ended or self._problem is not None
+
+    def body(self) -> bytes:
+        """Return the body.
+
+        :raises ValueError: it is not in chunks, or ends early; the text says which, without
+            repeating anything of it.
+        """
+        if self._problem is not None:
+            raise self._problem
+        if not self._ended:
             raise ValueError("A chunk is not as long as it says.")
-    return bytes(body)
+        return bytes(self._body)
 
+    def _decode(self, arrived: bytearray) -> bool:
+        while True:
+            if self._left is None:
+                if (size := self._take_size(arrived)) is None:
+                    return False
+                if size == 0:
+                    return True
+                self._left = size
+            piece = arrived[: min(self._left, self._limit + 1 - len(self._body))]
+            del arrived[: len(piece)]
+            self._body += piece
+            self._left -= len(piece)
+            if len(self._body) > self._limit:
+                return True
+            if self._left or len(arrived) < 2:
+                return False
+            if arrived[:2] != b"\r\n":
+                raise ValueError("A chunk is not as long as it says.")
+            del arrived[:2]
+            self._left = None
 
-def _read_chunk_size(stream: ByteStream) -> int:
-    matched = _CHUNK_SIZE.fullmatch(stream.readline(LONGEST_LINE))
-    if matched is None:
-        raise ValueError("A chunk does not say how long it is.")
-    return int(matched[1], 16)
+    def _take_size(self, arrived: bytearray) -> int | None:
+        """Take the line with the size of the next chunk; ``None``: it has not arrived."""
+        end = arrived.find(b"\n", 0, LONGEST_LINE)
+        if end < 0 and len(arrived) < LONGEST_LINE:
+            return None
+        matched = _CHUNK_SIZE.fullmatch(arrived[: end + 1])
+        if matched is None:
+            raise ValueError("A chunk does not say how long it is.")
+        del arrived[: end + 1]
+        size = int(matched[1], 16)
+        self._chunks += size > 0
+        if self._chunks > MAX_CHUNKS:
+            raise ValueError(f"The body has more than {MAX_CHUNKS} chunks.")
+        return size

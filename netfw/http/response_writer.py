@@ -54,8 +54,6 @@ class ResponseBuffer:
 
         :raises OSError: the connection is lost.
         """
-        timeout = self._socket.gettimeout()
-        self._socket.settimeout(0)
         try:
             while self._parts:
                 sent = self._socket.send(self._parts[0][:_PIECE])
@@ -71,8 +69,6 @@ class ResponseBuffer:
         except OSError:
             self._parts.clear()
             raise
-        finally:
-            self._socket.settimeout(timeout)
         return True
 
 

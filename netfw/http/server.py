@@ -1,8 +1,9 @@
 """HTTP server: cheroot, with limits on what clients can make it hold.
 
-A connection uses no thread until a request has arrived: its head, and its body if that is small.  A
-request is read in full, within its size and its time, before the application sees it.  When all
-threads are busy and the queue is full, clients get 503 at once.
+A connection uses no thread until a request has arrived, and none while its response is sent.  A
+request is read in full, within its size and its time, before the application sees it; a body that
+is not small, only after the server admitted its head.  When all threads are busy and the queue is
+full, clients get 503 at once.
 """
 
 from __future__ import annotations
@@ -23,13 +24,20 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from netfw.errors import ConfigError
-from netfw.http.connection import Connection, SlowClientReaper, WsgiGateway
+from netfw.http.connection import BodyMemory, Connection, SlowClientReaper, WsgiGateway
 from netfw.http.http_error import ErrorRenderer, busy, render_response, render_text_error
 from netfw.http.response_writer import ResponseWriter
 
 LOG = logging.getLogger(__name__)
 
 WsgiApp = Callable[..., Iterable[bytes]]
+Admission = Callable[[dict[str, Any]], object]
+"""Called with the environ of a request before its body is received, if that is not small; raises
+:class:`~netfw.http.http_error.HttpError` to refuse it."""
+
+
+def admit_all(environ: dict[str, Any]) -> None:
+    """Admit every request."""
 
 
 @frozen(kw_only=True)
@@ -52,6 +60,8 @@ class HttpSettings:
     body: int = 4 * 1024 * 1024
     """Bytes of a request's body that are read; the application refuses what is longer."""
     headers: int = 32 * 1024
+    unread: int = 64 * 1024 * 1024
+    """Bytes of large bodies that are under way; beyond, the oldest connection is closed."""
     unsent: int = 64 * 1024 * 1024
     """Bytes of responses that are kept for clients that are slow to read them; beyond, the oldest
     connection is closed."""
@@ -78,11 +88,12 @@ class HttpServer:
         tls: TlsFiles | None = None,
         *,
         render_error: ErrorRenderer = render_text_error,
+        admit: Admission = admit_all,
         name: str = "http",
     ) -> None:
         """:raises ConfigError: the files of TLS cannot be used."""
         self._settings, self._name = settings or HttpSettings(), name
-        self._server = _Server(app, listening, self._settings, render_error)
+        self._server = _Server(app, listening, self._settings, render_error, admit)
         if tls is not None:
             self._server.ssl_adapter = _tls(tls)
         self._failure: list[BaseException] = []
@@ -136,6 +147,7 @@ class _Server(wsgi.Server):
         listening: socket.socket,
         settings: HttpSettings,
         render_error: ErrorRenderer,
+        admit: Admission,
     ) -> None:
         unix = listening.family == socket.AF_UNIX
         name = listening.getsockname()
@@ -156,8 +168,7 @@ class _Server(wsgi.Server):
         self.settings, self.listening, self.render_error = settings, listening, render_error
         self._busy = render_response(busy(), render_error)
         self.watch = SlowClientReaper(settings)
-        self.waiting = threading.BoundedSemaphore(max(1, settings.threads // 2))
-        """Threads that may wait for large bodies; the others handle requests that have arrived."""
+        self.admit, self.bodies = admit, BodyMemory(settings.unread)
         self.max_request_header_size = settings.headers
         self.keep_alive_conn_limit = _connection_limit(settings.connections)
         self.writer = ResponseWriter(self.keep_alive_conn_limit, settings.unsent)

@@ -16,7 +16,7 @@ from netfw.cli.server.metrics import Metrics
 from netfw.drivers.registry.loader import create
 from netfw.drivers.transport import Transport
 from netfw.errors import ConfigError
-from netfw.http.server import HttpServer
+from netfw.http.server import HttpServer, admit_all
 from netfw.server.api import resource_registry
 from netfw.server.api.app import make_app
 from netfw.server.api.config import http_settings, request_limits, tls_files
@@ -148,6 +148,7 @@ class ApiListener:
                 settings,
                 None if _is_unix(each) else tls,
                 render_error=render_json_error,
+                admit=admit_all if self.api is None else self.api.app.admit,
                 name="api",
             )
             for name, each in sockets.items()

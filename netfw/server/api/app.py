@@ -15,6 +15,7 @@ from netfw import request_id
 from netfw.drivers.server.api_event import ApiEventSubscriber
 from netfw.drivers.server.resource_plugin import ResourcePlugin
 from netfw.errors import NetfwError
+from netfw.http.http_error import HttpError
 from netfw.model.text_validation import quote
 from netfw.server.api import discovery
 from netfw.server.api.access_log import REQUESTER, log_request
@@ -66,6 +67,21 @@ class Application:
             headers.pop()
         start_response(_REASONS.get(status, str(status)), headers)
         return [data] if data else []
+
+    def admit(self, environ: dict[str, Any]) -> None:
+        """Authenticate a request before its body is received.
+
+        :raises HttpError: the request is not authenticated.
+        """
+        own_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
+        environ["netfw.request_id"] = own_id
+        with request_id.bind(own_id):
+            try:
+                self._identity(environ)
+            except NetfwError as exc:
+                error = to_response(exc) or unexpected(own_id)
+                log_request(environ, error.status, 0.0)
+                raise HttpError(error.status, error.word, error.message, error.headers) from exc
 
     def _respond(
         self, environ: dict[str, Any], request_id: str

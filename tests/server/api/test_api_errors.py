@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from netfw.errors import BackendUnavailable
+from netfw.http.http_error import HttpError
 from netfw.server.core.handler_plugin import HandlerPlugin
 from tests.server.api.environment import Client, api
 
@@ -95,3 +96,15 @@ def test_what_clients_read_in_messages_is_there(client: Client) -> None:
         400,
         "security_groups: one of them is there twice",
     )
+
+
+@pytest.mark.spec("API-09", "API-13")
+def test_requests_without_identity_are_refused_before_their_body_is_received(
+    client: Client,
+) -> None:
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v2.0/networks"}
+    client.app.admit({**environ, "HTTP_X_TEST_WHO": "alice/member"})
+    with pytest.raises(HttpError, match="say who you are") as refusal:
+        client.app.admit(environ)
+    assert refusal.value.status == 401
+    assert "WWW-Authenticate" in refusal.value.headers

@@ -142,7 +142,8 @@ def _after(
 
 
 def _beyond(by: ColumnElement[Any], value: Any, up: bool) -> Condition:
-    return by > value if up else by < value
+    found: Condition = by > value if up else by < value
+    return found
 
 
 def _condition(how: TableMapping, name: str, values: Values) -> Condition:
