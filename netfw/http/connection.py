@@ -111,6 +111,8 @@ class Request(cheroot_server.HTTPRequest):
     """
 
     head: Head
+    method = b""
+    """Empty until the head is parsed."""
     awaits_body = False
 
     def parse_request(self) -> None:
@@ -157,7 +159,9 @@ class Request(cheroot_server.HTTPRequest):
         self.close_connection = self.sent_headers = True
         self.conn.server.watch.note(self.conn, "writing")
         with suppress(OSError):
-            self.conn.wfile.write(render_response(refusal, self.conn.server.render_error))
+            response = render_response(refusal, self.conn.server.render_error)
+            head, end, _ = response.partition(b"\r\n\r\n")
+            self.conn.wfile.write(head + end if self.method == b"HEAD" else response)
         self.conn.lingers = True
 
     def _take(self, head: Head) -> None:
@@ -319,8 +323,11 @@ class WsgiGateway(wsgi.Gateway_10):
         return environ
 
     def write(self, chunk: bytes) -> None:
-        """Send a part of the response, within the time limit."""
+        """Send a part of the response, within the time limit; of one to HEAD, the headers only."""
         connection = self.req.conn
+        if self.req.method == b"HEAD":
+            self.req.ensure_headers_sent()
+            return
         connection.server.watch.note(connection, "writing")
         super().write(chunk)
 

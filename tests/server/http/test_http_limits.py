@@ -232,6 +232,19 @@ def test_pipelined_requests_are_separated(
     assert [each for each in told if each] == answers
 
 
+@pytest.mark.spec("API-04")
+def test_head_is_answered_without_a_body(socket_path: Path) -> None:
+    head = AGAIN.replace(b"GET", b"HEAD").replace(b"Connection: close\r\n", b"")
+    first, second, _ = say(socket_path, head + AGAIN).split(b"\r\n\r\n")
+    assert b"Content-Length: 14\r\n" in first, "that of the body which GET would have"
+    assert second.startswith(b"HTTP/1.1 200 "), "the response to the next request"
+    chunked = b"Transfer-Encoding: gzip\r\n\r\n"
+    assert say(socket_path, b"HEAD / HTTP/1.1\r\nHost: a\r\n" + chunked).startswith(b"HTTP/1.1 501")
+    bad = say(socket_path, b"HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")
+    assert bad.startswith(b"HTTP/1.1 400 ")
+    assert bad.endswith(b"\r\n\r\n")
+
+
 def test_what_follows_a_body_that_was_not_read_is_no_request(socket_path: Path) -> None:
     said = say(socket_path, POST + b"Content-Length: %d\r\n\r\n" % (BODY + 1) + AGAIN)
     assert said.count(b"HTTP/1.1") == 1
