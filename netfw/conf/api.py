@@ -26,6 +26,12 @@ API = (
         help="Addresses and ports on which the API is served by TCP, such as 127.0.0.1:9696 or "
         "[::1]:9696.  See [identity] for authentication there.",
     ),
+    cfg.URIOpt(
+        "public_url",
+        schemes=["http", "https"],
+        help="URL by which clients reach the API, for the links in answers.  Unless set, links "
+        "have the Host header of the request: a cache must not serve them to another client.",
+    ),
     cfg.StrOpt(
         "tls_certificate",
         help="File with the server's certificate, and with those that lead to its authority.  "

@@ -109,6 +109,7 @@ class ApiBundle:
             identity=self._identity,
             limits=request_limits(conf),
             subscribers=find_subscribers([parts.plugin, *parts.services]),
+            public_url=conf.api.public_url or "",
         )
 
     def look(self) -> None:

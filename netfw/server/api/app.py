@@ -24,7 +24,7 @@ from netfw.server.api.controller import Controller
 from netfw.server.api.error_responses import no_such_path, to_response, unexpected
 from netfw.server.api.events import PublishingPlugin
 from netfw.server.api.query_params import parse_query_string
-from netfw.server.api.request import ApiRequest
+from netfw.server.api.request import PUBLIC_URL, ApiRequest
 from netfw.server.api.request_body import RequestLimits, check_length
 from netfw.server.api.resource_registry import ResourceRegistry
 from netfw.server.api.routing import Routes, check_method, path_of
@@ -49,7 +49,9 @@ class Application:
         policy: Policy,
         identity: Identity,
         limits: RequestLimits,
+        public_url: str = "",
     ) -> None:
+        self._public_url = public_url.rstrip("/")
         self._registry, self._identity, self._limits = registry, identity, limits
         self._routes = Routes(registry.resources)
         self._controller = Controller(registry.resources, plugins, policy, limits)
@@ -58,6 +60,7 @@ class Application:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         own_id = request_id.sanitize(environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or "")
         environ["netfw.request_id"] = own_id
+        environ[PUBLIC_URL] = self._public_url
         started = time.perf_counter()
         with request_id.bind(own_id):
             status, headers, data = self._respond(environ, own_id)
@@ -146,11 +149,12 @@ def make_app(
     identity: Identity,
     limits: RequestLimits | None = None,
     subscribers: Sequence[ApiEventSubscriber] = (),
+    public_url: str = "",
 ) -> Application:
     """Build the application of a server.
 
     *plugins* store the resources of the registry; a mapping has each by the resource's name.
-    *subscribers* get the API events.
+    *subscribers* get the API events.  *public_url* is that of links; empty: as clients address it.
     """
     if not isinstance(plugins, Mapping):
         plugins = {name: plugin for plugin in plugins for name in plugin.resource_names}
@@ -165,4 +169,5 @@ def make_app(
         policy=policy,
         identity=identity,
         limits=limits or RequestLimits(),
+        public_url=public_url,
     )

@@ -125,7 +125,7 @@ class Controller:
             else list(visible)
         }
         if listing.paged or query.limit is not None:
-            links = page_links(request.url(), request.parameters, query, rows)
+            links = page_links(request.url(), request.parameters, query, rows, visible)
             if links:
                 body[f"{resource.plural}_links"] = links
         return ApiResponse(status=200, body=body)

@@ -9,7 +9,7 @@ from netfw.drivers.server.api_extension import ExtensionInfo
 from netfw.errors import NotFound
 from netfw.model.text_validation import quote
 from netfw.server.api.error_responses import wrong_method
-from netfw.server.api.request import ApiResponse
+from netfw.server.api.request import ApiResponse, base_url
 from netfw.server.api.resource_registry import ResourceRegistry
 
 VERSION = "v2.0"
@@ -67,13 +67,6 @@ def describe_extensions(
         return None
     _require_get(environ)
     return ApiResponse(status=200, body=body)
-
-
-def base_url(environ: Mapping[str, Any]) -> str:
-    """Return the URL of the API as the client addresses it."""
-    host = environ.get("HTTP_HOST") or environ.get("SERVER_NAME") or "localhost"
-    scheme = environ.get("wsgi.url_scheme") or "http"
-    return f"{scheme}://{host}{environ.get('SCRIPT_NAME', '')}"
 
 
 def _require_get(environ: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -14,6 +14,9 @@ from netfw.model.text_validation import quote
 from netfw.server.api.query_params import Parameters
 from netfw.server.api.request_body import RequestLimits, read_object
 from netfw.server.api.routing import Route
+
+PUBLIC_URL: Final = "netfw.public_url"
+"""Key of the configured URL in the WSGI environment."""
 
 _IF_MATCH = re.compile(r'"?revision_number=(\d{1,18})"?')
 
@@ -60,7 +63,13 @@ class ApiRequest:
 
     def url(self) -> str:
         """Return the URL of the request without its query string."""
-        host = self.environ.get("HTTP_HOST") or self.environ.get("SERVER_NAME") or "localhost"
-        scheme = self.environ.get("wsgi.url_scheme") or "http"
-        path = f"{self.environ.get('SCRIPT_NAME', '')}{self.environ.get('PATH_INFO', '')}"
-        return f"{scheme}://{host}{path}"
+        return f"{base_url(self.environ)}{self.environ.get('PATH_INFO', '')}"
+
+
+def base_url(environ: Mapping[str, Any]) -> str:
+    """Return the URL of the API: the configured one, or as the client addresses it."""
+    if configured := environ.get(PUBLIC_URL):
+        return str(configured)
+    host = environ.get("HTTP_HOST") or environ.get("SERVER_NAME") or "localhost"
+    scheme = environ.get("wsgi.url_scheme") or "http"
+    return f"{scheme}://{host}{environ.get('SCRIPT_NAME', '')}"

@@ -21,7 +21,12 @@ from netfw.server.api.policy.target import lookup_in
 from netfw.server.api.request_body import RequestLimits
 from netfw.server.api.resource_registry import build
 
-ROLES = {"reader": {"reader"}, "member": {"reader", "member"}, "admin": {"admin"}}
+ROLES: dict[str, set[str]] = {
+    "none": set(),
+    "reader": {"reader"},
+    "member": {"reader", "member"},
+    "admin": {"admin"},
+}
 
 
 def identify(environ: Mapping[str, Any]) -> RequestContext:
@@ -126,6 +131,7 @@ def api(
     subscribers: Sequence[ApiEventSubscriber] = (),
     extending: Mapping[str, Any] | None = None,
     policy_file: str | None = None,
+    public_url: str = "",
 ) -> Client:
     """The API of a server with these plugins."""
     kept = {name: plugin for plugin in plugins for name in plugin.resource_names}
@@ -139,5 +145,6 @@ def api(
             identity=identify,
             limits=limits,
             subscribers=subscribers,
+            public_url=public_url,
         )
     )

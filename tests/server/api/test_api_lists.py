@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -140,6 +141,42 @@ def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[HandlerPlugi
     assert names_of(page) == ["n0", "n1"]
     assert names_of(follow(client, page, "next")) == ["n2"]
     assert len(names_of(client.get("networks", limit=100))) == 2
+
+
+@pytest.mark.spec("API-05", "API-13")
+def test_links_have_the_public_url_whatever_the_host_header_says(
+    plugins: list[HandlerPlugin],
+) -> None:
+    client = api(plugins, public_url="https://cloud.example/network/")
+    client.post("networks", {"networks": [{}, {}]})
+    page = client.raw("GET", "/v2.0/networks", query="limit=1", HTTP_HOST="evil.example").json
+    (link,) = page["networks_links"]
+    assert link["href"].startswith("https://cloud.example/network/v2.0/networks?limit=1&marker=")
+    for path in ("/", "/v2.0/"):
+        reply = client.raw("GET", path, HTTP_HOST="evil.example")
+        assert b"evil.example" not in reply.data
+        assert b"https://cloud.example/network/v2.0/" in reply.data
+
+
+@pytest.mark.spec("API-07")
+def test_links_name_rows_that_the_requester_sees(
+    plugins: list[HandlerPlugin], tmp_path: Path
+) -> None:
+    rules = tmp_path / "policy.yaml"
+    rules.write_text('"get_network": "rule:admin or True:%(admin_state_up)s"\n')
+    client = api(plugins, policy_file=str(rules))
+    ups = [True, False, True, False, False, True, False, True]
+    names = [f"n{at}" for at in range(len(ups))]
+    bodies = [{"name": n, "admin_state_up": up} for n, up in zip(names, ups, strict=True)]
+    client.post("networks", {"networks": bodies})
+    admin = client.as_("root/admin")
+    hidden = {each["id"] for each in admin.list("networks", admin_state_up=False)}
+    page, seen = client.get("networks", limit=4, sort_key="name"), []
+    while page is not None:
+        assert not [each for each in hidden if each.encode() in page.data]
+        seen += names_of(page)
+        page = follow(client, page, "next")
+    assert seen == ["n0", "n2", "n5", "n7"]
 
 
 @pytest.mark.spec("API-05")

@@ -209,3 +209,23 @@ def test_ports_get_defaults_that_clients_expect(client: Client) -> None:
     assert client.list("ports", fixed_ips="ip_address=192.0.2.250") == []
     changed = client.put(f"ports/{port['id']}", {"port": {"security_groups": None}})
     assert changed.json["port"]["security_groups"] == []
+
+
+@pytest.mark.spec("API-07")
+def test_a_user_without_a_role_sees_nothing_of_the_project(client: Client) -> None:
+    network = client.network()["id"]
+    client.make("subnets", network_id=network, cidr="192.0.2.0/24")
+    client.make("ports", network_id=network)
+    client.make("security-groups", name="g")
+    guest = client.as_("alice/none")
+    for collection in (
+        "networks",
+        "subnets",
+        "ports",
+        "security-groups",
+        "security-group-rules",
+    ):
+        shown = client.list(collection)
+        assert shown
+        assert guest.list(collection) == [], collection
+        assert guest.get(f"{collection}/{shown[0]['id']}").status == 404

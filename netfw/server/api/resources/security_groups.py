@@ -12,7 +12,7 @@ from netfw.server.api.resources.common import NAMED, OWN, STANDARD, read_only
 from netfw.server.api.schema.request_codecs import FLAG, NAME, Either
 from netfw.server.api.schema.resource_schema import READER, ApiAttribute, ApiResource, Verb
 
-_GROUP_OWNER = "project_id:%(security_group:project_id)s"
+_GROUP_OWNER = "((role:reader or role:member) and project_id:%(security_group:project_id)s)"
 
 
 def _parse_protocol(raw: object) -> str | None:
