@@ -319,7 +319,7 @@ def test_clients_that_do_not_read_hold_no_thread(serve: Any) -> None:
 
 
 @pytest.mark.spec("API-13")
-def test_responses_that_nobody_reads_take_bounded_memory(serve: Any) -> None:
+def test_responses_that_are_not_read_take_bounded_memory(serve: Any) -> None:
     _, path = serve(lambda _: LARGE, threads=1, unsent=4 * len(LARGE))
     clients = [begin(path) for _ in range(12)]
     wait_until(lambda: is_lost(clients[7]), "the first eight connections are closed")

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from netfw.drivers.values.events import Event, KeysChanged, ProcessDied
-from netfw.drivers.values.router_values import RoleChanged
+from netfw.drivers.values.router_values import HA_PRIORITY, RoleChanged
 from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site, make_net

@@ -102,7 +102,7 @@ def test_a_domain_of_a_port_is_served_for_the_owner_of_the_network_alone():
     assert names(found) == {ONE.id: ("a", "bank.example"), TWO.id: ("web", "")}
 
 
-def test_a_name_that_two_projects_use_is_the_network_owners_or_nobodys():
+def test_a_name_that_two_projects_use_is_served_for_the_network_owner_alone():
     found = desired(OWNED, SUBNET, MEMBERS)
     assert names(found) == {TWO.id: ("web", "")}
     found.take_changed()
