@@ -8,7 +8,7 @@ import time
 import urllib.request
 from typing import Any
 
-from netfw.cli.demo.agents import reached
+from netfw.cli.demo.agents import becomes_true, reached
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.server import Cloud
 from netfw.model.device_names import DHCP_NAMESPACE
@@ -151,18 +151,16 @@ def _remove(report: DemoReport, cloud: Cloud) -> None:
     mint = cloud.network.find_network("mint", ignore_missing=False)
     cloud.network.delete_network(mint.id)
 
-    def left() -> list[str]:
-        names = [name for each in cloud.hosts for name in each.host.run(["ip", "netns"]).split()]
-        return [name for name in names if name.startswith(DHCP_NAMESPACE)]
-
-    wait_until(lambda: not left(), "the namespaces are gone")
-    report.check("no namespace, process or file of it is left", not _remains(cloud, str(mint.id)))
+    gone = becomes_true(lambda: not _remains(cloud, str(mint.id)))
+    report.check("no namespace, process or file of it is left", gone)
 
 
 def _remains(cloud: Cloud, network: str) -> list[str]:
-    """Return files and processes that have the id of the network in name or command line."""
+    """Return namespaces, files and processes that have the id of the network in their name."""
     found = []
     for each in cloud.hosts:
+        words = each.host.run(["ip", "netns"]).split()
+        found += [name for name in words if name.startswith(DHCP_NAMESPACE)]
         found += [str(path) for path in each.dhcp.directory.rglob(f"*{network}*")]
         found += each.host.attempt(["pgrep", "-f", network]).output.split()
     return found
