@@ -11,7 +11,7 @@ from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trust
 from netfw.model.ids import NetworkId, RouterId
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
-from netfw.model.router import VRIDS, Router, find_ha_overlap, find_ha_override
+from netfw.model.router import HA_MARKERS, VRIDS, Router, find_ha_overlap, find_ha_override
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
@@ -39,6 +39,7 @@ def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagn
         *_vrid_errors(highly_available, of_ha),
         *_host_errors(of_ha),
         *_ha_port_errors(of_ha),
+        *_ha_subnet_errors(of_ha, resources),
         *_prefix_errors(highly_available, of_ha, resources),
     ]
     yield from errors or _missing_errors(highly_available, of_ha, _assigned_hosts(gathered))
@@ -61,6 +62,20 @@ def plain_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[
         for _, entry in others if id in plain else ():
             problem = f"the router is not highly available, and on {host} by {_location(first)}"
             yield entry.diagnostic("", f"{problem}; remove one of the assignments, {advice}")
+
+
+def ha_router_warnings(gathered: Gathered, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the hosts that ports of a highly available router are on, and the router is not."""
+    routers, ports = _routers_and_ports(gathered, resources)
+    assigned = _assigned_hosts(gathered)
+    for entry, port, id in ports:
+        _, router = routers[id]
+        for host in sorted(port.binding.all_hosts - assigned.get(id, {}).keys())[:_NAMED]:
+            if router.ha:
+                problem = f"{host} has no assignment of the router, so it takes no part in it"
+                advice = f"add {{service: l3, host: {host}, router: {router.name or id}}}"
+                field = "binding:hosts" if port.binding.hosts else "binding:host_id"
+                yield entry.diagnostic(field, f"{problem}; {advice}, or remove the host here")
 
 
 def _routers_and_ports(gathered: Gathered, resources: Resources) -> tuple[Routers, PortsOfRouters]:
@@ -156,6 +171,20 @@ def _ha_port_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
             if user is not entry:
                 problem = f"{fixed.address} is the address of {_location(user)}, an HA port too"
                 yield entry.diagnostic(f"fixed_ips[{at}]", f"{problem}; state another one")
+
+
+def _ha_subnet_errors(ports: PortsOfRouters, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the HA ports whose addresses keepalived cannot use."""
+    for entry, port, _ in ports:
+        if not _is_ha_port(port):
+            continue
+        if port.fixed_ips and all(each.address.version == 6 for each in port.fixed_ips):
+            yield entry.diagnostic("fixed_ips", "VRRP needs an IPv4 address; state one")
+        for at, subnet in _subnets_of(port, resources):
+            if subnet.cidr.version == 4 and subnet.cidr.overlaps(HA_MARKERS):
+                use = "by which hosts mark the routers that are active there"
+                problem = f"{subnet.cidr} overlaps {HA_MARKERS}, {use}; state another subnet"
+                yield entry.diagnostic(f"fixed_ips[{at}]", problem)
 
 
 def _missing_errors(

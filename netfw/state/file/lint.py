@@ -14,7 +14,7 @@ from netfw.model.router import ExternalGateway, Router
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
-from netfw.state.file.ha_validation import plain_router_warnings
+from netfw.state.file.ha_validation import ha_router_warnings, plain_router_warnings
 from netfw.state.file.name_resolution import as_id
 
 Resources = Mapping[Ref, Resource]
@@ -29,6 +29,7 @@ def lint(gathered: Gathered, resources: Resources) -> tuple[Diagnostic, ...]:
         *_repeated(gathered, resources),
         *_unrouted(gathered, resources),
         *_connected_twice(gathered, resources),
+        *ha_router_warnings(gathered, resources),
         *plain_router_warnings(gathered, resources),
         *_associated_and_forwarding(gathered, resources),
     ]

@@ -153,6 +153,32 @@ def test_an_ha_router_without_ha_ports_is_an_error_for_each_host_that_has_it() -
 
 
 @pytest.mark.spec("DRV-21")
+def test_an_ha_network_that_vrrp_cannot_use_is_an_error() -> None:
+    wide = CLOUD.replace("169.254.192.0/18", "169.254.0.0/16")
+    use = "by which hosts mark the routers that are active there; state another subnet"
+    problem = f"169.254.0.0/16 overlaps 169.254.0.0/24, {use}"
+    assert errors_of(wide) == [
+        f"0.yaml:{12 + at}: ports[{2 + at}].fixed_ips[0]: {problem}" for at in (0, 1)
+    ]
+    v6 = CLOUD.replace("169.254.192.0/18", "fd00:7::/64").replace("169.254.192.", "fd00:7::")
+    assert errors_of(v6) == [
+        f"0.yaml:{12 + at}: ports[{2 + at}].fixed_ips: VRRP needs an IPv4 address; state one"
+        for at in (0, 1)
+    ]
+
+
+@pytest.mark.spec("DRV-21")
+def test_a_host_of_ports_that_does_not_have_the_router_is_a_warning() -> None:
+    found = good(CLOUD.replace("- {service: l3, host: b, router: r}", ""))
+    problem = "b has no assignment of the router, so it takes no part in it"
+    advice = "add {service: l3, host: b, router: r}, or remove the host here"
+    assert [str(each) for each in found.warnings] == [
+        f"0.yaml:{line}: ports[{line - 10}].{field}: {problem}; {advice}"
+        for line, field in ((10, "hosts"), (11, "hosts"), (13, "host"))
+    ]
+
+
+@pytest.mark.spec("DRV-21")
 def test_parts_of_a_highly_available_router_at_a_plain_one_are_warnings() -> None:
     found = good(CLOUD.replace("ha: true, vrid: 7", "ha: false"))
     advice = "or state ha: true and a vrid at the router"
@@ -212,11 +238,11 @@ def test_an_address_or_route_that_hides_the_ha_network_is_an_error(
 
 
 def test_a_host_of_several_that_is_not_described_is_a_warning() -> None:
-    (warning,) = topology(
+    found = topology(
         CLOUD.replace("[a, b], fixed_ips: [10", "[a, b, c], fixed_ips: [10"),
         "hosts: {a: {}, b: {}}",
     ).warnings
-    assert str(warning) == "0.yaml:10: ports[0].hosts: c is not among the hosts"
+    assert "0.yaml:10: ports[0].hosts: c is not among the hosts" in map(str, found)
 
 
 def test_each_host_gets_everything_that_the_sample_says_of_its_ha_router() -> None:
