@@ -79,8 +79,8 @@ L3 = (
         max=254,
         help="The priority of this host when the hosts of a highly available router elect the "
         "active one.  An active host is not replaced because another one has a higher priority.  "
-        "After a clean stop of the active one, a host takes over within (256 - priority) / 256 of "
-        "the advertisement interval.",
+        "After a clean stop of the active one, a host takes over within (256 - priority) / 256 "
+        "seconds.",
     ),
     cfg.FloatOpt(
         "ha_role_report_interval",

@@ -29,7 +29,7 @@ from netfw.model.subnet import Subnet
 
 HA_PRIORITY = 200
 """Default priority of a host in the election of the active one.  A host takes over after a clean
-stop of the active one within (256 - priority) / 256 of the advertisement interval."""
+stop of the active one within (256 - priority) / 256 seconds."""
 METADATA_PORT = 9697
 """Default port of the metadata proxy in the namespace of a router."""
 MAX_HA_PEERS = 254
