@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -215,6 +216,15 @@ def reached(instance: Instance, address: str) -> bool:
         if instance.ping(address, count=3, timeout=0.5).lost == 0:
             return True
     return False
+
+
+def files_named(directory: Path, word: str) -> list[str]:
+    """Return the files and folders below *directory* with *word* in their name.
+
+    Others may remove some meanwhile.
+    """
+    found = (name for _, folders, files in os.walk(directory) for name in (*folders, *files))
+    return [name for name in found if word in name]
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:

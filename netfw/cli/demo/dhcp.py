@@ -8,7 +8,7 @@ import time
 import urllib.request
 from typing import Any
 
-from netfw.cli.demo.agents import becomes_true, reached
+from netfw.cli.demo.agents import becomes_true, files_named, reached
 from netfw.cli.demo.report import DemoReport
 from netfw.cli.demo.server import Cloud
 from netfw.model.device_names import DHCP_NAMESPACE
@@ -161,6 +161,6 @@ def _remains(cloud: Cloud, network: str) -> list[str]:
     for each in cloud.hosts:
         words = each.host.run(["ip", "netns"]).split()
         found += [name for name in words if name.startswith(DHCP_NAMESPACE)]
-        found += [str(path) for path in each.dhcp.directory.rglob(f"*{network}*")]
+        found += files_named(each.dhcp.directory, network)
         found += each.host.attempt(["pgrep", "-f", network]).output.split()
     return found

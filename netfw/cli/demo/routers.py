@@ -11,6 +11,7 @@ from netfw.cli.demo.agents import (
     PHYSICAL_BRIDGE,
     TIMEOUT,
     becomes_true,
+    files_named,
     plan_of,
     reached,
 )
@@ -216,6 +217,6 @@ def _remove(report: DemoReport, site: RoutedSite) -> None:
 
 def _remains(host: ServedHost, router: str) -> list[str]:
     """Return namespaces, processes and files of the router."""
-    found = [str(path) for path in host.l3.directory.rglob(f"*{router}*")]
+    found = files_named(host.l3.directory, router)
     found += host.host.attempt(["pgrep", "-f", router]).output.split()
     return found + [name for name in host.host.run(["ip", "netns"]).split() if router in name]
