@@ -252,8 +252,8 @@ class Connection(cheroot_server.HTTPConnection):
         try:
             return self._handle()
         finally:
-            if not self.wfile.pending and self.request is None:
-                self.server.watch.note(self, None)
+            if self.request is None:
+                self.server.watch.note(self, "writing" if self.wfile.pending else None)
 
     def _handle(self) -> bool:
         """Handle a request: a new one, or the one whose body was awaited."""
@@ -261,9 +261,10 @@ class Connection(cheroot_server.HTTPConnection):
             awaited, self.request = self.request, None
             self.server.bodies.note(self, 0)
             self.RequestHandlerClass = lambda *_: awaited
-        else:
-            self.RequestHandlerClass = Request
-        keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+        try:
+            keep = bool(super().communicate())  # type: ignore[no-untyped-call]
+        finally:
+            self.RequestHandlerClass = Request  # the request, and its body, can be freed
         return keep or self.request is not None
 
     def close(self) -> None:

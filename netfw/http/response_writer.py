@@ -191,6 +191,7 @@ class ResponseWriter:
             self._selector.modify(number, _events(connection.wfile))
             return
         if self._forget(number).keep:
+            connection.server.watch.note(connection, None)
             connection.server.put_conn(connection)
         else:
             connection.close()

@@ -230,6 +230,7 @@ class _Server(wsgi.Server):
                 conn.socket.send(self._busy)
         except OSError:
             pass
+        conn.lingers = True
         conn.close()
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:

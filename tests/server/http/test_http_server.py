@@ -11,7 +11,9 @@ import select
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -338,6 +340,42 @@ def test_a_client_that_does_not_read_is_given_up_in_time(serve: Any) -> None:
     _, path = serve(lambda _: LARGE, threads=1, writing=0.3)
     client = begin(path)
     wait_until(lambda: is_lost(client), "the server hangs up")
+
+
+def test_an_idle_connection_holds_no_body(serve: Any) -> None:
+    _, path = serve(lambda environ: str(len(environ["wsgi.input"].read())).encode())
+    clients = [Unix(path) for _ in range(4)]
+    tracemalloc.start()
+    try:
+        for client in clients:
+            client.request("POST", "/", b"b" * 2_000_000)
+            assert client.getresponse().read() == b"2000000"
+        wait_until(lambda: tracemalloc.get_traced_memory()[0] < 2_000_000, "the bodies are freed")
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_client_that_reads_no_responses_without_body_is_given_up_in_time(serve: Any) -> None:
+    _, path = serve(lambda _: b"", threads=1, writing=0.3)
+    client = Unix(path)
+    client.connect()
+    client.sock.setblocking(False)
+    asked = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+
+    def is_given_up() -> bool:
+        with suppress(BlockingIOError, BrokenPipeError):
+            client.sock.send(asked)
+        return is_lost(client)
+
+    wait_until(is_given_up, "the server hangs up")
+
+
+def test_a_client_that_was_slow_to_read_may_stay(serve: Any) -> None:
+    _, path = serve(lambda environ: LARGE, threads=1, writing=0.5)
+    client = begin(path)
+    assert size_read(client) == len(LARGE)
+    time.sleep(2.5)
+    assert not is_lost(client)
 
 
 def test_a_stop_sends_what_clients_still_take(serve: Any) -> None:
