@@ -7,25 +7,41 @@ makes an agent alive without one.
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
 from typing import cast
+
+from attrs import define, frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
-from netfw.errors import BackendError
+from netfw.errors import BackendError, RequestError
 from netfw.model.binding import VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
+from netfw.server.agents.agents import SERVICES
 from netfw.server.binding.binder import PortBinder
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
-from netfw.server.db.agents.heartbeats import agents_on
+from netfw.server.db.agents.heartbeats import AgentWithAge, agents_on
 from netfw.server.db.database import ReadSnapshot
 
+LOG = logging.getLogger(__name__)
+
 _FAILED = (VifType.BINDING_FAILED.value,)
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 120.0
+"""Seconds until a host is retried of which no port could be bound; each pause is twice as long."""
+
+
+@define
+class _Retry:
+    """When the ports of a host are retried."""
+
+    due: float = 0.0
+    pause: float = 0.0
 
 
 class FailedBindings:
@@ -40,45 +56,58 @@ class FailedBindings:
         self, context: ServerContext, binder: PortBinder, trigger: Callable[[], None]
     ) -> None:
         self._context, self._binder, self._trigger = context, binder, trigger
-        self._hosts: set[str] | None = None
+        self._hosts: dict[str, _Retry] | None = None
         self._lock = threading.Lock()
 
     def watch(self, unit: UnitOfWork, change: Change) -> None:
         """Check the host of a binding that failed once more, after the commit."""
         host = _failed_host(change.after)
-        if host and host != _failed_host(change.before):
-            unit.after_commit.append(partial(self._check, host))
+        check = _HostCheck(self, host)
+        if host and host != _failed_host(change.before) and check not in unit.after_commit:
+            unit.after_commit.append(check)
+
+    def check(self, host: str) -> None:
+        """Remember a host with failed bindings; retry them soon if it has a live agent."""
+        with self._lock:
+            hosts = {} if self._hosts is None else self._hosts
+            is_due = hosts.setdefault(host, _Retry()).due <= time.monotonic()
+        with suppress(BackendError):  # what was committed is done; the next pass reads again
+            if is_due and self._with_live_agent({host}):
+                self._trigger()
 
     def reconcile(self) -> int:
         """Retry the failed bindings of hosts with a live agent; return how many are bound."""
         with self._lock:
             if self._hosts is None:
-                self._hosts = {each.binding.host for each in self._context.read(_failures)}
-            hosts = frozenset(self._hosts)
-        return sum(map(self._retry, sorted(self._with_live_agent(hosts))))
-
-    def _check(self, host: str) -> None:
-        self._add(host)
-        with suppress(BackendError):  # what was committed is done; the next pass reads again
-            if self._with_live_agent({host}):
-                self._trigger()
+                failures = self._context.read(_failures)
+                self._hosts = {each.binding.host: _Retry() for each in failures}
+            now = time.monotonic()
+            due = frozenset(host for host, retry in self._hosts.items() if retry.due <= now)
+        count = 0
+        for host in sorted(self._with_live_agent(due)):
+            try:
+                count += self._retry(host)
+            except RequestError as exc:
+                LOG.warning("ports of host %s are not bound: %s", host, exc)
+        return count
 
     def _retry(self, host: str) -> int:
         with self._lock:
-            (self._hosts or set()).discard(host)
-        some_are_left = True
+            former = (self._hosts or {}).pop(host, _Retry())
+        count, some_are_left = 0, True
         try:
             count = self._context.run(SERVER, lambda unit: self._binder.rebind_failed(unit, host))
             some_are_left = self._context.read(lambda view: bool(_failures(view, host)))
         finally:
             if some_are_left:
-                self._add(host)
+                longer = min(2 * former.pause or FIRST_PAUSE, LONGEST_PAUSE)
+                self._retry_after(host, FIRST_PAUSE if count else longer)
         return count
 
-    def _add(self, host: str) -> None:
+    def _retry_after(self, host: str, pause: float) -> None:
         with self._lock:
             if self._hosts is not None:
-                self._hosts.add(host)
+                self._hosts[host] = _Retry(time.monotonic() + pause, pause)
 
     def _with_live_agent(self, hosts: Collection[str]) -> frozenset[str]:
         if not hosts:
@@ -88,8 +117,25 @@ class FailedBindings:
         return frozenset(
             host
             for host, agents in found.items()
-            if any(each.silence is not None and each.silence <= longest for each in agents)
+            if any(_is_live(each, longest) for each in agents)
         )
+
+
+@frozen
+class _HostCheck:
+    """A call of `FailedBindings.check`; equal ones are one."""
+
+    bindings: FailedBindings
+    host: str
+
+    def __call__(self) -> None:
+        self.bindings.check(self.host)
+
+
+def _is_live(agent: AgentWithAge, longest: float) -> bool:
+    """Return whether an agent that ports may be bound by is alive."""
+    is_alive = agent.silence is not None and agent.silence <= longest
+    return is_alive and agent.agent.agent_type not in SERVICES
 
 
 def _failed_host(resource: Resource | None) -> str:

@@ -57,6 +57,8 @@ class Rescheduler:
                 count += reconcile()
             except NetfwError as exc:
                 LOG.warning("rescheduling failed: %s", exc)
+            except Exception:
+                LOG.exception("rescheduling failed: internal error")
         return count
 
     def start(self) -> None:

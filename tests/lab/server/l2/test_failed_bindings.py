@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -12,13 +13,14 @@ from netfw.drivers.server.change import Change
 from netfw.errors import Conflict
 from netfw.model.port import Port
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
+from netfw.server.binding import failed_bindings
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw_drivers.ovs.mechanism.driver import OvsMechanismDriver
 from tests.lab.databases import DatabaseServers
 from tests.server.core.agent_samples import beat, grow_old
-from tests.server.core.core_client import ADMIN, Calls, core_plugin
+from tests.server.core.core_client import ADMIN, Calls, core_plugin, statements
 
 pytestmark = pytest.mark.spec("ML2-04")
 DEAD = 1000
@@ -33,15 +35,15 @@ class Server:
         self.network = self.calls.network(ADMIN)["id"]
         self.send_heartbeat()
 
-    def send_heartbeat(self) -> None:
-        HeartbeatHandler(self.context)([beat("h1", tunnel_types=["vxlan"], bridge_mappings={})])
+    def send_heartbeat(self, host: str = "h1") -> None:
+        HeartbeatHandler(self.context)([beat(host, tunnel_types=["vxlan"], bridge_mappings={})])
 
     def reconcile(self) -> None:
         for each in self.context.reconcilers:
             each()
 
-    def port(self) -> dict[str, Any]:
-        return self.calls.make("port", ADMIN, network_id=self.network, binding__host_id="h1")
+    def port(self, host: str = "h1") -> dict[str, Any]:
+        return self.calls.make("port", ADMIN, network_id=self.network, binding__host_id=host)
 
     def vif_type(self, port: dict[str, Any]) -> object:
         return self.calls.show("port", port["id"], ADMIN)["binding:vif_type"]
@@ -94,19 +96,62 @@ def test_server_that_starts_retries_what_failed_before(database: Database) -> No
     assert former.vif_type(port) == "ovs"
 
 
-def test_retry_that_a_failure_ended_is_done_later(database: Database) -> None:
+def test_port_that_is_refused_keeps_no_other_host_from_its_retry(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_bindings, "FIRST_PAUSE", 0.0)
     server = Server(database)
+    server.send_heartbeat("h2")
     server.reconcile()
-    grow_old(server.context, "h1", DEAD)
-    port = server.port()
-    grow_old(server.context, "h1", -DEAD)
+    for host in ("h1", "h2"):
+        grow_old(server.context, host, DEAD)
+    first, second = server.port(), server.port("h2")
+    for host in ("h1", "h2"):
+        grow_old(server.context, host, -DEAD)
 
     def refuse(unit: UnitOfWork, change: Change) -> None:
-        raise Conflict("not now")
+        if isinstance(change.after, Port) and change.after.binding.host == "h1":
+            raise Conflict("not now")
 
     server.context.precommit_hooks.append(refuse)
-    with pytest.raises(Conflict):
-        server.reconcile()
+    server.reconcile()
+    assert (server.vif_type(first), server.vif_type(second)) == ("binding_failed", "ovs")
     server.context.precommit_hooks.remove(refuse)
     server.reconcile()
-    assert server.vif_type(port) == "ovs"
+    assert server.vif_type(first) == "ovs"
+
+
+def test_port_that_no_driver_binds_is_retried_after_a_pause(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(file_database)
+    server.reconcile()
+    flat = {"provider__network_type": "flat", "provider__physical_network": "physnet1"}
+    network = server.calls.network(ADMIN, **flat)["id"]
+    with statements(file_database) as seen:
+        port = server.calls.make("port", ADMIN, network_id=network, binding__host_id="h1")
+    assert server.vif_type(port) == "binding_failed"
+    assert any("WHERE ports.binding_vif_type" in each for each in seen), "it was retried"
+
+    def is_retried() -> bool:
+        with statements(file_database) as seen:
+            server.reconcile()
+        return any("WHERE ports.binding_vif_type" in each for each in seen)
+
+    assert not is_retried()
+    now = time.monotonic
+    monkeypatch.setattr(failed_bindings.time, "monotonic", lambda: now() + 31)
+    assert is_retried()
+    assert not is_retried()
+
+
+def test_bulk_of_ports_that_fail_checks_their_host_once(file_database: Database) -> None:
+    server = Server(file_database)
+    grow_old(server.context, "h1", DEAD)
+    body = {"network_id": server.network, "binding:host_id": "h1", "project_id": "alice"}
+    counts = []
+    for number in (2, 20):
+        with statements(file_database) as seen:
+            server.calls.plugin.create(ADMIN, "port", [dict(body) for _ in range(number)])
+        counts.append(sum("heartbeats" in each for each in seen))
+    assert counts[0] == counts[1]
