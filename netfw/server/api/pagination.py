@@ -32,6 +32,8 @@ def _neighbours(
         if query.marker is not None:
             yield ("next", {}, False) if query.backwards else ("previous", {}, True)
         return
+    if "id" not in rows[0]:
+        return  # without an id there is no marker
     full = query.limit is not None and len(rows) >= query.limit
     has_marker = query.marker is not None
     if has_marker if query.backwards else full:

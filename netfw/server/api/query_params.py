@@ -75,6 +75,8 @@ class QueryParser:
 
     def __init__(self, resource: ApiResource, limits: RequestLimits) -> None:
         self._limits = limits
+        self._max_page = limits.page if resource.identity == "id" else None
+        """Rows without an id have no markers, and so no pages."""
         self._filters = {each.name: each for each in resource.attributes if each.filterable}
         self._sortable = frozenset(each.name for each in resource.attributes if each.sortable)
         self._shown = frozenset(each.name for each in resource.attributes if each.shown)
@@ -86,7 +88,7 @@ class QueryParser:
         :raises InvalidInput: names each wrong parameter.
         """
         if not given:
-            return ListRequest(query=Query(limit=self._limits.page))
+            return ListRequest(query=Query(limit=self._max_page))
         filters: dict[str, list[Value]] = {}
         problems: dict[str, str] = {}
         control: dict[str, list[str]] = {}
@@ -148,7 +150,7 @@ class QueryParser:
         limit = _number("limit", control.get("limit", []))
         marker = _last(control.get("marker", []))
         backwards = _flag("page_reverse", control.get("page_reverse", []))
-        max_page = self._limits.page
+        max_page = self._max_page
         page = limit or None
         if max_page is not None:
             page = max_page if page is None else min(page, max_page)

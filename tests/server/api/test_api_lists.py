@@ -143,6 +143,14 @@ def test_an_operator_s_largest_page_is_never_exceeded(plugins: list[HandlerPlugi
     assert len(names_of(client.get("networks", limit=100))) == 2
 
 
+def test_rows_without_an_id_are_on_one_page(plugins: list[HandlerPlugin]) -> None:
+    admin = api(plugins, limits=RequestLimits(page=2)).as_("root/admin")
+    for project in ("a", "b", "c"):
+        assert admin.put(f"quotas/{project}", {"quota": {"network": 3}}).status == 200
+    assert len(admin.get("quotas").json["quotas"]) == 3
+    assert set(admin.get("quotas", limit=2).json) == {"quotas"}, "there is no marker for a link"
+
+
 @pytest.mark.spec("API-05", "API-13")
 def test_links_have_the_public_url_whatever_the_host_header_says(
     plugins: list[HandlerPlugin],
