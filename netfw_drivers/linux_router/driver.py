@@ -303,7 +303,12 @@ class LinuxRouterDriver(
     ) -> Iterator[tuple[RouterDriverKey, NetfwError]]:
         """Yield the keys whose addresses keepalived has not applied yet."""
         for router in concerned:
-            missing = self._keepalived.missing_addresses(router)
+            try:
+                missing = self._keepalived.missing_addresses(router)
+            except BackendUnavailable as error:
+                if RouterKey(router) in update.put:
+                    yield RouterKey(router), error
+                continue
             yield from unapplied_errors(update, router, missing).items()
 
     def _refused_routes(
