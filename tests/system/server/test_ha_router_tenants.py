@@ -47,7 +47,7 @@ def test_members_get_ha_routers_by_default_and_see_no_ha_network(server: Private
     for method, path, body in requests:
         status, answer = admin.ask(method, path, body)
         assert status == 409, (method, path, answer)
-        assert "used by the highly available routers of project 'red'" in str(answer)
+        assert "is the HA network of project 'red'" in str(answer)
     status, _ = member.ask("POST", "routers", {"router": {"ha": False}})
     assert status == 403, "only administrators may say"
     plain = admin.make("routers", ha=False)

@@ -11,6 +11,7 @@ from netfw.drivers.server.query import Query
 from netfw.model.resource import Kind
 from netfw.model.router import HaRole, Router
 from netfw.server.db import Database
+from netfw.server.db.agents.router_roles import HostRole
 from tests.lab.server.db.processes import at_once, default_group
 from tests.lab.server.db.samples import group, store, uid
 
@@ -36,7 +37,7 @@ def test_the_last_role_of_each_host_is_kept_until_its_router_is_deleted(database
     store(database, router)
 
     def record(**roles: HaRole) -> None:
-        reported = {(router.id, host): role for host, role in roles.items()}
+        reported = {(router.id, host): HostRole(role) for host, role in roles.items()}
         database.transaction(lambda tx: tx.roles.record(reported))
 
     for _ in range(2):
