@@ -4,10 +4,11 @@ A connection keeps the translation of its first packet, also if there was none, 
 of a changed translation are removed after the rules have changed.  A driver that is killed in
 between leaves a record of them:
 
-- The connections of an address that a whole router loses are removed with it, after its rules.
-  The record is the address itself.
-- Others are named in the chain ``ended``, which no packet enters, with the floating IP that they
-  belong to.  The restore that changes the rules adds it, and it is removed after the connections.
+- The connections of an address that a whole plain router loses are removed with it, after its
+  rules.  The record is the address itself.
+- Others, such as those of an address that keepalived removes, are named in the chain ``ended``,
+  which no packet enters, with the floating IP that they belong to.  The restore that changes the
+  rules adds it, and it is removed after the connections.
 
 Whatever a plan finds in that chain, it removes again.  Without such a change, there is no chain.
 """
@@ -107,6 +108,16 @@ def find_ended(
     for each in ports:
         if each.address not in whole and _stays(each.address, known, before, after):
             yield EndedConnections(each.address, each.protocol, each.ports)
+
+
+def find_lost(
+    before: TranslatedAddresses, after: TranslatedAddresses
+) -> Iterator[EndedConnections]:
+    """Find the connections that end when keepalived removes addresses from the gateway."""
+    for address in {*before.addresses} - {*after.addresses}:
+        if not address.is_link_local:
+            id, _ = before.floating.get(address) or (None, None)
+            yield EndedConnections(address, floating_ip=id)
 
 
 def _stays(

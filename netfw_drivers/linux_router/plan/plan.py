@@ -29,6 +29,7 @@ from netfw_drivers.linux_router.plan.contributed_rules import without_refused_ru
 from netfw_drivers.linux_router.plan.desired_netns import DesiredRouter, DeviceName, NetnsContext
 from netfw_drivers.linux_router.plan.ended_connections import (
     find_ended,
+    find_lost,
     parse_ended,
     plan_removals,
     render_ended,
@@ -211,6 +212,7 @@ class _RouterPlanner:
         after = desired.translated(served)
         own = desired.own_gateway_addresses()
         ended = {*parse_ended(found.mirror.chains), *find_ended(found.translated, after, own)}
+        ended |= {*find_lost(found.translated, after)} if found.is_ha else set()
         wanted = evolve(wanted, chains={**wanted.chains, **render_ended(router, ended)})
         devices = {each.device for each in wanted.ports}
         withdrawals = [] if found.is_standby else [*plan_withdrawals(router, devices, found)]

@@ -14,7 +14,7 @@ from netfw.drivers.values.router_values import HighAvailability, RouterState
 from netfw.errors import InvalidInput, PartlyInvalid
 from netfw.linux.ip.operations import AddAddress, DelAddress, DelRoute
 from netfw.linux.ip.values import PROTOCOL_KEEPALIVED, FoundAddress, Link, addresses, route
-from netfw.linux.service_netns.steps import ChangeNetwork
+from netfw.linux.service_netns.steps import ChangeNetwork, RemoveConnections
 from netfw.linux.service_netns.values import ObservedNetns
 from netfw.model.device_names import device_name
 from netfw.model.ids import PortId
@@ -220,6 +220,22 @@ def test_removed_floating_ip_leaves_the_configuration_before_its_connections_end
     assert names.index("RunKeepalived") < names.index("RemoveConnections")
     (step,) = [each for each in every if isinstance(each, RunKeepalived)]
     assert step.text_of_file == configured(highly())
+
+
+@pytest.mark.spec("L3-40")
+def test_connections_of_addresses_that_leave_the_gateway_end_after_the_reload() -> None:
+    """keepalived removes the addresses, and no connections."""
+    text = configured(highly(), "203.0.113.9")
+    before = running(highly(), text, ((QH, MARKER), (QG, "203.0.113.5/24")))
+    moved = evolve(GATEWAY, port=port(2, "203.0.113.6/24", "2001:db8::5/64"))
+    every = steps(plan(Update(put={KEY: highly(state(INSIDE, gateway=moved))}), before))
+    ended = [each for each in every if isinstance(each, RemoveConnections)]
+    assert {str(each.address) for each in ended} == {"203.0.113.5", "203.0.113.9"}
+    (reload,) = [each for each in every if isinstance(each, RunKeepalived)]
+    assert every.index(reload) < every.index(ended[0])
+    idle = running(highly(), configured(highly()), ((QH, MARKER), (QG, "203.0.113.5/24")))
+    planned = plan(Update(put={KEY: highly()}), idle)
+    assert not [each for each in steps(planned) if isinstance(each, RemoveConnections)]
 
 
 def test_plain_router_stops_keepalived_first_and_adds_what_that_removes() -> None:
