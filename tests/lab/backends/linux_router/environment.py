@@ -29,16 +29,17 @@ class LinuxRouterEnvironment(RouterLabEnvironment):
     """A host with the driver on Open vSwitch."""
 
     election: ClassVar[float] = 5.0
+    driver_class: ClassVar[type[LinuxRouterDriver]] = LinuxRouterDriver
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self._options = options
 
-    def make_router(self, host: HostResources, directory: Path) -> RouterDriver:
+    def make_router(self, host: HostResources, directory: Path) -> LinuxRouterDriver:
         options = {option.dest: option.default for option in LinuxRouterDriver.OPTIONS}
         quick = {"ha_vrrp_advert_int": 1}
         own = {**options, **quick, **self._options, "router_confs": str(directory / "routers")}
-        return LinuxRouterDriver.from_conf(own, host)
+        return self.driver_class.from_conf(own, host)
 
     @property
     def router_confs(self) -> Path:
