@@ -22,7 +22,6 @@ from netfw.errors import BackendError, RequestError
 from netfw.model.binding import VifType
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Resource
-from netfw.server.agents.agents import SERVICES
 from netfw.server.binding.binder import PortBinder
 from netfw.server.core.context import SERVER, ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
@@ -50,12 +49,18 @@ class FailedBindings:
     Several server processes may do so at once: each retry reads again.
 
     :param trigger: has `reconcile` called soon.
+    :param others: types of agents by which no port is bound.
     """
 
     def __init__(
-        self, context: ServerContext, binder: PortBinder, trigger: Callable[[], None]
+        self,
+        context: ServerContext,
+        binder: PortBinder,
+        trigger: Callable[[], None],
+        others: Collection[str] = (),
     ) -> None:
         self._context, self._binder, self._trigger = context, binder, trigger
+        self._others = frozenset(others)
         self._hosts: dict[str, _Retry] | None = None
         self._lock = threading.Lock()
 
@@ -117,8 +122,12 @@ class FailedBindings:
         return frozenset(
             host
             for host, agents in found.items()
-            if any(_is_live(each, longest) for each in agents)
+            if any(self._is_live(each, longest) for each in agents)
         )
+
+    def _is_live(self, agent: AgentWithAge, longest: float) -> bool:
+        is_alive = agent.silence is not None and agent.silence <= longest
+        return is_alive and agent.agent.agent_type not in self._others
 
 
 @frozen
@@ -130,12 +139,6 @@ class _HostCheck:
 
     def __call__(self) -> None:
         self.bindings.check(self.host)
-
-
-def _is_live(agent: AgentWithAge, longest: float) -> bool:
-    """Return whether an agent that ports may be bound by is alive."""
-    is_alive = agent.silence is not None and agent.silence <= longest
-    return is_alive and agent.agent.agent_type not in SERVICES
 
 
 def _failed_host(resource: Resource | None) -> str:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from netfw.drivers.values.agent_requests import Request
 from netfw.model.agent import Agent
-from netfw.server.agents.agents import AgentHandler, ZoneHandler
+from netfw.server.agents.agents import SERVICES, AgentHandler, ZoneHandler
 from netfw.server.agents.heartbeat_handler import HeartbeatHandler
 from netfw.server.agents.rpc_handlers import AgentRpcHandlers, Answer
 from netfw.server.binding.binder import PortBinder
@@ -52,7 +52,7 @@ def build_agent_services(context: ServerContext, binder: PortBinder) -> AgentSer
     waiting = PortsAwaitingDhcp(dhcp, statuses)
     context.reconcilers += [dhcp.reconcile, l3.reconcile, waiting.reconcile]
     rescheduler = Rescheduler(context.reconcilers, context.settings.reschedule_interval)
-    bindings = FailedBindings(context, binder, rescheduler.trigger)
+    bindings = FailedBindings(context, binder, rescheduler.trigger, others=SERVICES)
     context.reconcilers.append(bindings.reconcile)
     watches = (dhcp.watch, l3.watch, waiting.watch, rescheduler.watch, bindings.watch)
     context.precommit_hooks += watches
