@@ -56,6 +56,7 @@ def test_another_host_takes_over_when_keepalived_ends(
 ) -> None:
     active = site.await_active()
     standby = site.other(active)
+    site.purge_cached_flows()
     with pinging_all(site.targets()) as pings:
         former = site.signal_keepalived(active, number)
         wait_until(lambda: site.active() is standby, site.roles)
