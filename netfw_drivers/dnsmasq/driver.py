@@ -170,7 +170,11 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             isinstance(key, PortKey) and key.port in self._cache.port_networks() for key in scope
         )
         whole = any(isinstance(key, NetworkKey) for key in scope.put)
-        return self._observer.observe(concerned, leases=known or whole or scope.complete)
+        return self._observer.observe(
+            concerned,
+            leases=known or whole or scope.complete,
+            adopted=concerned.keys() - self._watched,
+        )
 
     def observe_machine(self, update: Update[DhcpKey, DhcpValue]) -> Observed:
         """Invalidate the caches of the networks of *update* alone: other threads use the others."""
@@ -276,7 +280,9 @@ class DnsmasqDhcpDriver(DhcpDriver, Reconciler[DhcpKey, DhcpValue, Observed]):
             assert network is not None, "it was recorded"
             if self._sinks:
                 self._device_monitor.watch(
-                    key.network, self._context.service_netns(key.network, network)
+                    key.network,
+                    self._context.service_netns(key.network, network),
+                    adopted=self._observer.take_adopted(key.network),
                 )
             if key.network in self._watched:
                 continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from pathlib import Path
 
 from attrs import frozen
@@ -146,10 +146,10 @@ class Orphans:
             if mark_of(orphan.pid) == orphan.mark
         )
 
-    def keys(self) -> frozenset[ProcessKey]:
-        """Return the keys for which a process still runs."""
+    def keys(self, *, but: Container[ProcessKey] = ()) -> frozenset[ProcessKey]:
+        """Return the keys for which a process still runs, without those in *but*."""
         with self._lock:
-            found = dict(self._look())
+            found = {key: some for key, some in self._look().items() if key not in but}
         return frozenset(
             key for key, orphans in found.items() if any(mark_of(o.pid) == o.mark for o in orphans)
         )

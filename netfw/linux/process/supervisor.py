@@ -6,7 +6,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,8 +87,9 @@ class Supervisor:
         """
         with _translated(key), self._exclusive(key) as state:
             state.turn += 1
-            running = self._running(key, state)
-            if running is not None and self._fits(key, running, program):
+            record = self._records.read(key)
+            running = self._running(record, state)
+            if running is not None and _fits(record, running, program):
                 return self._keep(key, state, program, running, adopted=True)
             if running is not None:
                 self._end(key, state, running)
@@ -109,7 +110,8 @@ class Supervisor:
         """
         with _translated(key), self._exclusive(key) as state:
             state.turn += 1
-            running, record = self._running(key, state), self._records.read(key)
+            record = self._records.read(key)
+            running = self._running(record, state)
             if running is not None:
                 self._end(key, state, running, released)
             if record is not None:
@@ -121,25 +123,20 @@ class Supervisor:
                 orphan.close()
             self._records.remove(key)
 
-    def present(self) -> frozenset[ProcessKey]:
+    def present(self, *, but: Container[ProcessKey] = ()) -> frozenset[ProcessKey]:
         """Return the keys whose processes run now, including those of other supervisors.
 
+        :param but: keys that the caller knows of: they are left out, and cost nothing.
         :raises BackendBroken: the directory cannot be read.
         """
         with _translated("the processes that run"):
-            recorded = {key for key in self._records.recorded() if self.pid(key) is not None}
-            return frozenset(recorded) | self._orphans.keys()
+            recorded = (key for key in self._records.recorded() if key not in but)
+            running = {key for key in recorded if self.pid(key) is not None}
+            return frozenset(running) | self._orphans.keys(but=but)
 
     def pid(self, key: ProcessKey) -> int | None:
         """Return the pid of the process of *key*, if it runs."""
-        record = self._records.read(key)
-        handle = hold(record.identity) if record else None
-        if handle is None:
-            return None
-        try:
-            return handle.pid if handle.alive() else None
-        finally:
-            handle.close()
+        return _pid(self._records.read(key))
 
     def running(self, key: ProcessKey) -> Running | None:
         """Return what runs as *key*, also if its record was lost or never written.
@@ -151,8 +148,7 @@ class Supervisor:
             if own is not None:  # if it has ended, the owner is notified separately
                 found = own.identity if own.alive() else None
             else:
-                pid = self.pid(key)
-                found = record.identity if record and record.identity.pid == pid else None
+                found = record.identity if record and _pid(record) is not None else None
             if found is None:
                 return self._orphan(key)
             digest = record.digest if record else ""
@@ -209,20 +205,13 @@ class Supervisor:
                 if not state.users and state.program is None and state.handle is None:
                     self._states.pop(key, None)
 
-    def _running(self, key: ProcessKey, state: ProcessState) -> Handle | None:
-        """Return the living process that is watched already, or that is on record."""
+    def _running(self, record: Record | None, state: ProcessState) -> Handle | None:
+        """Return the living process that is watched already, or that is on *record*."""
         if state.handle is not None:
             if state.handle.alive():
                 return state.handle
             self._release(state)
-        record = self._records.read(key)
         return hold(record.identity) if record else None
-
-    def _fits(self, key: ProcessKey, running: Handle, program: Program) -> bool:
-        """Return whether the process runs *program*, in the namespace that has the name now."""
-        record = self._records.read(key)
-        same = record is not None and record.digest == program.digest()
-        return same and running.identity.namespace == netns.identity(program.namespace)
 
     def _keep(
         self,
@@ -372,11 +361,28 @@ class Supervisor:
 
     def _start_again(self, key: ProcessKey, state: ProcessState, program: Program) -> Process:
         """Start *program*, unless the last attempt did so and failed only to watch it."""
-        handle = self._running(key, state)
+        handle = self._running(self._records.read(key), state)
         if handle is None:
             handle = self._launch(key, program)
             self._record(key, program, handle)
         return self._keep(key, state, program, handle, adopted=False)
+
+
+def _fits(record: Record | None, running: Handle, program: Program) -> bool:
+    """Return whether the process runs *program*, in the namespace that has the name now."""
+    same = record is not None and record.digest == program.digest()
+    return same and running.identity.namespace == netns.identity(program.namespace)
+
+
+def _pid(record: Record | None) -> int | None:
+    """Return the pid of the process on record, if it runs."""
+    handle = hold(record.identity) if record else None
+    if handle is None:
+        return None
+    try:
+        return handle.pid if handle.alive() else None
+    finally:
+        handle.close()
 
 
 @contextmanager

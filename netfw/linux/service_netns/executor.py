@@ -38,15 +38,19 @@ class ServiceNetnsExecutor(NetnsExecutor):
     4. Namespaces are those of the calling thread; none is kept open.
     """
 
-    def observe(self, namespace: str) -> ObservedNetns:
+    def observe(self, namespace: str, *, devices_only: bool = False) -> ObservedNetns:
         """Observe a namespace; one that does not exist is a value, too.
 
+        :param devices_only: read devices, addresses and routes, without kernel parameters and
+            packet filter rules.
         :raises BackendUnavailable: the kernel was too busy to answer.
         :raises BackendBroken: netfw may not read it.
         """
         try:
             with NetlinkClient(namespace) as network:
-                observed = network.run(lambda: self._read(namespace, network))
+                observed = network.run(
+                    lambda: self._read(namespace, network, devices_only=devices_only)
+                )
         except NotFound:
             observed = ObservedNetns(netns=namespace)
         return self._with_ports(observed)
@@ -72,7 +76,7 @@ class ServiceNetnsExecutor(NetnsExecutor):
             for operation in stage.operations:
                 self.execute(cast(Step, operation.payload))
 
-    def _read(self, namespace: str, network: NetlinkClient) -> ObservedNetns:
+    def _read(self, namespace: str, network: NetlinkClient, *, devices_only: bool) -> ObservedNetns:
         """Read in the thread that is in the namespace: entering it is a good part of the cost."""
         links = network.links()
         return ObservedNetns(
@@ -81,8 +85,9 @@ class ServiceNetnsExecutor(NetnsExecutor):
             links=links,
             addresses=network.addresses(),
             routes=network.routes(),
-            sysctls=sysctl.read_many(_parameters(links)),
-            rules=self._read_rules(),
+            sysctls={} if devices_only else sysctl.read_many(_parameters(links)),
+            rules=None if devices_only else self._read_rules(),
+            devices_only=devices_only,
             no_ipv6=network.why_no_ipv6(),
         )
 

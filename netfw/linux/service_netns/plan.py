@@ -205,7 +205,7 @@ def _is_on_link(route: Route, device: str) -> bool:
 
 
 def _rules(wanted: ServiceNetns, found: ObservedNetns) -> Iterator[Step]:
-    if found.rules is None and found.exists and not wanted.fill_checksums:
+    if found.devices_only or (found.rules is None and found.exists and not wanted.fill_checksums):
         return
     update: Update[ChainKey, Chain] = (
         Update(put={CHECKSUMS: _FILLING})

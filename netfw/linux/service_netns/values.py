@@ -86,6 +86,8 @@ class ObservedNetns:
     """Kernel parameters that matter here and exist."""
     rules: Mirror | None = None
     """Chains of the IPv4 mangle table, or of all tables of a router; None: they cannot be read."""
+    devices_only: bool = False
+    """Kernel parameters and packet filter rules were not read: nothing is planned for them."""
     spelling: Spelling = field(factory=dict)
     """How iptables prints rules that it spells otherwise."""
     no_ipv6: str | None = None

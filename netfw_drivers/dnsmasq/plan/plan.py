@@ -38,6 +38,7 @@ def plan_dhcp(
     stages: list[Stage] = []
     waiting: dict[DhcpKey, str] = {}
     refused: dict[DhcpKey, NetfwError] = {}
+    lacks_settings = False
     for key, value in update.put.items():
         mismatch = entry_error(DhcpEntry, key, value)
         if mismatch is not None:
@@ -53,7 +54,8 @@ def plan_dhcp(
         stages += network_stages(target, all_leases=update.complete)
         waiting |= target.waiting
         refused |= target.refused
-    return Plan(stages, waiting=waiting, refused=refused)
+        lacks_settings |= target.lacks_settings
+    return Plan(stages, waiting=waiting, refused=refused, needs_full_observation=lacks_settings)
 
 
 def _updates_by_network(

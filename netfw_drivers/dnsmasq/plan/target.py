@@ -66,6 +66,13 @@ class NetworkTarget:
         """Whether dnsmasq runs once the plan was applied."""
         return self.starts or self.found.process is not None
 
+    @property
+    def lacks_settings(self) -> bool:
+        """Whether the namespace is changed, or a program started in it, and its kernel parameters
+        and packet filter rules are unknown."""
+        changes = bool(self.netns_stages) or self.starts
+        return changes and self.found.netns is not None and self.found.netns.devices_only
+
     def entries(self) -> Iterator[HostEntry]:
         """Yield the host entries of all ports that will be served."""
         files = self.found.files

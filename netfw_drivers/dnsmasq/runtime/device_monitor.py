@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from uuid import UUID
@@ -17,6 +18,11 @@ from netfw.model.ids import NetworkId, PortId
 from netfw_drivers.dnsmasq.runtime.state_cache import parse_id
 
 LOG = logging.getLogger(__name__)
+
+ADOPTED_PAUSE = 3.0
+"""Seconds before adopted namespaces are compared: until then, the agent has others to adopt."""
+ADOPTED_INTERVAL = 0.05
+"""Seconds between two of them, so that their comparison delays no change of the source."""
 
 
 class DeviceMonitor:
@@ -41,6 +47,8 @@ class DeviceMonitor:
         self._lock = threading.Lock()
         self._in_progress: set[NetworkId] = set()
         self._changed: set[NetworkId] = set()
+        self._compared_until = 0.0
+        """When the last of the adopted namespaces is compared."""
 
     def handle_event(self, event: Event) -> None:
         if isinstance(event, FeedLost):
@@ -54,13 +62,18 @@ class DeviceMonitor:
             networks -= self._in_progress
         self._requeue(networks)
 
-    def watch(self, network: NetworkId, service_netns: ServiceNetns) -> None:
+    def watch(self, network: NetworkId, service_netns: ServiceNetns, *, adopted: bool) -> None:
         """Watch the devices of *network*, which is in progress, until it is converged again.
 
         What changed since its observation is compared.
+
+        :param adopted: its namespace was observed without kernel parameters and rules: all of it
+            is compared later, one namespace after the other.
         """
         try:
             self._drift_monitor.watch(service_netns)
+            if adopted:
+                self._drift_monitor.recheck(service_netns.netns, self._next_delay())
         except NotFound:
             self._requeue({network})
         except NetfwError as error:
@@ -88,6 +101,13 @@ class DeviceMonitor:
                 self._changed -= networks
                 self._in_progress -= networks
             self._requeue(changed & done)
+
+    def _next_delay(self) -> float:
+        """Return the seconds until the next adopted namespace is compared."""
+        now = time.monotonic()
+        with self._lock:
+            self._compared_until = max(self._compared_until, now + ADOPTED_PAUSE) + ADOPTED_INTERVAL
+            return self._compared_until - now
 
     def _handle_drift(self, namespace: str) -> None:
         id = parse_id(namespace.removeprefix(DHCP_NAMESPACE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from netfw.drivers.dhcp import DhcpKey, DhcpPort, DhcpValue
 from netfw.drivers.values.keys import NetworkKey, PortKey
@@ -10,7 +10,7 @@ from netfw.errors import NotFound
 from netfw.linux import netns
 from netfw.linux.fs.atomic_files import size_of
 from netfw.linux.process import Running, Supervisor
-from netfw.linux.service_netns import ServiceNetnsExecutor
+from netfw.linux.service_netns import ObservedNetns, ServiceNetnsExecutor
 from netfw.model.device_names import DHCP_NAMESPACE, dhcp_namespace
 from netfw.model.ids import NetworkId
 from netfw.plan import Update
@@ -36,14 +36,17 @@ class NetworkObserver:
     ) -> None:
         self._context, self._cache = context, cache
         self._netns_executor, self._processes = netns_executor, processes
+        self._adopted: set[NetworkId] = set()
+        """Networks of whose namespaces the devices were read alone."""
 
     def present_networks(self) -> frozenset[NetworkId]:
         """Return the networks that have files, a namespace or a process."""
         spaces = self._netns_executor.namespaces(DHCP_NAMESPACE)
-        named = {name.removeprefix(DHCP_NAMESPACE) for name in spaces}
-        named |= {key.id for key in self._processes().present() if key.service == SERVICE}
-        ids = (parse_id(name) for name in named)
-        return self._cache.on_disk() | frozenset(NetworkId(id) for id in ids if id is not None)
+        known = self._cache.on_disk() | _networks(
+            name.removeprefix(DHCP_NAMESPACE) for name in spaces
+        )
+        others = self._processes().present(but=set(map(process_key, known)))
+        return known | _networks(key.id for key in others if key.service == SERVICE)
 
     def concerned_networks(self, scope: Update[DhcpKey, DhcpValue]) -> dict[NetworkId, bool]:
         """Return the networks of *scope*, each with whether its namespace is concerned."""
@@ -60,15 +63,34 @@ class NetworkObserver:
             }
         return concerned | {key.network: True for key in scope if isinstance(key, NetworkKey)}
 
-    def observe(self, networks: Mapping[NetworkId, bool], *, leases: bool) -> Observed:
-        """Observe *networks*, each with its namespace or without; *leases*: with lease files."""
+    def take_adopted(self, network: NetworkId) -> bool:
+        """Return, once, whether the devices of its namespace were read alone."""
+        adopted = network in self._adopted
+        self._adopted.discard(network)
+        return adopted
+
+    def observe(
+        self,
+        networks: Mapping[NetworkId, bool],
+        *,
+        leases: bool,
+        adopted: Container[NetworkId] = (),
+    ) -> Observed:
+        """Observe *networks*, each with its namespace or without.
+
+        :param leases: read lease files, too.
+        :param adopted: networks that a former agent may have served.  It started their processes
+            when their namespaces were ready: of one with a process, the devices are read alone.
+        """
         observed = {
-            id: self._observe_network(id, with_netns, leases=leases)
+            id: self._observe_network(id, with_netns, leases=leases, adopted=id in adopted)
             for id, with_netns in sorted(networks.items(), key=str)
         }
         return Observed(networks=observed, port_networks=self._cache.port_networks())
 
-    def _observe_network(self, id: NetworkId, with_netns: bool, *, leases: bool) -> FoundNetwork:
+    def _observe_network(
+        self, id: NetworkId, with_netns: bool, *, leases: bool, adopted: bool
+    ) -> FoundNetwork:
         namespace = dhcp_namespace(id)
         running = self._processes().running(process_key(id))
         digest = running.digest if running is not None and _is_in(namespace, running) else None
@@ -84,7 +106,7 @@ class NetworkObserver:
             files=cached,
             desired=self._cache.desired_network(id),
             desired_ports=self._cache.desired_ports(id),
-            netns=self._netns_executor.observe(namespace)
+            netns=self._observe_netns(id, adopted=adopted and digest is not None)
             if with_netns or stale_watches or device_gone
             else None,
             process=digest,
@@ -94,6 +116,18 @@ class NetworkObserver:
             lease_count=size_of(lease_file) // LEASE_BYTES if cached.exists else 0,
             leases=read_consistent(lease_file, pid) if leases and cached.exists else "",
         )
+
+    def _observe_netns(self, network: NetworkId, *, adopted: bool) -> ObservedNetns:
+        if adopted:
+            self._adopted.add(network)
+        else:
+            self._adopted.discard(network)
+        return self._netns_executor.observe(dhcp_namespace(network), devices_only=adopted)
+
+
+def _networks(names: Iterable[str]) -> frozenset[NetworkId]:
+    ids = map(parse_id, names)
+    return frozenset(NetworkId(id) for id in ids if id is not None)
 
 
 def _is_in(namespace: str, running: Running) -> bool:

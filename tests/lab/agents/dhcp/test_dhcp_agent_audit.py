@@ -39,3 +39,24 @@ def test_an_audit_puts_right_files_addresses_and_routes(site):
     )
     wait_until(lambda: "via 10.0.0.1" in there(site, "route"), "the default route")
     assert client.lease().ip == IPv4Address("10.0.0.11")
+
+
+@pytest.mark.spec("DHCP-26", "DHCP-27")
+def test_rules_and_parameters_lost_while_the_agent_was_down_are_restored(site):
+    """Soon after its start, before the first audit: the interval is that of operators."""
+    site.port(11)
+    site.write()
+    client = site.client(11)
+    site.start()
+    assert client.lease() is not None
+    pid = site.pid()
+    site.dhcp.stop()
+    inside = ["ip", "netns", "exec", NAMESPACE]
+    site.host.run([*inside, "iptables", "-t", "mangle", "-F"])
+    site.host.run([*inside, "sysctl", "-qw", "net.ipv6.conf.default.accept_ra=1"])
+    site.dhcp.start()
+    rules = [*inside, "iptables", "-t", "mangle", "-S"]
+    wait_until(lambda: "--checksum-fill" in site.host.run(rules), "the rule")
+    parameter = [*inside, "sysctl", "-n", "net.ipv6.conf.default.accept_ra"]
+    wait_until(lambda: site.host.run(parameter).strip() == "0", "the parameter")
+    assert site.pid() == pid

@@ -104,6 +104,14 @@ def test_a_station_that_is_as_wanted_is_left_alone():
     assert plan(station(), READY) == []
 
 
+def test_unread_parameters_and_rules_are_left_alone():
+    unread = evolve(READY, sysctls={}, rules=None, devices_only=True)
+    assert plan(station(fill_checksums=True), unread) == []
+    moved = station(addresses=(ip_interface("10.0.0.3/24"), ip_interface("fd00::2/64")))
+    changes = plan(moved, evolve(READY, sysctls={}, rules=None, devices_only=True))
+    assert changes == plan(moved, READY)
+
+
 def test_a_new_station_is_made_from_the_bottom_up():
     assert plan(station(fill_checksums=True), ObservedNetns(netns="qdhcp-1")) == [
         "netns: ip netns add qdhcp-1",
