@@ -191,7 +191,7 @@ class JobAgent(HostAgent[Hashable], Generic[G, K, V]):
         return self._result(submitted.union(self.job_keys(task.keys)), others)
 
     def reports(self) -> Sequence[Report]:
-        return self._statuses.take(self._desired.reported, self._jobs.is_pending)
+        return self._statuses.take(self._desired.reported, self._jobs.finished)
 
     def resend_reports(self) -> None:
         self._statuses.resend()

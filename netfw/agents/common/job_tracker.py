@@ -106,6 +106,10 @@ class JobTracker(Generic[G, K, V]):
         """Return whether a key is requested or submitted."""
         return key in self._requested or key in self._submitted
 
+    def finished(self, keys: set[K]) -> set[K]:
+        """Return those of *keys* that are not pending; fast for many."""
+        return keys.difference(self._requested, self._submitted)
+
     def request(self, keys: Iterable[K], *, routine: bool = False) -> None:
         """Request *keys*, submitted or not; *routine*: nothing is known to have changed."""
         for key in keys:

@@ -73,11 +73,11 @@ class StatusReporter(Generic[K]):
         self._sent.clear()
 
     def take(
-        self, resource_of: Callable[[K], Resource | None], is_pending: Callable[[K], bool]
+        self, resource_of: Callable[[K], Resource | None], finished: Callable[[set[K]], set[K]]
     ) -> tuple[StatusReport, ...]:
-        """Return the new reports; none of keys that are still pending as they are now."""
+        """Return the new reports; none of keys that are not *finished* as they are now."""
         reports = []
-        for key in sorted((key for key in self._unsent if not is_pending(key)), key=str):
+        for key in sorted(finished(self._unsent), key=str):
             self._unsent.discard(key)
             resource, result = resource_of(key), self._results.get(key)
             if resource is None or result is None:

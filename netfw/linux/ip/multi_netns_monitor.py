@@ -92,6 +92,9 @@ class MultiNetnsMonitor:
         descriptor = netns.open_namespace(namespace)
         try:
             birth = _birth(descriptor)
+            with self._guard:
+                if self._watched.get(namespace) == birth:
+                    return
             number = _assign_nsid(descriptor)
         except OSError as error:
             raise error_from_errno(

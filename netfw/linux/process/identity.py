@@ -6,6 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from attrs import evolve, field, frozen
@@ -215,8 +216,9 @@ def handles(pid: int, number: signal.Signals) -> bool:
     return any(mask >> (number - 1) & 1 for mask in masks)
 
 
+@cache
 def boot() -> str:
-    """Return the boot id."""
+    """Return the boot id; it stays while this process runs."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

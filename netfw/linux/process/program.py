@@ -102,21 +102,21 @@ def check_command(path: str, argv: Sequence[str]) -> None:
     """
     if not argv or not argv[0]:
         raise InvalidInput({path: f"{argv!r} names no command"})
-    for word in argv:
-        _check_text(path, word)
+    if not _is_text("".join(argv)):
+        for word in argv:
+            _check_text(path, word)
 
 
 def _check_text(path: str, text: str) -> None:
-    if "\0" in text or not _is_unicode(text):
+    if not _is_text(text):
         raise InvalidInput({path: f"{text!r} has a NUL in it, or half a character"})
 
 
-def _is_unicode(text: str) -> bool:
+def _is_text(text: str) -> bool:
     try:
-        text.encode()
+        return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def _check_namespace(namespace: str | Path | None) -> None:

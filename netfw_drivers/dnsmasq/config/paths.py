@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 from attrs import frozen
@@ -20,21 +21,21 @@ class NetworkPaths:
     confs: Path
     network: NetworkId
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         return self.confs / str(self.network)
 
-    @property
+    @cached_property
     def host(self) -> Path:
         """Directory of host files: addresses of ports."""
         return self.directory / "host"
 
-    @property
+    @cached_property
     def addn_hosts(self) -> Path:
         """Directory of names for DNS."""
         return self.directory / "addn_hosts"
 
-    @property
+    @cached_property
     def opts(self) -> Path:
         """Directory of options of ports, and in :attr:`network_opts` of the network."""
         return self.directory / "opts"
