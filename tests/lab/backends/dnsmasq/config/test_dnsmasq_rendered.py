@@ -148,7 +148,7 @@ def test_what_dnsmasq_reads_by_itself_and_what_it_keeps(tmp_path: Path) -> None:
         rig.write(tenant, evolve(gone, host=ignore_line(tenant.mac)))
         assert rig.lease(tenant.mac, expected=False) is None, "a tombstone counts at once"
         rig.put(successor)
-        assert "duplicate dhcp-host IP address" in rig.log()
+        rig.await_(lambda: "duplicate dhcp-host IP address" in rig.log(), "no such line")
         device, address = "tap0", str(tenant.ip)
         rig.server.run(["dhcp_release", device, address, str(tenant.mac)])
         assert rig.lease(successor.mac, expected=False) is None, "its address was another's"
@@ -208,7 +208,7 @@ def test_dnsmasq_reads_files_and_gives_leases_back_as_a_user_without_rights() ->
     directory = Path(tempfile.mkdtemp(dir="/run"))
     directory.chmod(0o755)
     with Rig(directory, net, user=None) as rig:
-        assert rig.user != 0
+        rig.await_(lambda: rig.user != 0, "it keeps the rights of root")
         rig.put(tenant)
         assert rig.lease(tenant.mac) is not None
         rig.server.run(["dhcp_release", "tap0", str(tenant.ip), str(tenant.mac)])
