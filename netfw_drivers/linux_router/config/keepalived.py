@@ -166,8 +166,12 @@ def parse_addresses(text: str) -> tuple[VirtualAddress, ...]:
 
 def configured_routes(text: str, routes: Iterable[Route]) -> tuple[Route, ...]:
     """Return those of *routes* that a configuration has."""
-    lines = frozenset(text.splitlines())
-    return tuple(each for each in routes if _entry(_route(each)) in lines)
+    return routes_of_lines(frozenset(text.splitlines()), routes)
+
+
+def routes_of_lines(lines: Collection[str], routes: Iterable[Route]) -> tuple[Route, ...]:
+    """Return those of *routes* that are among the *lines* of a configuration."""
+    return tuple(each for each in routes if each.hops and _entry(_route(each)) in lines)
 
 
 def parse_route_errors(log: str) -> tuple[str, ...] | None:

@@ -224,8 +224,12 @@ class DaemonRunner(ABC):
         """Empty the output of a process that runs for long; it goes on at the end of the file."""
         log = self._log_path(router)
         with contextlib.suppress(OSError):  # it is trimmed next time
-            if log.stat().st_size > LOG_LIMIT:
+            if log.stat().st_size > LOG_LIMIT and self._may_trim_log(router):
                 os.truncate(log, 0)
+
+    def _may_trim_log(self, router: RouterId) -> bool:
+        """Return whether nothing in the output of a process is still needed."""
+        return True
 
     def _files(self, router: RouterId) -> tuple[Path, ...]:
         """Return all possible files of a router, except the configuration."""

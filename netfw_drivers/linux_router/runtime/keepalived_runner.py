@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import evolve, frozen
 
@@ -22,6 +22,7 @@ from netfw_drivers.linux_router.config.keepalived import (
     configured_routes,
     parse_addresses,
     parse_route_errors,
+    routes_of_lines,
 )
 from netfw_drivers.linux_router.config.settings import RouterSettings
 from netfw_drivers.linux_router.plan.ha_role import decide_role, is_marker
@@ -58,8 +59,12 @@ class KeepalivedRunner(DaemonRunner):
         """The configured addresses of instances that did not have them in time."""
         self._reloaded: set[RouterId] = set()
         """The instances whose routes were not looked at since their last reload."""
+        self._removed: dict[RouterId, frozenset[str]] = {}
+        """Lines that left the configurations of instances, which may have their routes still."""
         self._log_ends: dict[RouterId, LogPosition] = {}
         """Where the logs of instances ended before their last reload."""
+        self._route_errors: dict[RouterId, tuple[str, ...]] = {}
+        """Why the kernel refused routes since then, as the logs said."""
 
     def make_program(self, router: RouterId) -> Program:
         """Return the program; a signal before it handles signals would end it."""
@@ -77,32 +82,39 @@ class KeepalivedRunner(DaemonRunner):
         if isinstance(step, StopKeepalived):
             self.stop(step.router)
             return
-        before = parse_addresses(self.observe(step.router).text or "")
+        before = self.observe(step.router).text or ""
         reloaded = self.write(step.router, step.text_of_file)
         if step.program is not None:
             self.start(step.router)
         if reloaded:
+            lines = self._removed.get(step.router, frozenset()).union(before.splitlines())
+            self._removed[step.router] = lines.difference(step.text_of_file.splitlines())
             after = frozenset(parse_addresses(step.text_of_file))
-            self._await_reload(step.router, after, frozenset(before) - after)
+            gone = frozenset(parse_addresses(before)) - after
+            self._await_reload(step.router, after, gone)
 
     def write(self, router: RouterId, text: str) -> bool:
-        self._log_ends[router] = self._log_end(router)
+        self._set_log_end(router, self._log_end(router))
         return super().write(router, text)
 
     def supervise(self, router: RouterId) -> bool:
         log_end = self._log_end(router)
         reloaded = super().supervise(router)
         if reloaded:
-            self._log_ends[router] = log_end
+            self._set_log_end(router, log_end)
             present = parse_addresses(self.observe(router).text or "")
             self._await_reload(router, frozenset(present))
         return reloaded
 
     def stop(self, router: RouterId) -> None:
-        self._unapplied.pop(router, None)
+        for cached in self._caches:
+            cached.pop(router, None)
         self._reloaded.discard(router)
-        self._log_ends.pop(router, None)
         super().stop(router)
+
+    @property
+    def _caches(self) -> tuple[dict[RouterId, Any], ...]:
+        return self._unapplied, self._removed, self._log_ends, self._route_errors
 
     def has_released(self, router: RouterId) -> bool:
         """Return whether keepalived has removed its addresses and routes.
@@ -118,9 +130,9 @@ class KeepalivedRunner(DaemonRunner):
             return False
 
     def forget(self) -> None:
-        self._unapplied.clear()
+        for cached in self._caches:
+            cached.clear()
         self._reloaded.clear()
-        self._log_ends.clear()
         super().forget()
 
     def missing_addresses(self, router: RouterId) -> frozenset[VirtualAddress]:
@@ -145,8 +157,8 @@ class KeepalivedRunner(DaemonRunner):
 
         Only an active instance has routes.
 
-        :raises BackendUnavailable: keepalived has not read its configuration in time, or the kernel
-            was too busy to answer.
+        :raises BackendUnavailable: keepalived has not read its configuration in time, or has not
+            removed a route in time, or the kernel was too busy to answer.
         """
         wanted = configured_routes(self.observe(router).text or "", routes)
         timeout = RELOAD_TIMEOUT if router in self._reloaded else 0.0
@@ -154,20 +166,37 @@ class KeepalivedRunner(DaemonRunner):
         deadline = time.monotonic() + timeout
         try:
             with NetlinkClient(router_namespace(router)) as network:
-                while missing := network.run(lambda: _find_missing(network, wanted)):
-                    errors = parse_route_errors(self._read_log(router))
-                    if errors is not None and len(errors) >= len(missing):
-                        return dict.fromkeys(missing, "; ".join(dict.fromkeys(errors)))
-                    if time.monotonic() > deadline:
-                        if errors is None:
-                            raise BackendUnavailable(
-                                unapplied_text(each.destination for each in missing)
-                            )
-                        break  # it does not say why they are not there
-                    time.sleep(_POLL_INTERVAL)
+                refused = self._await_routes(network, router, wanted, deadline)
+                self._await_removal(network, router, deadline)
         except NotFound:
-            pass  # another program removed the namespace, which is found at the next observation
+            return {}  # another program removed the namespace: found at the next observation
+        return refused
+
+    def _await_routes(
+        self, network: NetlinkClient, router: RouterId, wanted: Iterable[Route], deadline: float
+    ) -> dict[Route, str]:
+        """Wait until an active instance has its routes, or has logged why not."""
+        while missing := network.run(lambda: _find_missing(network, wanted)):
+            errors = self._find_route_errors(router)
+            if errors is not None and len(errors) >= len(missing):
+                return dict.fromkeys(missing, "; ".join(dict.fromkeys(errors)))
+            if time.monotonic() > deadline:
+                if errors is None:
+                    raise BackendUnavailable(unapplied_text(each.destination for each in missing))
+                break  # it does not say why they are not there
+            time.sleep(_POLL_INTERVAL)
         return {}
+
+    def _await_removal(self, network: NetlinkClient, router: RouterId, deadline: float) -> None:
+        """Wait until an active instance has no route that its configuration has lost."""
+        lines = self._removed.get(router, frozenset())
+        while remaining := network.run(
+            lambda: routes_of_lines(lines, _active_routes(network) or ())
+        ):
+            if time.monotonic() > deadline:
+                raise BackendUnavailable(unapplied_text(map(_removal_text, remaining)))
+            time.sleep(_POLL_INTERVAL)
+        self._removed.pop(router, None)
 
     def read_role(self, router: RouterId) -> HaRole | None:
         """Read the role of a router on this host; None if it is not highly available.
@@ -182,6 +211,26 @@ class KeepalivedRunner(DaemonRunner):
     def _log_end(self, router: RouterId) -> LogPosition:
         pid = self._supervisor.pid(self._key(router))
         return LogPosition.end_of(self._log_path(router), pid)
+
+    def _set_log_end(self, router: RouterId, position: LogPosition) -> None:
+        """Have the log read from *position*: a reload follows it."""
+        self._log_ends[router] = position
+        self._route_errors.pop(router, None)
+
+    def _find_route_errors(self, router: RouterId) -> tuple[str, ...] | None:
+        """Return why the kernel refused routes since the last reload; None: it tried none yet."""
+        errors = parse_route_errors(self._read_log(router))
+        if errors is not None:
+            self._route_errors[router] = errors
+        return self._route_errors.get(router)
+
+    def _may_trim_log(self, router: RouterId) -> bool:
+        """Read what the log says of routes first; after a reload it has yet to be written."""
+        if router in self._reloaded:
+            return False
+        self._find_route_errors(router)
+        self._log_ends.pop(router, None)
+        return True
 
     def _read_log(self, router: RouterId) -> str:
         """Return the log since the last reload."""
@@ -220,15 +269,23 @@ def _decide_role(network: NetlinkClient, *, running: bool) -> HaRole | None:
     return decide_role(network.links(), addresses, running=running)
 
 
+def _active_routes(network: NetlinkClient) -> list[Route] | None:
+    """Return the routes of keepalived; None: the instance is not active, and needs none."""
+    if _decide_role(network, running=True) is not HaRole.ACTIVE:
+        return None
+    return [each for each in network.static_routes() if each.protocol == PROTOCOL_KEEPALIVED]
+
+
+def _removal_text(route: Route) -> str:
+    return f"the removal of {route.destination}"
+
+
 def _find_missing(network: NetlinkClient, routes: Iterable[Route]) -> list[Route]:
     """Return those of *routes* that an active instance does not have; another one needs none."""
-    if _decide_role(network, running=True) is not HaRole.ACTIVE:
+    found = _active_routes(network)
+    if found is None:
         return []
-    there = {
-        (each.destination, frozenset(each.hops))
-        for each in network.static_routes()
-        if each.protocol == PROTOCOL_KEEPALIVED
-    }
+    there = {(each.destination, frozenset(each.hops)) for each in found}
     return [each for each in routes if (each.destination, frozenset(each.hops)) not in there]
 
 

@@ -12,6 +12,7 @@ from netfw.model.router import HaRole
 from netfw.plan import Update
 from netfw.testing.conformance.router.factories import Site
 from netfw.testing.lab.wait import wait_until
+from netfw_drivers.linux_router.runtime import daemon_runner
 from tests.lab.backends.linux_router.environment import (
     LinuxRouterEnvironment,
     MakeDriver,
@@ -86,3 +87,26 @@ def test_refused_default_routes_of_the_active_instance_are_left_out(
     problems = wait_left_out(driver, site.with_gateway(next_hops=bad))
     assert problems.keys() == {f"default route via {hop}" for hop in bad}
     assert left_out(driver, site) == {}
+
+
+@pytest.mark.spec("L3-25")
+def test_refused_routes_stay_known_when_the_log_was_trimmed(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, site = make_driver(), pair[0]
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    environment.run(site.router, f"ip -6 route add {NEAR}/128 via {OTHER} proto bird".split())
+    problems = wait_left_out(driver, with_routes(site))
+    log = environment.router_confs / "keepalived" / f"{site.router}.log"
+    assert log.stat().st_size
+    monkeypatch.setattr(daemon_runner, "LOG_LIMIT", 0)
+    for _ in range(2):
+        assert left_out(driver, with_routes(site)) == problems
+    assert not log.stat().st_size
+    environment.run(site.router, ["ip", "-6", "route", "delete", f"{NEAR}/128"])
+    assert left_out(driver, site) == {}
+    assert left_out(driver, with_routes(site)) == {}

@@ -97,3 +97,32 @@ def test_router_is_not_done_before_keepalived_has_read_a_new_route(
             assert str(route.destination) in str(error)
     bring(driver, routed)
     assert str(route.destination) in {each["dst"] for each in environment.routes(site.router)}
+
+
+@pytest.mark.spec("L3-40")
+def test_router_is_not_done_before_keepalived_has_removed_a_route(
+    environment: LinuxRouterEnvironment,
+    make_driver: MakeDriver,
+    pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, site = make_driver(), pair[0]
+    bring(driver, site)
+    wait_until(lambda: role(driver, site) is HaRole.ACTIVE, seconds=60)
+    routes = tuple(
+        Route(destination=to, nexthop=site.nets[0].address(9))
+        for to in ("198.51.100.0/25", "198.51.100.128/25")
+    )
+    bring(driver, site.with_state(routes=routes))
+    monkeypatch.setattr(keepalived_runner, "RELOAD_TIMEOUT", 0.5)
+    kept = site.with_state(routes=routes[1:])
+    with suspended_child(environment, site):
+        for _ in range(2):
+            error = driver.converge(Update(put=kept.wanted())).failed[site.key]
+            assert isinstance(error, BackendUnavailable)
+            assert f"not applied the removal of {routes[0].destination} yet" in str(error)
+    monkeypatch.undo()
+    bring(driver, kept)
+    present = {each["dst"] for each in environment.routes(site.router)}
+    assert str(routes[0].destination) not in present
+    assert str(routes[1].destination) in present
