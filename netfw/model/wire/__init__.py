@@ -5,6 +5,7 @@ Names and forms are those of the OpenStack Networking API v2; :data:`CODECS` dec
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from netfw.errors import InvalidInput
@@ -15,14 +16,15 @@ from netfw.model.wire.resource_codecs import CODECS
 __all__ = ["CODECS", "Json", "parse", "render"]
 
 
-def parse(kind: Kind, body: object) -> Resource:
+def parse(kind: Kind, body: object, aliases: Collection[str] = ()) -> Resource:
     """Return the resource that *body* describes.
 
+    :param aliases: further names that the caller has replaced by those of the API.
     :raises InvalidInput: everything that is wrong with it, each with its path
         (``fixed_ips[0].ip_address``); a fault of the body as a whole has the path of its kind.
     """
     try:
-        return cast(Resource, CODECS[kind].parse(body))
+        return cast(Resource, CODECS[kind].parse(body, aliases))
     except CodecError as exc:
         raise InvalidInput(exc.problems) from exc
     except ValueError as exc:

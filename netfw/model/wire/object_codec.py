@@ -13,7 +13,7 @@ checked once each field can be read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -29,6 +29,7 @@ T = TypeVar("T")
 SUGGESTIONS = 16
 """Unknown names that get a suggestion; the search for one takes time."""
 REQUIRED = "is required"
+TWICE = "is the short name of an attribute that is there, too; remove one of them"
 
 Body = Mapping[Any, object]
 
@@ -158,9 +159,10 @@ class ObjectCodec(Generic[T]):
         fields: tuple[attrs.Attribute[Any], ...] = attrs.fields(self.cls)  # type: ignore[arg-type]
         return frozenset(each.name for each in fields if each.default is attrs.NOTHING)
 
-    def parse(self, raw: object) -> T:
+    def parse(self, raw: object, aliases: Collection[str] = ()) -> T:
         """Return the value that *raw* describes.
 
+        :param aliases: further names that the caller has replaced by those of the parts.
         :raises ValueError: it is not an object.
         :raises CodecError: everything that is wrong within it.
         """
@@ -170,7 +172,7 @@ class ObjectCodec(Generic[T]):
         given = self._read_derived(raw, problems)
         rest = {key: value for key, value in raw.items() if key not in self._known}
         if self.rest is None:
-            problems |= self._unknown(rest)
+            problems |= self._unknown(rest, aliases)
         else:
             try:
                 fields[self.rest] = DOCUMENT.parse(rest)
@@ -228,12 +230,14 @@ class ObjectCodec(Generic[T]):
         part = next((part for part in self.parts if part.field == name), None)
         return path if part is None else part.names[0] + path[len(name) :]
 
-    def _unknown(self, rest: Body) -> dict[str, str]:
+    def _unknown(self, rest: Body, aliases: Collection[str]) -> dict[str, str]:
         problems: dict[str, str] = {}
+        names = (*aliases, *self.names)
         for count, key in enumerate(rest):
             plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key)
-            near = nearest(key, self.names) if plain and count < SUGGESTIONS else ""
-            problems[key if plain else describe(key)] = f"unknown attribute{near}"
+            near = nearest(key, names) if plain and count < SUGGESTIONS else ""
+            text = TWICE if key in aliases else f"unknown attribute{near}"
+            problems[key if plain else describe(key)] = text
         return problems
 
     def _read_derived(self, body: Body, problems: dict[str, str]) -> dict[Derived, Any]:

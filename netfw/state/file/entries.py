@@ -57,6 +57,13 @@ class Entry:
         return Diagnostic(file=self.file, path=join(self.path, path), problem=with_advice(problem))
 
     @property
+    def aliases(self) -> tuple[str, ...]:
+        """The short names that it may have, beside the names of the API."""
+        names = (each.short for each in self.references if len(each.path) == 1)
+        further = SHORT.get(self.kind, {}) if self.kind else ()
+        return (*further, *(name for name in names if name is not None))
+
+    @property
     def references(self) -> tuple[Reference, ...]:
         return ASSIGNMENT_REFERENCES if self.kind is None else REFERENCES.get(self.kind, ())
 

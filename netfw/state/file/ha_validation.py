@@ -9,9 +9,11 @@ from netfw.drivers.values.subscription import Service
 from netfw.model.address import IpAddress, IpNetwork
 from netfw.model.device_owner import DeviceOwner, is_router_attachment, is_trusted
 from netfw.model.ids import NetworkId, RouterId
+from netfw.model.network import Network
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, Resource
 from netfw.model.router import HA_MARKERS, VRIDS, Router, find_ha_overlap, find_ha_override
+from netfw.model.segment import NetworkType
 from netfw.model.subnet import Subnet
 from netfw.state.file.diagnostics import Diagnostic
 from netfw.state.file.entries import Entry, Gathered
@@ -36,9 +38,11 @@ def ha_router_errors(gathered: Gathered, resources: Resources) -> Iterator[Diagn
     errors = [
         *_unattached_errors(gathered, resources),
         *_owner_errors(unknown),
+        *_distributed_errors(highly_available),
         *_vrid_errors(highly_available, of_ha),
         *_host_errors(of_ha),
         *_ha_port_errors(of_ha),
+        *_ha_network_errors(of_ha, resources),
         *_ha_subnet_errors(of_ha, resources),
         *_prefix_errors(highly_available, of_ha, resources),
     ]
@@ -114,6 +118,13 @@ def _owner_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
         yield entry.diagnostic("device_owner", f"{problem}; {advice}")
 
 
+def _distributed_errors(routers: Routers) -> Iterator[Diagnostic]:
+    for entry, router in routers.values():
+        if router.distributed:
+            problem = "a router is highly available or distributed, not both"
+            yield entry.diagnostic("distributed", f"{problem}; remove distributed, or ha")
+
+
 def _vrid_errors(routers: Routers, ports: PortsOfRouters) -> Iterator[Diagnostic]:
     for entry, router in routers.values():
         if router.vrid is None:
@@ -142,6 +153,12 @@ def _host_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
         if is_router_attachment(port.device_owner) and not port.binding.hosts:
             problem = "a port of a highly available router is on all its hosts"
             yield entry.diagnostic("", f"{problem}; state hosts, those that the router is on")
+        elif is_router_attachment(port.device_owner) and port.binding.host:
+            problem = "the port is on all of hosts, and the active one is elected"
+            yield entry.diagnostic("binding:host_id", f"{problem}; remove host")
+        elif _is_ha_port(port) and port.binding.hosts:
+            problem = "an HA port is on one host"
+            yield entry.diagnostic("binding:hosts", f"{problem}; state host instead")
         elif _is_ha_port(port) and not port.binding.host:
             yield entry.diagnostic("", "an HA port is on one host; state host")
         elif _is_ha_port(port):
@@ -166,11 +183,26 @@ def _ha_port_errors(ports: PortsOfRouters) -> Iterator[Diagnostic]:
             yield entry.diagnostic("network_id", f"{problem}; {advice}")
         if not port.fixed_ips:
             yield entry.diagnostic("", "an HA port has an address; state fixed_ips")
+        elif len(port.fixed_ips) > 1:
+            problem = "an HA port has one address, by which the hosts find each other"
+            yield entry.diagnostic("fixed_ips", f"{problem}; remove the others")
         for at, fixed in enumerate(port.fixed_ips):
             user = users.setdefault((port.network_id, fixed.address), entry)
             if user is not entry:
                 problem = f"{fixed.address} is the address of {_location(user)}, an HA port too"
                 yield entry.diagnostic(f"fixed_ips[{at}]", f"{problem}; state another one")
+
+
+def _ha_network_errors(ports: PortsOfRouters, resources: Resources) -> Iterator[Diagnostic]:
+    """Yield the first HA port of each router on a network that no other host is on."""
+    first = {id: (entry, port) for entry, port, id in reversed(ports) if _is_ha_port(port)}
+    for entry, port in first.values():
+        network = resources.get(Ref(Kind.NETWORK, port.network_id))
+        if isinstance(network, Network) and any(
+            each.network_type is NetworkType.LOCAL for each in network.segments
+        ):
+            problem = "is of type local, so that the hosts of the router do not meet on it"
+            yield entry.diagnostic("network_id", f"{problem}; state a network of another type")
 
 
 def _ha_subnet_errors(ports: PortsOfRouters, resources: Resources) -> Iterator[Diagnostic]:

@@ -146,7 +146,7 @@ class _Build:
             self.resources[key] = before[1]
             return
         try:
-            resource = parse(key.kind, entry.body)
+            resource = parse(key.kind, entry.body, entry.aliases)
         except InvalidInput as exc:
             self.errors += [
                 entry.diagnostic("" if path == key.kind else path, text)
@@ -171,7 +171,7 @@ class _Build:
 
     def _parse(self, shape: ObjectCodec[T], entry: Entry) -> T | None:
         try:
-            return shape.parse(entry.body)
+            return shape.parse(entry.body, entry.aliases if shape is STATED_ASSIGNMENT else ())
         except ValueError as exc:
             errors = CodecError.within("", exc)
             self.errors += [entry.diagnostic(path, text) for path, text in errors.items()]

@@ -120,6 +120,51 @@ def test_ports_of_an_ha_router_are_on_all_its_hosts() -> None:
             "network with router, device_owner: network:router_ha_interface and host: b",
         ),
         (
+            "{name: ha}",
+            "{name: ha, network_type: local}",
+            "0.yaml:12: ports[2].network: is of type local, so that the hosts of the router do not "
+            "meet on it; state a network of another type",
+        ),
+        (
+            "vrid: 7",
+            "vrid: 7, distributed: true",
+            "0.yaml:8: routers[0].distributed: a router is highly available or distributed, not "
+            "both; remove distributed, or ha",
+        ),
+        (
+            "[169.254.192.2]",
+            "[169.254.192.2, 169.254.192.3]",
+            "0.yaml:13: ports[3].fixed_ips: an HA port has one address, by which the hosts find "
+            "each other; remove the others",
+        ),
+        (
+            "hosts: [a, b], fixed_ips: [10",
+            "hosts: [a, b], host: a, fixed_ips: [10",
+            "0.yaml:10: ports[0].host: the port is on all of hosts, and the active one is elected; "
+            "remove host",
+        ),
+        (
+            "host: b, ",
+            "host: b, hosts: [a, b], ",
+            "0.yaml:13: ports[3].hosts: an HA port is on one host; state host instead",
+        ),
+        (
+            "router: r, hosts: [a, b], fixed_ips: [10",
+            "router: r, hots: [a, b], fixed_ips: [10",
+            "0.yaml:10: ports[0].hots: unknown attribute, did you mean 'hosts'?",
+        ),
+        (
+            "host: a, fixed_ips",
+            "host: a, 'binding:host_id': a, fixed_ips",
+            "0.yaml:12: ports[2].host: is the short name of an attribute that is there, too; "
+            "remove one of them",
+        ),
+        (
+            "{service: l3, host: b, router: r}",
+            "{service: l3, host: b, ruoter: r}",
+            "0.yaml:16: assignments[1].ruoter: unknown attribute, did you mean 'router'?",
+        ),
+        (
             "hosts: [a, b], fixed_ips: [10",
             "hosts: [a], fixed_ips: [10",
             "0.yaml:10: ports[0].hosts: the router is on b too; state all hosts of the router",

@@ -189,7 +189,7 @@ def test_the_status_says_which_file_is_in_force(path: Path, source: FileSource) 
         "file": str(path),
         "line": 5,
         "path": "ports[0].netwrk",
-        "problem": "unknown attribute, did you mean 'network_id'?",
+        "problem": "unknown attribute, did you mean 'network'?",
     }
 
 

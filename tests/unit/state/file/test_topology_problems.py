@@ -38,7 +38,7 @@ hosts:
         "1.yaml:10: hosts.h1.local_ip: not an IP address: 'nonsense'",
         "1.yaml:10: hosts.h1.tunnel_type: unknown attribute, did you mean 'tunnel_types'?",
         "1.yaml:5: ports[0].fixed_ips[0].ip_address: not an IP address: '10.0.0.300'",
-        "1.yaml:6: ports[0].hots: unknown attribute",
+        "1.yaml:6: ports[0].hots: unknown attribute, did you mean 'hosts'?",
         "1.yaml:7: ports[1].host: not a host name: 'a b' (A-Z a-z 0-9 _ . : @ -)",
         "1.yaml:7: ports[1].security_groups[0]: there is no security group 'web' in the file",
         "1.yaml:8: prots: there is no such section, did you mean 'ports'?",
@@ -90,7 +90,7 @@ hosts:
         ),
         (
             "ports: [{name: p, network: n, network_id: n}]\nnetworks: [{name: n}]",
-            "ports[0].network: unknown attribute",
+            "ports[0].network: is the short name of an attribute that is there, too",
         ),
     ],
 )
