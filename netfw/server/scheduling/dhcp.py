@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
+from netfw.drivers.values.subscription import Service
 from netfw.model.agent import Agent
 from netfw.model.device_owner import DeviceOwner
 from netfw.model.ids import NetworkId
@@ -21,6 +22,7 @@ from netfw.server.agents.agents import DHCP_AGENT
 from netfw.server.core.context import ServerContext
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db.agents.assignments import AssignmentRows
+from netfw.server.db.agents.excluded_hosts import ExcludedHosts
 from netfw.server.db.database import ReadSnapshot
 from netfw.server.scheduling.assignments import AgentAssignments
 from netfw.server.scheduling.rescheduler import OrphanedAssignments, run_as_server
@@ -72,16 +74,20 @@ class DhcpScheduler:
         """
         changed = sum(map(self._move, self._abandoned()))
         changed += sum(map(self._withdraw, self.context.read(self._withdrawn_from)))
-        wanted = self.context.settings.dhcp_agents_per_network
+        return changed + sum(map(self._serve, self.context.read(self.unserved)))
 
-        def unserved() -> tuple[UUID, ...]:
-            return self.context.read(lambda view: AssignmentRows(view.connection).unserved(wanted))
-
-        if self.context.read(
-            lambda view: any(each.alive for each in self.assignments.agents(view))
-        ):
-            changed += sum(map(self._serve, unserved()))
-        return changed
+    def unserved(self, view: ReadSnapshot) -> tuple[UUID, ...]:
+        """Return the networks with DHCP that have too few agents, and could have another one."""
+        agents = self.assignments.agents(view)
+        usable = {agent.host for agent in agents if agent.alive and agent.admin_up}
+        rows = AssignmentRows(view.connection)
+        lacking = rows.unserved(self.context.settings.dhcp_agents_per_network) if usable else ()
+        if not lacking:
+            return ()
+        taken = ExcludedHosts(view.connection, Service.DHCP).of_all()
+        for each in rows.at(Service.DHCP):
+            taken[each.ref.id] = taken.get(each.ref.id, frozenset()) | {each.host}
+        return tuple(id for id in lacking if usable - taken.get(id, frozenset()))
 
     def reserve_port(self, unit: UnitOfWork, network: NetworkId, host: str) -> None:
         """Reserve the port from which *host* served the network for the next agent."""

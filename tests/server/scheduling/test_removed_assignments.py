@@ -13,6 +13,7 @@ from netfw.model.resource import Kind, Ref
 from netfw.server.core.unit_of_work import UnitOfWork
 from netfw.server.db import Database
 from netfw.server.scheduling.assignments import AgentAssignments
+from netfw.server.scheduling.dhcp import DhcpScheduler
 from tests.server.core.agent_samples import grow_old
 from tests.server.core.core_client import ADMIN
 from tests.server.scheduling.environment import DHCP, L3, Cloud
@@ -107,6 +108,26 @@ def test_a_network_is_not_assigned_again_to_an_agent_that_it_was_removed_from(ma
     assert cloud.hosts(network) == []
     cloud.agents(DHCP, "b")
     assert cloud.hosts(network) == ["b"]
+
+
+def test_networks_without_a_possible_agent_are_not_scheduled(make: Make) -> None:
+    """Neither those that were removed from all agents, nor those that all agents serve."""
+    cloud = make(dhcp_agents_per_network=2)
+    scheduler = DhcpScheduler(cloud.context)
+    cloud.agents(DHCP, "a")
+    served, removed = cloud.network(), cloud.network()
+    cloud.calls.plugin.delete(ADMIN, "dhcp_network", f"{cloud.agent('a', DHCP)}/{removed}")
+    assert cloud.hosts(served) == ["a"]
+    assert cloud.context.read(scheduler.unserved) == ()
+    grow_old(cloud.context, "a", 80)
+    assert cloud.context.read(scheduler.unserved) == ()
+    cloud.rescheduler.start()  # so that the next agent is not used at once
+    cloud.rescheduler.close()
+    cloud.agents(DHCP, "b")
+    assert set(cloud.context.read(scheduler.unserved)) == {UUID(served), UUID(removed)}
+    cloud.rescheduler.reconcile()
+    assert cloud.hosts(served) == cloud.hosts(removed) == ["b"]
+    assert cloud.context.read(scheduler.unserved) == ()
 
 
 @pytest.mark.parametrize("others", [True, False])
