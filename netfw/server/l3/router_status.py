@@ -6,10 +6,10 @@ A status is no change of the resource: its revision stays, and agents receive no
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence, Set
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from netfw.drivers.server.change import Change
 from netfw.drivers.server.query import Query
@@ -17,6 +17,7 @@ from netfw.drivers.values.reports import Report, ReportResult, StatusReport
 from netfw.drivers.values.subscription import Service
 from netfw.model.common_fields import Status
 from netfw.model.device_owner import is_router_attachment
+from netfw.model.floating_ip import FloatingIp
 from netfw.model.port import Port
 from netfw.model.resource import Kind, Ref, ref
 from netfw.model.router import Router
@@ -80,9 +81,7 @@ class L3Statuses:
         """Recompute a router whose agents changed, and its floating IPs."""
         if target.kind is not Kind.ROUTER:
             return
-        query = Query(filters={"router_id": (str(target.id),)})
-        floating_ips = [row.ref.id for row in unit.tx.resources.find(Kind.FLOATING_IP, query)]
-        ids = {Kind.ROUTER: [target.id], Kind.FLOATING_IP: floating_ips}
+        ids = {Kind.ROUTER: [target.id], Kind.FLOATING_IP: _floating_ips_of(unit, target.id)}
         for kind in KINDS:
             rows = unit.tx.statuses.get_for_update(kind, ids[kind])
             hosts = _serving_hosts(unit, kind, rows)
@@ -90,7 +89,8 @@ class L3Statuses:
             _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
 
     def follow_conversions(self, unit: UnitOfWork, change: Change) -> None:
-        """Have a router of another kind wait for its hosts, which create it anew.
+        """Have a router of another kind, and its floating IPs, wait for the hosts, which create it
+        anew.
 
         It is a :data:`~netfw.server.core.context.PrecommitHook`, after that of the scheduler.
         """
@@ -100,6 +100,7 @@ class L3Statuses:
                 unit.tx.statuses.delete([ref(router)])
                 hosts = _serving_hosts(unit, Kind.ROUTER, rows)
                 _recompute(unit, rows, hosts, _silent_hosts(unit, hosts))
+                _reset_floating_ips(unit, router.id)
             case _:
                 pass
 
@@ -161,6 +162,26 @@ class L3Statuses:
             reported = {report.ref.id: rows[report.ref.id] for report in counted}
             reporting = {report.host for report in counted}
             _recompute(unit, reported, hosts, _silent_hosts(unit, hosts) - reporting)
+
+
+def _floating_ips_of(unit: UnitOfWork, router: UUID) -> list[UUID]:
+    query = Query(filters={"router_id": (str(router),)})
+    return [row.ref.id for row in unit.tx.resources.find(Kind.FLOATING_IP, query)]
+
+
+def _reset_floating_ips(unit: UnitOfWork, router: UUID) -> None:
+    """Set the floating IPs of a router to DOWN, whose reports on another kind of it do not count.
+
+    They get another revision: hosts report each revision, but a status only once.
+    """
+    rows = unit.tx.statuses.get_for_update(Kind.FLOATING_IP, _floating_ips_of(unit, router))
+    for row in rows.values():
+        floating = cast(FloatingIp, row.resource())
+        unit.tx.statuses.delete([row.ref])
+        if floating.status is Status.DOWN:
+            unit.touch(floating)
+        else:
+            unit.update(floating, evolve(floating, status=Status.DOWN))
 
 
 def add_status_reasons(

@@ -96,7 +96,8 @@ def test_a_program_runs_as_another_user(supervisor):
 def test_a_program_leads_a_session_and_has_no_descriptor_of_ours(supervisor):
     process = supervisor.start(KEY, SLEEP)
     assert os.getsid(process.pid) == process.pid
-    assert sorted(os.listdir(f"/proc/{process.pid}/fd")) == ["0", "1", "2"]
+    descriptors = f"/proc/{process.pid}/fd"  # while it is loaded, also that of a library
+    wait_until(lambda: sorted(os.listdir(descriptors)) == ["0", "1", "2"], "its own descriptors")
 
 
 def test_a_start_that_dies_at_once_says_its_last_words(supervisor):

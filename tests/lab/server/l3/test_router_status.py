@@ -292,13 +292,19 @@ def test_a_converted_router_waits_for_its_hosts_again(file_database: Database, h
     hosts = site.hosts()
     for host in hosts:
         site.report_both(ACTIVE, host)
+    revision = site.body("floatingip")["revision_number"]
     made = site.core.update("router", site.router, ADMIN, ha=ha)
     assert made["status"] == site.body("router")["status"] == "BUILD"
+    floating = site.body("floatingip")
+    assert floating["status"] == "DOWN"
+    assert floating["revision_number"] > revision, "a host reports each revision"
     kept = min(hosts & site.hosts())
     assert site.report("router", ACTIVE, kept, older=1) == "BUILD", "it is of the former kind"
     site.reconcile()
     assert site.body("router")["status"] == "BUILD"
     assert site.report("router", ACTIVE, kept) == "ACTIVE"
+    assert site.report("floatingip", ACTIVE, kept, older=1) == "DOWN"
+    assert site.report("floatingip", ACTIVE, kept) == "ACTIVE"
 
 
 @pytest.mark.parametrize("ha", [True, False])
