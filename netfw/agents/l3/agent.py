@@ -131,7 +131,9 @@ class L3Agent(JobAgent[RouterId, L3Key, L3Value]):
                 sink(event)
                 return
             # The role is recorded before the loop wakes, which else finds no report to wait for.
-            former = self._roles.record_event(event.router, event.role, self._clock.now())
+            former = self._roles.record_event(
+                event.router, event.role, self._clock.now(), event.reason
+            )
             sink(event)
             if former is HaRole.ACTIVE and event.role is not HaRole.ACTIVE:
                 # A process that was killed may have left a part of the active router behind.

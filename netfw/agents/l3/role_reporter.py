@@ -48,7 +48,9 @@ class RoleReporter:
         """Routers whose role is reported at once."""
         self._sent: dict[RouterId, RoleReport] = {}
 
-    def record_event(self, router: RouterId, role: HaRole, now: float) -> HaRole | None:
+    def record_event(
+        self, router: RouterId, role: HaRole, now: float, reason: str = ""
+    ) -> HaRole | None:
         """Record the role that an event of the driver reports; return the former one.
 
         The event of a router that was removed meanwhile is late, and changes nothing.
@@ -57,7 +59,7 @@ class RoleReporter:
             self._events[router] += 1
             former = self._roles.get(router)
             if router not in self._absent:
-                self._set_role(router, role, now)
+                self._set_role(router, role, now, reason)
             return former
 
     def record_status(
@@ -139,11 +141,12 @@ class RoleReporter:
             "part in the election of the active host; see the log of the agent"
         }
 
-    def _set_role(self, router: RouterId, role: HaRole, now: float) -> None:
+    def _set_role(self, router: RouterId, role: HaRole, now: float, reason: str = "") -> None:
         former = self._roles.get(router)
         if former is role:
             return
-        LOG.info("router %s: its role is %s, was %s", router, role, former or "unknown")
+        why = f": {reason}" if reason else ""
+        LOG.info("router %s: its role is %s, was %s%s", router, role, former or "unknown", why)
         self._discard_role(router)
         self._roles[router] = role
         self._numbers[role] += 1

@@ -6,10 +6,21 @@ keepalived gives the active instance a marker address on the HA network, before 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from netfw.linux.ip.values import Address, Link
 from netfw.model.router import HA_MARKERS, HaRole
 from netfw_drivers.linux_router.plan.names import HA
+
+ROLE_REASONS: Final[Mapping[HaRole, str]] = MappingProxyType(
+    {
+        HaRole.ACTIVE: "it was elected, and has the addresses",
+        HaRole.STANDBY: "another host is active, or none yet",
+        HaRole.FAULT: "keepalived does not run, or its device on the HA network has no carrier",
+    }
+)
+"""Why an instance has a role, as far as its namespace shows it."""
 
 
 def decide_role(

@@ -28,7 +28,7 @@ from netfw.model.ids import PortId, RouterId
 from netfw.model.router import HaRole
 from netfw.plan import Stage
 from netfw_drivers.linux_router.config.settings import RouterSettings
-from netfw_drivers.linux_router.plan.ha_role import decide_role
+from netfw_drivers.linux_router.plan.ha_role import ROLE_REASONS, decide_role
 from netfw_drivers.linux_router.plan.keepalived_plan import watched_netns
 from netfw_drivers.linux_router.plan.names import (
     GATEWAY,
@@ -271,7 +271,7 @@ class RouterMonitor:
             if router not in self._routers or self._roles.get(router) is role:
                 return
             self._roles[router] = role
-        self._notify(RoleChanged(f"router {router} is {role} on this host", router, role))
+        self._notify(RoleChanged(ROLE_REASONS[role], router, role))
 
     def _handle_wiring(self, port: PortId) -> None:
         """Announce the router of a port, whether or not anything converges it again."""

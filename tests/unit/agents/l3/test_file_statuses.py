@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from netfw.drivers.host_driver import HostCapability
+from netfw.drivers.values.router_values import MAX_HA_PEERS
 from netfw.model.ids import RouterId
 from netfw.model.resource import Kind
 from netfw.model.router import HaRole
@@ -34,6 +35,7 @@ assignments:
 - {service: l3, host: here, router: r}
 """.replace("OWNER", "network:router_ha_interface")
 HA_ROUTER = "ha: true, vrid: 7"
+WEB = "- {name: web, "
 ONE_HOST = "\n".join(
     line.replace("hosts: [here, there]", "host: there")
     for line in TEXT.splitlines()
@@ -41,6 +43,13 @@ ONE_HOST = "\n".join(
 )
 """The same without the parts of a highly available router; another host has the ports."""
 ROUTER = RouterId(id_of(Kind.ROUTER, "r"))
+
+
+def ha_port(number: int) -> str:
+    """The line of an HA port on another host."""
+    at = f"host: h{number}, fixed_ips: [169.254.193.{number}]"
+    owner = "device_owner: network:router_ha_interface"
+    return f"- {{name: more{number}, network: ha, router: r, {owner}, {at}}}\n"
 
 
 class FileEnvironment(L3Environment):
@@ -118,9 +127,9 @@ def test_router_that_is_no_longer_highly_available_has_no_role(found):
 
 @pytest.mark.spec("L3-41", "DRV-21")
 def test_router_that_is_refused_is_an_error_and_in_fault(found):
-    found.change(HA_ROUTER, f"{HA_ROUTER}, distributed: true")
-    assert "is distributed" in found.until_written("router", "ERROR", "fault")
-    assert "is distributed" in found.until_written("floatingip", "DOWN", None)
+    found.change(WEB, "".join(map(ha_port, range(MAX_HA_PEERS))) + WEB)
+    assert "at most" in found.until_written("router", "ERROR", "fault")
+    assert "at most" in found.until_written("floatingip", "DOWN", None)
     found.change()
     found.until_written("router", "ACTIVE", "active")
 

@@ -130,7 +130,11 @@ def test_each_change_of_a_role_is_logged_once(caplog):
     made.record_event(ONE.id, ACTIVE, 10.0)
     made.record_event(ONE.id, ACTIVE, 10.0)
     made.record_status(ONE.id, lambda: ACTIVE, 10.0)
-    assert caplog.messages == [f"router {ONE.id}: its role is active, was unknown"]
+    made.record_event(ONE.id, FAULT, 11.0, "keepalived does not run")
+    assert caplog.messages == [
+        f"router {ONE.id}: its role is active, was unknown",
+        f"router {ONE.id}: its role is fault, was active: keepalived does not run",
+    ]
 
 
 def test_router_without_a_role_here_is_discarded():
